@@ -1,0 +1,292 @@
+"""Data sets as tensors: checked against known checksums, uint8 as they lie in their files, loaded once per process.
+
+Every data set is a row of `DATASETS`.  Those of torchvision are read from a torchvision-style root (`<root>/MNIST/raw/...`);
+`digits` comes with scikit-learn and needs no files.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfl_lib.errors import BadInput, choose
+
+Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test_y
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set in memory.
+
+    `train_x`, `test_x`: uint8 [n, channels, height, width], or float32 [n, features] if tabular (then the two pools may be one
+    tensor); `train_y`, `test_y`: int64 [n].  `mean` and `std`, one value per channel, apply to x / 255.  `fingerprint`
+    identifies the complete data set: it stays the same when only its first images are kept.
+    """
+
+    name: str
+    train_x: Tensor
+    train_y: Tensor
+    test_x: Tensor
+    test_y: Tensor
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fingerprint: str
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example: (channels, height, width) or (features,)."""
+        return tuple(self.train_x.shape[1:])
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A row of `DATASETS`: what is known of a data set before it is read.
+
+    `read(root)` returns the tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes them.
+    A data set that needs no files leaves these three out.
+    """
+
+    title: str
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fingerprint: str
+    read: Callable[[Path], Arrays]
+    folder: str = ""
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    download: Callable[[Path], object] | None = None
+
+
+def load(name: str, data_dir: str | os.PathLike | None = None, images: int | None = None) -> Dataset:
+    """Load a data set of `DATASETS`, once per process; `images=n` keeps its first n training images in file order.
+
+    Missing files are downloaded only into the default cache folder, never into a folder the user chose.  Raises `BadInput`
+    if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the training set's size.
+    """
+    source = DATASETS[choose("dataset", name, DATASETS)]
+    dataset = _load(name, data_root(data_dir) if source.files else Path(), _chosen(data_dir) is None)
+    return dataset if images is None else _first(dataset, images)
+
+
+def fingerprint(name: str) -> str:
+    """The data set's identity, 16 hex digits, known without its files at hand; raises `BadInput` if the name is unknown."""
+    return DATASETS[choose("dataset", name, DATASETS)].fingerprint
+
+
+def data_root(data_dir: str | os.PathLike | None = None) -> Path:
+    """The folder data sets are read from: the argument, else PFL_DATA_DIR, else the user's cache folder for pfl_lib."""
+    chosen = _chosen(data_dir)
+    if chosen is not None:
+        return Path(chosen).expanduser().absolute()
+    try:
+        import platformdirs
+    except ImportError:
+        raise BadInput("no data folder: pass --data-dir or set PFL_DATA_DIR (the default needs platformdirs)") from None
+    return platformdirs.user_cache_path("pfl_lib", appauthor=False)
+
+
+def _chosen(data_dir: str | os.PathLike | None) -> str | os.PathLike | None:
+    return data_dir or os.environ.get("PFL_DATA_DIR") or None
+
+
+@functools.cache
+def _load(name: str, root: Path, may_download: bool) -> Dataset:
+    source = DATASETS[name]
+    if source.files:
+        _ensure_files(name, source, root, may_download)
+    arrays = source.read(root)
+    return Dataset(name, *arrays, source.classes, source.mean, source.std, source.fingerprint)
+
+
+@functools.cache
+def _first(dataset: Dataset, images: int) -> Dataset:
+    size = len(dataset.train_y)
+    if not 1 <= images <= size:
+        raise BadInput(f"images {images} is not between 1 and {size}, the training images of {dataset.name}")
+    return dataclasses.replace(dataset, train_x=dataset.train_x[:images], train_y=dataset.train_y[:images])
+
+
+def _ensure_files(name: str, source: Source, root: Path, may_download: bool) -> None:
+    """See that every file is there with the right MD5, downloading if it may; raises `BadInput` saying what to do."""
+    folder = root / source.folder
+    missing = [file for file in source.files if not (folder / file).is_file()]
+    if missing and may_download and source.download is not None:
+        _download(name, source, root)
+    elif missing:
+        raise BadInput(
+            f"{name}: {', '.join(missing)} missing in {folder}; point --data-dir (or PFL_DATA_DIR) at the folder that holds "
+            f"{source.folder}" + (", or give neither to download the data" if source.download is not None else "")
+        )
+    again = "delete it and run again to download it anew" if may_download else "replace it by an intact copy"
+    for file, expected in source.files.items():
+        path = folder / file
+        try:
+            with path.open("rb") as stream:
+                found = hashlib.file_digest(stream, "md5").hexdigest()
+        except OSError as error:
+            raise BadInput(f"{path} cannot be read ({error.strerror}); {again}") from None
+        if found != expected:
+            size = f"{path.stat().st_size:,} bytes"
+            raise BadInput(f"{path} is damaged or altered: {size} with MD5 {found}, expected {expected}; {again}")
+
+
+def _download(name: str, source: Source, root: Path) -> None:
+    # Into a folder beside the final one, then renamed file by file: an interrupted download, or two processes downloading
+    # at once, never leave half a file under the final name.
+    try:
+        (root / source.folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="download-", dir=root) as temporary:
+            source.download(Path(temporary))
+            for file in source.files:
+                os.replace(Path(temporary) / source.folder / file, root / source.folder / file)
+    except (OSError, RuntimeError) as error:  # torchvision raises RuntimeError when every mirror failed
+        reason = " ".join(str(error).split())
+        raise BadInput(
+            f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point --data-dir (or PFL_DATA_DIR) "
+            f"at the folder that holds {source.folder}"
+        ) from None
+
+
+def _torchvision_source(
+    title: str, classes: int, folder: str, files: Mapping[str, str], mean: tuple[float, ...], std: tuple[float, ...]
+) -> Source:
+    """A data set read and downloaded by the class of torchvision that is called `title`."""
+
+    def open_split(root: Path, train: bool, download: bool = False) -> tuple[Tensor, Tensor]:
+        from pfl_lib.compat import import_torchvision
+
+        split = getattr(import_torchvision().datasets, title)(str(root), train=train, download=download)
+        x, y = torch.as_tensor(split.data), torch.as_tensor(split.targets)
+        # Grey pictures come as [n, height, width], colour ones as [n, height, width, channel].
+        x = x.unsqueeze(1) if x.ndim == 3 else x.permute(0, 3, 1, 2)
+        return x.contiguous(), y.long()
+
+    def read(root: Path) -> Arrays:
+        return *open_split(root, train=True), *open_split(root, train=False)
+
+    listing = "".join(f"{file} {md5}\n" for file, md5 in sorted(files.items()))
+    fingerprint = hashlib.sha256(listing.encode()).hexdigest()[:16]
+    download = functools.partial(open_split, train=True, download=True)
+    return Source(title, classes, mean, std, fingerprint, read, folder, files, download)
+
+
+def _read_digits(root: Path) -> Arrays:
+    """scikit-learn's 1,797 digits, 8x8 values 0..16, enlarged to 28x28 bytes so that the papers' networks apply unchanged.
+
+    The split is fixed: of each label, the 20 % (rounded) that come first in one fixed permutation are test images; both
+    parts keep scikit-learn's order.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise BadInput("dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn") from None
+    bunch = load_digits()
+    x, y = torch.from_numpy(_enlarge(bunch.images.astype(np.int64))).unsqueeze(1), torch.from_numpy(bunch.target).long()
+    # RandomState's streams are frozen by numpy's policy, so the split outlives every version.
+    order = torch.from_numpy(np.random.RandomState(0).permutation(len(y)))
+    test = torch.zeros(len(y), dtype=torch.bool)
+    for label in range(10):
+        of_label = order[y[order] == label]
+        test[of_label[: round(0.2 * len(of_label))]] = True
+    arrays = x[~test], y[~test], x[test], y[test]
+    found = _digits_fingerprint(arrays)
+    if found != DATASETS["digits"].fingerprint:
+        raise BadInput(
+            f"dataset 'digits' of this scikit-learn has fingerprint {found}, expected {DATASETS['digits'].fingerprint}: "
+            "install the scikit-learn version of constraints.txt"
+        )
+    return arrays
+
+
+def _enlarge(pictures: np.ndarray) -> np.ndarray:
+    """Bilinear interpolation of [n, 8, 8] values 0..16 to [n, 28, 28] bytes, in integers: the same bits on every machine."""
+    # Pixel centre i of 28 lies at (4 i - 5) / 14 of the 8; weights are counted in fourteenths, edges are repeated.
+    position = np.clip(4 * np.arange(28) - 5, 0, 7 * 14)
+    left = np.minimum(position // 14, 6)
+    weights = np.zeros((28, 8), dtype=np.int64)
+    weights[np.arange(28), left] = 14 - (position - 14 * left)
+    weights[np.arange(28), left + 1] = position - 14 * left
+    scale = 14 * 14 * 16
+    return ((weights @ pictures @ weights.T * 255 + scale // 2) // scale).astype(np.uint8)
+
+
+def _digits_fingerprint(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(array.numpy().astype("<i8").tobytes())
+    return digest.hexdigest()[:16]
+
+
+# MD5 of every file as it lies unpacked in a torchvision root; CIFAR's are also those torchvision checks.
+DATASETS: dict[str, Source] = {
+    "mnist": _torchvision_source(
+        "MNIST",
+        classes=10,
+        folder="MNIST/raw",
+        files={
+            "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+            "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+            "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+            "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+        },
+        mean=(0.1307,),
+        std=(0.3081,),
+    ),
+    "digits": Source(
+        "Optical digits of scikit-learn",
+        classes=10,
+        mean=(0.3058,),
+        std=(0.3250,),
+        fingerprint="bb9f5f473e46f85a",
+        read=_read_digits,
+    ),
+    "fashion_mnist": _torchvision_source(
+        "FashionMNIST",
+        classes=10,
+        folder="FashionMNIST/raw",
+        files={
+            "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+            "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
+            "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
+            "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
+        },
+        mean=(0.2860,),
+        std=(0.3205,),  # measured: 0.3530; the codes around pFedLA use this value
+    ),
+    "cifar10": _torchvision_source(
+        "CIFAR10",
+        classes=10,
+        folder="cifar-10-batches-py",
+        files={
+            "data_batch_1": "c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "634d18415352ddfa80567beed471001a",
+            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+            "test_batch": "40351d587109b95175f43aff81a1287e",
+            "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+        },
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2023, 0.1994, 0.2010),  # measured: 0.2470, 0.2435, 0.2616; the usual constants of pytorch-cifar
+    ),
+    "cifar100": _torchvision_source(
+        "CIFAR100",
+        classes=100,
+        folder="cifar-100-python",
+        files={
+            "train": "16019d7e3df5f24257cddd939b257f8d",
+            "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+            "meta": "7973b15100ade9c7d40fb424638fde48",
+        },
+        mean=(0.5071, 0.4865, 0.4409),
+        std=(0.2009, 0.1984, 0.2023),
+    ),
+}

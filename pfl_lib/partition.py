@@ -1,0 +1,180 @@
+"""Who holds which examples, and under which labels.
+
+Every way to split a data set is a row of `PARTITIONS`.  Implemented: the five distributions of WAFFLE, by the recipe of its
+authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
+"""
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import LongTensor, Tensor
+
+from pfl_lib.data import Dataset
+from pfl_lib.errors import BadInput, choose
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The examples of N clients.
+
+    `train[i]`, `test[i]`: int64 positions of client i's examples in the data set's training and test pool; `validation[i]`
+    likewise in the training pool, an empty tuple when no client has any.  `relabel`: int64 [N, classes], the label that
+    client i gives to class l, or None when every client uses the data set's labels; it holds for all of a client's examples.
+    """
+
+    name: str
+    train: tuple[LongTensor, ...]
+    test: tuple[LongTensor, ...]
+    validation: tuple[LongTensor, ...] = ()
+    relabel: LongTensor | None = None
+
+    @property
+    def clients(self) -> int:
+        """N, the number of clients."""
+        return len(self.train)
+
+    @property
+    def sizes(self) -> LongTensor:
+        """Training examples of each client, int64 [N]."""
+        return torch.tensor([len(indices) for indices in self.train])
+
+    def own_labels(self, client: int, labels: Tensor) -> Tensor:
+        """The data set's `labels` as `client` sees them (int64, any shape, same shape back)."""
+        return labels if self.relabel is None else self.relabel[client][labels]
+
+    def label_matrix(self, dataset: Dataset) -> LongTensor:
+        """Training examples of each client and label, under the client's own labels, int64 [N, classes]."""
+        rows = [self.own_labels(client, dataset.train_y[indices]) for client, indices in enumerate(self.train)]
+        return torch.stack([torch.bincount(labels, minlength=dataset.classes) for labels in rows])
+
+    def checksum(self) -> str:
+        """16 hex digits over all positions and labels: equal exactly when two partitions give every client the same."""
+        digest = hashlib.sha256()
+        parts = {"train": self.train, "test": self.test, "validation": self.validation}
+        parts["relabel"] = () if self.relabel is None else tuple(self.relabel)
+        for part, rows in parts.items():
+            for client, row in enumerate(rows):
+                digest.update(f"{part} {client} {len(row)}\n".encode())
+                digest.update(row.numpy().astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A row of `PARTITIONS`: `split(name, dataset, clients, seed)` makes the partition.
+
+    `version` is part of every result's key and is raised by hand when the same arguments give other clients' data;
+    `seeded` says whether the seed changes anything.
+    """
+
+    title: str
+    version: int
+    split: Callable[[str, Dataset, int, int], Partition]
+    seeded: bool = False
+
+
+def make(name: str, dataset: Dataset, clients: int = 10, seed: int = 0) -> Partition:
+    """Split a data set over clients by a recipe of `PARTITIONS`.
+
+    Raises `BadInput` if the name is unknown or the recipe cannot serve this data set or number of clients.
+    """
+    return PARTITIONS[choose("distribution", name, PARTITIONS)].split(name, dataset, clients, seed)
+
+
+# --- WAFFLE -----------------------------------------------------------------------------------------------------------
+
+AGENTS = 10  # of the recipe, which hands every chunk to exactly one of ten agents
+CHUNKS = 100  # per label, so that a chunk is one percent of it
+
+
+def label_skew(name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]) -> Partition:
+    """WAFFLE's distributions A, B and C: `percent[l]` of label l goes to agent 0 and agent i has the list shifted left by i.
+
+    The training images of a label, n of them in the data set's order, are cut into chunks of floor(n / 99) and the first 100
+    chunks are kept: the last is the remainder where that is shorter, and anything beyond is dropped.  Agent i takes the
+    next `percent` chunks of each label.  Its test set is the first floor(percent n' / 100) of each label's n' test images.
+    The paper's text shifts to the right; its Table 2 and the authors' code shift to the left, as is done here.  Fewer
+    than ten clients are the first ones of the ten-agent recipe; nothing is drawn, so the seed changes nothing.
+
+    Raises `BadInput` unless there are 1 to 10 clients, 10 classes, 99 training images of each label and test images for all.
+    """
+    _check(name, dataset, clients)
+    taken = [0] * dataset.classes
+    train, test = [], []
+    train_of = [torch.nonzero(dataset.train_y == label).flatten() for label in range(dataset.classes)]
+    test_of = [torch.nonzero(dataset.test_y == label).flatten() for label in range(dataset.classes)]
+    for client in range(clients):
+        mine, mine_to_test = [], []
+        for label in range(dataset.classes):
+            share = percent[(label + client) % dataset.classes]
+            chunk = len(train_of[label]) // (CHUNKS - 1)
+            mine.append(train_of[label][taken[label] * chunk : (taken[label] + share) * chunk])
+            mine_to_test.append(test_of[label][: share * len(test_of[label]) // 100])
+            taken[label] += share
+        train.append(torch.cat(mine))
+        test.append(torch.cat(mine_to_test))
+        if not len(test[-1]):
+            raise BadInput(
+                f"distribution {name!r} leaves client {client} without test images: "
+                f"{dataset.name} has only {len(dataset.test_y)} test images"
+            )
+    return Partition(name, tuple(train), tuple(test))
+
+
+def concept_shift(name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]) -> Partition:
+    """WAFFLE's distributions A* and B*: A and B, where every agent but agent 0 gives the classes other labels.
+
+    "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform random permutation of the
+    labels per agent, each from its own generator keyed by the seed and the agent.  The same permutation holds for the
+    agent's test images: its own concept is what its model is to learn.
+    """
+    plain = label_skew(name, dataset, clients, seed, percent)
+    rows = [torch.arange(dataset.classes)]
+    for client in range(1, clients):
+        rows.append(torch.randperm(dataset.classes, generator=_generator(seed, "concept shift", client)))
+    return Partition(name, plain.train, plain.test, relabel=torch.stack(rows))
+
+
+def _check(name: str, dataset: Dataset, clients: int) -> None:
+    if not 1 <= clients <= AGENTS:
+        raise BadInput(f"clients {clients} is not between 1 and {AGENTS}, the agents of distribution {name!r}")
+    if dataset.classes != AGENTS:
+        raise BadInput(
+            f"distribution {name!r} is made for {AGENTS} classes, dataset {dataset.name!r} has {dataset.classes}: "
+            "choose another dataset"
+        )
+    counts = torch.bincount(dataset.train_y, minlength=dataset.classes)
+    fewest = int(counts.argmin())
+    if counts[fewest] < CHUNKS - 1:
+        raise BadInput(
+            f"distribution {name!r} needs at least {CHUNKS - 1} training images of each label, label {fewest} has "
+            f"{counts[fewest]} among the {len(dataset.train_y)} images of {dataset.name}: use more images"
+        )
+
+
+def _generator(seed: int, purpose: str, client: int) -> torch.Generator:
+    key = hashlib.sha256(f"{seed}|{purpose}|{client}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(key[:8], "little") >> 1)
+
+
+EVEN = (10,) * 10
+FOUR_LABELS = (25, 25, 25, 25, 0, 0, 0, 0, 0, 0)
+ONE_MAIN_LABEL = (0, 0, 0, 10, 20, 40, 20, 10, 0, 0)
+
+PARTITIONS: dict[str, Recipe] = {
+    "A": Recipe("every label evenly (IID)", 1, functools.partial(label_skew, percent=EVEN)),
+    "B": Recipe("four labels each", 1, functools.partial(label_skew, percent=FOUR_LABELS)),
+    "C": Recipe("one main label and its neighbours", 1, functools.partial(label_skew, percent=ONE_MAIN_LABEL)),
+    "A*": Recipe(
+        "A, with other labels at every agent but Alice", 1, functools.partial(concept_shift, percent=EVEN), seeded=True
+    ),
+    "B*": Recipe(
+        "B, with other labels at every agent but Alice",
+        1,
+        functools.partial(concept_shift, percent=FOUR_LABELS),
+        seeded=True,
+    ),
+}
