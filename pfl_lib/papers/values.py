@@ -1,0 +1,61 @@
+"""What the four papers print: 558 values of their tables, 120 of them settings and 438 results.
+
+The values were copied from the papers' tables into `paper_values.csv`, one row a value, in the paper's own names: `dataset` ("MNIST",
+"any" where the table has no data set), `setting` (a distribution such as "A*", or a description such as "latent_D5_15_clients"), `method`
+("WE", "FedFomo (n=5)"), `metric`.  Accuracies are in percent; `std` is the spread the paper prints, not a number where it prints none.
+WAFFLE prints some CIFAR10 accuracies as "0.771%"; they stand here as 77.1.
+"""
+
+import functools
+from importlib.resources import files
+from typing import NamedTuple
+
+import pandas as pd
+
+from pfl_lib.errors import BadInput, choose
+
+KEY = ["paper", "table", "dataset", "setting", "method"]
+
+
+class Printed(NamedTuple):
+    """One printed value and its printed standard deviation (not a number where the paper prints none), in the paper's unit."""
+
+    value: float
+    std: float
+
+
+def load() -> pd.DataFrame:
+    """All printed values: columns paper, table, dataset, setting, method, metric, value, std and `kind`.
+
+    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3) and "result" for what comes out of one.
+    """
+    return _read().copy()
+
+
+def value(paper: str, table: str, dataset: str, setting: str, method: str, metric: str | None = None) -> Printed:
+    """The value that a table prints for one data set, setting and method; raises `BadInput` when it prints none.
+
+    `metric` may be left out where the table prints a single number at that place; where it prints several (FedFomo's Table 4 has an
+    accuracy and an epsilon) it must be named.
+    """
+    table_rows = _read()
+    for column, wanted in zip(KEY, (paper, table, dataset, setting, method), strict=True):
+        choose(f"{column} of the printed values", wanted, table_rows[column].unique())
+        table_rows = table_rows[table_rows[column] == wanted]
+    if metric is None and len(table_rows) > 1:
+        raise BadInput(
+            f"{paper} {table} prints {', '.join(table_rows.metric)} at this place; name one of them as metric"
+        )
+    if metric is not None:
+        choose("metric of the printed values", metric, table_rows.metric)
+        table_rows = table_rows[table_rows.metric == metric]
+    row = table_rows.iloc[0]
+    return Printed(float(row["value"]), float(row["std"]))
+
+
+@functools.cache
+def _read() -> pd.DataFrame:
+    with files("pfl_lib.papers").joinpath("paper_values.csv").open(encoding="utf-8") as file:
+        frame = pd.read_csv(file)
+    is_setting = (frame.paper == "waffle") & frame.table.isin(["table2", "table3"])
+    return frame.assign(kind=is_setting.map({True: "setting", False: "result"}))

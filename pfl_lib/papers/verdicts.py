@@ -1,0 +1,191 @@
+"""Does our number say what the paper's says?  One rule, the same for every table.
+
+* *reproduced*, only in the paper profile: our mean lies within max(0.4 points, 2 paper standard deviations, 2 standard errors of ours)
+  of the printed value.
+* *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose printed values differ by more than both
+  printed standard deviations, at least 90 % stand in the same order here.
+* *not reproduced*, with the reason, or the words "reason unknown".
+* *not run*: no result.
+
+Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not reproduced* whatever it reached
+before, and no pair with it stands in order.  Where the paper prints no standard deviation it counts as 0; with a single seed our
+standard error is unknown and does not widen the tolerance.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pfl_lib.errors import choose
+from pfl_lib.papers.profiles import PROFILES
+from pfl_lib.papers.values import Printed
+
+FLOOR = 0.4
+SAME_ORDER = 0.9
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What our runs say about one printed value: a number per finished seed (percent), best and last round, and what went wrong.
+
+    `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing` counts the runs without a result.
+    """
+
+    seeds: tuple[int, ...] = ()
+    best: tuple[float, ...] = ()
+    last: tuple[float, ...] = ()
+    diverged: tuple[tuple[int, int], ...] = ()
+    missing: int = 0
+
+    @property
+    def ran(self) -> bool:
+        """Whether there is any result, finished or diverged."""
+        return bool(self.best or self.diverged)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether there is a number to compare: some run finished and none diverged."""
+        return bool(self.best) and not self.diverged
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds of the best round; not a number unless `comparable`."""
+        return statistics.fmean(self.best) if self.comparable else math.nan
+
+    @property
+    def last_mean(self) -> float:
+        """Mean over seeds of the last round; not a number unless `comparable`."""
+        return statistics.fmean(self.last) if self.comparable else math.nan
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation over seeds of the best round; not a number for a single seed."""
+        return statistics.stdev(self.best) if self.comparable and len(self.best) > 1 else math.nan
+
+    @property
+    def standard_error(self) -> float:
+        """Standard deviation of the mean over seeds; not a number for a single seed."""
+        return self.std / math.sqrt(len(self.best)) if self.best else math.nan
+
+    @property
+    def status(self) -> str:
+        """ "ran", "not run", "diverged at round 7" or, of several runs, "diverged at round 7 (seed 2)"."""
+        if not self.ran:
+            return "not run"
+        if not self.diverged:
+            return "ran"
+        if not self.best and len(self.diverged) == 1:
+            return f"diverged at round {self.diverged[0][1]}"
+        return "diverged at " + ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How many of a row's clearly ordered pairs stand in the paper's order here: `same` of `pairs`, `unknown` of them not run."""
+
+    same: int
+    pairs: int
+    unknown: int = 0
+
+    @property
+    def holds(self) -> bool | None:
+        """True or False when it is certain, None when no pair is clearly ordered or those not run could decide it."""
+        if self.pairs == 0:
+            return None
+        if self.same >= SAME_ORDER * self.pairs:
+            return True
+        return None if self.same + self.unknown >= SAME_ORDER * self.pairs else False
+
+    def __str__(self) -> str:
+        if self.pairs == 0:
+            return "no pair of the row is clearly ordered in the paper"
+        not_run = f", {self.unknown} not run" if self.unknown else ""
+        return f"{self.same} of {self.pairs} pairs in the paper's order{not_run}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of the words above, "no verdict" included, and why."""
+
+    word: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}" if self.reason else self.word
+
+
+def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
+    """The pairs (higher, lower) of a row whose printed values differ by more than both printed standard deviations."""
+    pairs = []
+    for one, other in itertools.combinations(row, 2):
+        higher, lower = (one, other) if row[one].value >= row[other].value else (other, one)
+        difference = row[higher].value - row[lower].value
+        if difference > max(_spread(row[higher]), _spread(row[lower])):
+            pairs.append((higher, lower))
+    return pairs
+
+
+def ranking(row: Mapping[str, Printed], ours: Mapping[str, Ours]) -> Ranking:
+    """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
+
+    A pair with a run that diverged, and a tie, are not in the paper's order; a pair with a method that was not run is unknown.
+    """
+    pairs = clearly_ordered(row)
+    known = [pair for pair in pairs if all(_of(ours, name).ran for name in pair)]
+    same = sum(_of(ours, higher).mean > _of(ours, lower).mean for higher, lower in known)
+    return Ranking(same, len(pairs), len(pairs) - len(known))
+
+
+def tolerance(printed: Printed, ours: Ours) -> float:
+    """How far our mean may lie from the printed value, in points."""
+    two_errors = 0.0 if math.isnan(ours.standard_error) else 2 * ours.standard_error
+    return max(FLOOR, 2 * _spread(printed), two_errors)
+
+
+def judge(profile: str, printed: Printed, ours: Ours, row: Ranking, known_reason: str = "") -> Verdict:
+    """The verdict on one printed result, for the profile ("quick", "small" or "paper") that `ours` was run in.
+
+    `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there is one, for a value not reproduced.
+    """
+    if choose("profile", profile, PROFILES) == "quick":
+        return Verdict("no verdict", "quick profile")
+    if not ours.ran:
+        return Verdict("not run")
+    if not ours.comparable:
+        return Verdict("not reproduced", "; ".join(filter(None, [ours.status, known_reason])))
+    allowed = tolerance(printed, ours)
+    difference = ours.mean - printed.value
+    # A hair's breadth of slack: 98.96 - 98.56 is 0.4 on paper and a little more in binary.
+    if profile == "paper" and abs(difference) <= allowed + 1e-9:
+        return Verdict("reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed")
+    if row.holds:
+        return Verdict("same ranking", str(row))
+    if row.holds is None and (row.unknown or profile == "small"):
+        return Verdict("no verdict", str(row))
+    found = f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {row}" if profile == "paper" else str(row)
+    return Verdict("not reproduced", f"{found}; {known_reason or 'reason unknown'}")
+
+
+def gather(results: Iterable[tuple[int, object | None]]) -> Ours:
+    """Summarise runs, given as (seed, Result or None for a run that is not there)."""
+    seeds, best, last, diverged, missing = [], [], [], [], 0
+    for seed, result in results:
+        if result is None:
+            missing += 1
+        elif result.diverged is not None:
+            diverged.append((seed, result.diverged))
+        else:
+            seeds.append(seed)
+            best.append(100 * float(result.best_accuracy))
+            last.append(100 * float(result.last_accuracy))
+    return Ours(tuple(seeds), tuple(best), tuple(last), tuple(diverged), missing)
+
+
+def _spread(printed: Printed) -> float:
+    return 0.0 if math.isnan(printed.std) else printed.std
+
+
+def _of(ours: Mapping[str, Ours], method: str) -> Ours:
+    return ours.get(method, Ours())
