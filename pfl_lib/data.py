@@ -1,7 +1,7 @@
 """Data sets as tensors: checked against known checksums, uint8 as they lie in their files, loaded once per process.
 
-Every data set is a row of `DATASETS`.  Those of torchvision are read from a torchvision-style root (`<root>/MNIST/raw/...`);
-`digits` comes with scikit-learn and needs no files.
+Every data set is a row of `DATASETS`.  Those of torchvision are read from a torchvision-style root
+(`<root>/MNIST/raw/...`); `digits` comes with scikit-learn and needs no files.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test
 class Dataset:
     """A data set in memory.
 
-    `train_x`, `test_x`: uint8 [n, channels, height, width], or float32 [n, features] if tabular (then the two pools may be one
-    tensor); `train_y`, `test_y`: int64 [n].  `mean` and `std`, one value per channel, apply to x / 255.  `fingerprint`
-    identifies the complete data set: it stays the same when only its first images are kept.
+    `train_x`, `test_x`: uint8 [n, channels, height, width], or float32 [n, features] if tabular (then the two pools may
+    be one tensor); `train_y`, `test_y`: int64 [n].  `mean` and `std`, one value per channel, apply to x / 255.
+    `fingerprint` identifies the complete data set: it stays the same when only its first images are kept.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Dataset:
 class Source:
     """A row of `DATASETS`: what is known of a data set before it is read.
 
-    `read(root)` returns the tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes them.
-    A data set that needs no files leaves these three out.
+    `read(root)` returns the tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes
+    them.  A data set that needs no files leaves these three out.
     """
 
     title: str
@@ -68,8 +68,9 @@ class Source:
 def load(name: str, data_dir: str | os.PathLike | None = None, images: int | None = None) -> Dataset:
     """Load a data set of `DATASETS`, once per process; `images=n` keeps its first n training images in file order.
 
-    Missing files are downloaded only into the default cache folder, never into a folder the user chose.  Raises `BadInput`
-    if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the training set's size.
+    Missing files are downloaded only into the default cache folder, never into a folder the user chose.  Raises
+    `BadInput` if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the
+    training set's size.
     """
     source = DATASETS[choose("dataset", name, DATASETS)]
     dataset = _load(name, data_root(data_dir) if source.files else Path(), _chosen(data_dir) is None)
@@ -77,12 +78,15 @@ def load(name: str, data_dir: str | os.PathLike | None = None, images: int | Non
 
 
 def fingerprint(name: str) -> str:
-    """The data set's identity, 16 hex digits, known without its files at hand; raises `BadInput` if the name is unknown."""
+    """The data set's identity, 16 hex digits, known without its files at hand; `BadInput` if the name is unknown."""
     return DATASETS[choose("dataset", name, DATASETS)].fingerprint
 
 
 def data_root(data_dir: str | os.PathLike | None = None) -> Path:
-    """The folder data sets are read from: the argument, else PFL_DATA_DIR, else the user's cache folder for pfl_lib."""
+    """The folder data sets are read from: the argument, else PFL_DATA_DIR, else the user's cache folder for pfl_lib.
+
+    Raises `BadInput` if it would be the cache folder and platformdirs, which knows where that is, is not installed.
+    """
     chosen = _chosen(data_dir)
     if chosen is not None:
         return Path(chosen).expanduser().absolute()
@@ -117,13 +121,13 @@ def _first(dataset: Dataset, images: int) -> Dataset:
 def _ensure_files(name: str, source: Source, root: Path, may_download: bool) -> None:
     """See that every file is there with the right MD5, downloading if it may; raises `BadInput` saying what to do."""
     folder = root / source.folder
-    missing = [file for file in source.files if not (folder / file).is_file()]
+    missing = [file for file in source.files if not os.path.isfile(folder / file)]
     if missing and may_download and source.download is not None:
         _download(name, source, root)
     elif missing:
         raise BadInput(
-            f"{name}: {', '.join(missing)} missing in {folder}; point --data-dir (or PFL_DATA_DIR) at the folder that holds "
-            f"{source.folder}" + (", or give neither to download the data" if source.download is not None else "")
+            f"{name}: {', '.join(missing)} missing in {folder}; point --data-dir (or PFL_DATA_DIR) at the folder that "
+            f"holds {source.folder}" + (", or give neither to download the data" if source.download is not None else "")
         )
     again = "delete it and run again to download it anew" if may_download else "replace it by an intact copy"
     for file, expected in source.files.items():
@@ -139,8 +143,8 @@ def _ensure_files(name: str, source: Source, root: Path, may_download: bool) -> 
 
 
 def _download(name: str, source: Source, root: Path) -> None:
-    # Into a folder beside the final one, then renamed file by file: an interrupted download, or two processes downloading
-    # at once, never leave half a file under the final name.
+    # Into a folder beside the final one, then renamed file by file: an interrupted download, or two processes
+    # downloading at once, never leave half a file under the final name.
     try:
         (root / source.folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="download-", dir=root) as temporary:
@@ -150,8 +154,8 @@ def _download(name: str, source: Source, root: Path) -> None:
     except (OSError, RuntimeError) as error:  # torchvision raises RuntimeError when every mirror failed
         reason = " ".join(str(error).split())
         raise BadInput(
-            f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point --data-dir (or PFL_DATA_DIR) "
-            f"at the folder that holds {source.folder}"
+            f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point --data-dir "
+            f"(or PFL_DATA_DIR) at the folder that holds {source.folder}"
         ) from None
 
 
@@ -179,7 +183,7 @@ def _torchvision_source(
 
 
 def _read_digits(root: Path) -> Arrays:
-    """scikit-learn's 1,797 digits, 8x8 values 0..16, enlarged to 28x28 bytes so that the papers' networks apply unchanged.
+    """scikit-learn's 1,797 digits, 8x8 values 0..16, enlarged to 28x28 bytes: the papers' networks apply unchanged.
 
     The split is fixed: of each label, the 20 % (rounded) that come first in one fixed permutation are test images; both
     parts keep scikit-learn's order.
@@ -197,17 +201,17 @@ def _read_digits(root: Path) -> Arrays:
         of_label = order[y[order] == label]
         test[of_label[: round(0.2 * len(of_label))]] = True
     arrays = x[~test], y[~test], x[test], y[test]
-    found = _digits_fingerprint(arrays)
-    if found != DATASETS["digits"].fingerprint:
+    found, expected = _digits_fingerprint(arrays), DATASETS["digits"].fingerprint
+    if found != expected:
         raise BadInput(
-            f"dataset 'digits' of this scikit-learn has fingerprint {found}, expected {DATASETS['digits'].fingerprint}: "
+            f"dataset 'digits' of this scikit-learn has fingerprint {found}, expected {expected}: "
             "install the scikit-learn version of constraints.txt"
         )
     return arrays
 
 
 def _enlarge(pictures: np.ndarray) -> np.ndarray:
-    """Bilinear interpolation of [n, 8, 8] values 0..16 to [n, 28, 28] bytes, in integers: the same bits on every machine."""
+    """Bilinear interpolation of [n, 8, 8] values 0..16 to [n, 28, 28] bytes, in integers: the same everywhere."""
     # Pixel centre i of 28 lies at (4 i - 5) / 14 of the 8; weights are counted in fourteenths, edges are repeated.
     position = np.clip(4 * np.arange(28) - 5, 0, 7 * 14)
     left = np.minimum(position // 14, 6)

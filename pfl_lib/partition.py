@@ -1,7 +1,7 @@
 """Who holds which examples, and under which labels.
 
-Every way to split a data set is a row of `PARTITIONS`.  Implemented: the five distributions of WAFFLE, by the recipe of its
-authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
+Every way to split a data set is a row of `PARTITIONS`.  Implemented: the five distributions of WAFFLE, by the recipe of
+its authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
 """
 
 import functools
@@ -20,9 +20,10 @@ from pfl_lib.errors import BadInput, choose
 class Partition:
     """The examples of N clients.
 
-    `train[i]`, `test[i]`: int64 positions of client i's examples in the data set's training and test pool; `validation[i]`
-    likewise in the training pool, an empty tuple when no client has any.  `relabel`: int64 [N, classes], the label that
-    client i gives to class l, or None when every client uses the data set's labels; it holds for all of a client's examples.
+    `train[i]`, `test[i]`: int64 positions of client i's examples in the data set's training and test pool;
+    `validation[i]` likewise in the training pool, an empty tuple when no client has any.  `relabel`: int64
+    [N, classes], the label that client i gives to class l, or None when every client uses the data set's labels; it
+    holds for all of a client's examples.
     """
 
     name: str
@@ -91,15 +92,19 @@ CHUNKS = 100  # per label, so that a chunk is one percent of it
 
 
 def label_skew(name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]) -> Partition:
-    """WAFFLE's distributions A, B and C: `percent[l]` of label l goes to agent 0 and agent i has the list shifted left by i.
+    """WAFFLE's distributions A, B and C: `percent[l]` of label l for agent 0; agent i has the list shifted left by i.
 
-    The training images of a label, n of them in the data set's order, are cut into chunks of floor(n / 99) and the first 100
-    chunks are kept: the last is the remainder where that is shorter, and anything beyond is dropped.  Agent i takes the
-    next `percent` chunks of each label.  Its test set is the first floor(percent n' / 100) of each label's n' test images.
-    The paper's text shifts to the right; its Table 2 and the authors' code shift to the left, as is done here.  Fewer
-    than ten clients are the first ones of the ten-agent recipe; nothing is drawn, so the seed changes nothing.
+    The training images of a label, n of them in the data set's order, are cut into chunks of floor(n / 99) and the
+    first 100 chunks are kept: the last is the remainder where that is shorter, and anything beyond is dropped.  Agent i
+    takes the next `percent` chunks of each label.  Its test set is the first floor(percent n' / 100) of each label's n'
+    test images.
 
-    Raises `BadInput` unless there are 1 to 10 clients, 10 classes, 99 training images of each label and test images for all.
+    The paper's text shifts to the right; its Table 2 and the authors' code shift to the left, as is done here.
+    The authors' code makes one test set, Alice's; the same rule gives the other agents theirs, so test sets overlap.
+    Fewer than ten clients are the first ones of the ten-agent recipe; nothing is drawn, so the seed changes nothing.
+
+    Raises `BadInput` unless there are 1 to 10 clients, 10 classes, 99 training images of each label and test images for
+    every client.
     """
     _check(name, dataset, clients)
     taken = [0] * dataset.classes
@@ -127,9 +132,9 @@ def label_skew(name: str, dataset: Dataset, clients: int, seed: int, percent: tu
 def concept_shift(name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]) -> Partition:
     """WAFFLE's distributions A* and B*: A and B, where every agent but agent 0 gives the classes other labels.
 
-    "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform random permutation of the
-    labels per agent, each from its own generator keyed by the seed and the agent.  The same permutation holds for the
-    agent's test images: its own concept is what its model is to learn.
+    "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform random permutation of
+    the labels per agent, each from its own generator keyed by the seed and the agent.  The same permutation holds for
+    the agent's test images: its own concept is what its model is to learn.
     """
     plain = label_skew(name, dataset, clients, seed, percent)
     rows = [torch.arange(dataset.classes)]
