@@ -1,0 +1,59 @@
+"""How rows are taken through local training: `loop`, one client at a time, or `vmap`, clients side by side.
+
+Both give the same numbers to float tolerance; no method knows which one runs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+VERSION = 1
+"""Part of every result's key; raised by hand when local training or evaluation changes a result beyond rounding."""
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Logits [b, classes] and labels [b] to the loss of each example [b]."""
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy}
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """One client's local work in one round: its examples' place in the pool, their labels, and the batches as positions in both."""
+
+    index: Tensor
+    labels: Tensor
+    batches: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A data set's examples, kept as stored (uint8 images, float32 tables) and normalised batch by batch.
+
+    x [n, C, H, W] or [n, F]; `scale` and `shift` broadcast over an example: input = x * scale + shift.
+    """
+
+    x: Tensor
+    scale: Tensor
+    shift: Tensor
+
+    def inputs(self, index: Tensor) -> Tensor:
+        """The normalised examples at `index` [...], in the dtype of `scale`: [..., C, H, W] or [..., F].
+
+        One-channel images come with the strides of channels-last, which costs nothing and lets every later activation be channels-last.
+        """
+        x = self.x[index].to(self.scale.dtype).mul_(self.scale).add_(self.shift)
+        if x.dim() == 4 and x.shape[1] == 1:
+            height, width = x.shape[2:]
+            x = x.as_strided(x.shape, (height * width, 1, width, 1))
+        return x
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Pool":
+        return Pool(self.x.to(device), self.scale.to(device, dtype), self.shift.to(device, dtype))

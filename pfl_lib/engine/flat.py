@@ -1,0 +1,48 @@
+"""A module whose parameters and running statistics are views of two flat buffers: load a row, run the network."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from pfl_lib.engine import Loss
+from pfl_lib.layout import Layout, views
+from pfl_lib.rows import Batch
+
+
+class FlatModule:
+    """One private copy of a network that reads its parameters from whatever row it is given."""
+
+    def __init__(self, module: nn.Module, loss: Loss, device: torch.device, dtype: torch.dtype) -> None:
+        self.module = copy.deepcopy(module).to(device, dtype)
+        self.loss = loss
+        self.layout = Layout.of(self.module)
+        rows = self.layout.rows(self.module)
+        self._theta, self._statistics = rows["theta"], rows["statistics"]
+        self._parameters = list(self.module.parameters())
+        for parameter, view in zip(self._parameters, views(self.layout.parameters, self._theta).values(), strict=True):
+            parameter.data = view
+        for name, view in views(self.layout.statistics, self._statistics).items():
+            owner, _, leaf = name.rpartition(".")
+            self.module.get_submodule(owner)._buffers[leaf] = view
+
+    def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
+        """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place where given."""
+        self.module.train()
+        self._theta.copy_(theta)
+        if statistics is not None:
+            self._statistics.copy_(statistics)
+        loss = self.loss(self.module(batch.x), batch.y).mean()
+        gradients = torch.autograd.grad(loss, self._parameters)
+        if statistics is not None:
+            statistics.copy_(self._statistics)
+        return torch.cat([gradient.reshape(-1) for gradient in gradients])
+
+    @torch.no_grad()
+    def losses(self, theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Per-example loss [b] and correctness (1 or 0) [b] of one model in evaluation mode."""
+        self.module.eval()
+        self._theta.copy_(theta)
+        self._statistics.copy_(statistics)
+        logits = self.module(x)
+        return self.loss(logits, y), (logits.argmax(-1) == y).to(logits.dtype)

@@ -1,0 +1,76 @@
+"""Clients side by side: `torch.func` over rows, one kernel launch for many clients' steps.
+
+The GPU's default for small networks.  At every local step the clients that still have a batch are grouped by its size, so that
+ragged clients and short last batches give the same numbers as `loop`, BatchNorm included.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+
+from pfl_lib.engine import Pool, Work
+from pfl_lib.engine.flat import FlatModule
+from pfl_lib.rows import Batch, Rows, Step, velocity
+
+
+def train(
+    flat: FlatModule,
+    pool: Pool,
+    rows: Rows,
+    work: Sequence[Work],
+    step: Step,
+    trained: Sequence[str],
+    sgd: dict[str, float],
+) -> Rows:
+    """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names only, in new matrices."""
+    rows = {name: matrix.clone(memory_format=torch.contiguous_format) for name, matrix in rows.items()}
+    if sgd["momentum"]:
+        rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
+    gradient = _gradients(flat)
+    for number in range(max(len(client.batches) for client in work)):
+        for group in _groups(work, number):
+            part = rows if len(group) == len(work) else {name: matrix[group] for name, matrix in rows.items()}
+            positions = [work[i].batches[number] for i in group]
+            index = torch.stack([work[i].index[p] for i, p in zip(group, positions, strict=True)])
+            labels = torch.stack([work[i].labels[p] for i, p in zip(group, positions, strict=True)])
+            step(part, gradient, Batch(pool.inputs(index), labels, number, **sgd))
+            if part is not rows:
+                for name in part:
+                    rows[name][group] = part[name]
+    return {name: rows[name] for name in trained}
+
+
+def _groups(work: Sequence[Work], number: int) -> list[list[int]]:
+    """The clients that have a batch of this number, those with equally large ones together."""
+    sizes: dict[int, list[int]] = {}
+    for i, client in enumerate(work):
+        if number < len(client.batches):
+            sizes.setdefault(len(client.batches[number]), []).append(i)
+    return list(sizes.values())
+
+
+def _gradients(flat: FlatModule):
+    module, layout, loss = flat.module, flat.layout, flat.loss
+    module.train()
+    counters = {name: buffer for name, buffer in module.named_buffers() if not buffer.is_floating_point()}
+
+    def mean_loss(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
+        values = layout.named(theta, statistics.clone())
+        running = [values[block.name] for block in layout.statistics]
+        logits = functional_call(module, {**values, **{name: c.clone() for name, c in counters.items()}}, (x,))
+        written = torch.cat([value.reshape(-1) for value in running]) if running else statistics
+        return loss(logits, y).mean(), written
+
+    each = vmap(grad(mean_loss, has_aux=True))
+
+    def gradient(theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
+        before = theta.new_zeros(len(theta), layout.S) if statistics is None else statistics
+        gradients, written = each(theta, before, batch.x, batch.y)
+        if statistics is not None:
+            statistics.copy_(written)
+        return gradients
+
+    return gradient

@@ -1,0 +1,93 @@
+"""APFL (Deng et al. 2020): every client mixes a model of its own with the shared one, and learns how much."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfl_lib.errors import BadInput
+from pfl_lib.federation import Federation
+from pfl_lib.methods.fedavg import spread
+from pfl_lib.rows import Batch, Gradient, Rows, average, copies, descend, uniform
+
+
+@dataclass(frozen=True)
+class APFL:
+    """APFL, Algorithm 1, with the adaptive mixture of its section 4.
+
+    Each local step, with vbar = a v + (1 - a) w:
+        v <- v - lr grad_v f(vbar) = v - lr a grad f(vbar);   w <- w - lr grad f(w)
+    once a round, at its first step:  a <- clip(a - lr <v - w, grad f(vbar)>, 0, 1);   server: w <- mean of the clients' w.
+    Served is a v + (1 - a) w with the freshly averaged w.
+
+    * WAFFLE says only that the mixture is adapted; `alpha` 0.5 is where it starts (the default of FedTorch, APFL's official code, which
+      adapts once a round too, and of Roschewitz's implementation, which WAFFLE's authors used); v starts at w, so round 1 leaves it.
+    * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
+    * Only clients whose model is read train a v: Alice alone, where she alone is read.
+    * The average is uniform, as in WAFFLE's benchmark.
+    """
+
+    alpha: float = 0.5
+    adaptive: bool = True
+
+    name: ClassVar[str] = "apfl"
+    title: ClassVar[str] = "APFL"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise BadInput(f"alpha {self.alpha!r}: give a mixture from 0 (shared model) to 1 (own model)")
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        own = copies(fed.initial(), len(fed))
+        alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
+        return {
+            **fed.initial(),
+            "personal": own["theta"].clone(),
+            "personal statistics": own["statistics"].clone(),
+            "alpha": alpha,
+        }
+
+    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
+        clients = fed.participants(r)
+        mixing = [i for i in clients if i in fed.readers]
+        sharing = [i for i in clients if i not in fed.readers]
+        own = ("personal", "personal statistics", "alpha")
+        rows = {**copies(state, len(mixing)), **{name: state[name][mixing] for name in own}}
+        mixed, _ = fed.train(rows, r, mixing, self._step, trained=("theta", *own))
+        parts = [mixed]
+        if sharing:
+            parts.append(fed.train(copies(state, len(sharing)), r, sharing)[0])
+        # Back in the clients' order, so that the average does not depend on who mixes.
+        place = sorted(range(len(clients)), key=lambda k: [*mixing, *sharing][k])
+        shared = {name: torch.cat([part[name] for part in parts])[place] for name in ("theta", "statistics")}
+
+        weights = uniform(len(clients))
+        after = {**average(weights, shared), **{name: state[name].clone() for name in own}}
+        for name in own:
+            after[name][mixing] = mixed[name]
+        log = {
+            "weights": spread(weights, clients, len(fed)),
+            "alpha": after["alpha"][:, 0].double().cpu(),
+            "models_up": len(clients),
+            "models_down": len(clients),
+        }
+        return after, log
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        alpha = state["alpha"]
+        return {
+            "theta": alpha * state["personal"] + (1 - alpha) * state["theta"],
+            "statistics": alpha * state["personal statistics"] + (1 - alpha) * state["statistics"],
+        }
+
+    def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        w, v, alpha = rows["theta"], rows["personal"], rows["alpha"]
+        at_mixture = gradient(alpha * v + (1 - alpha) * w, batch, rows["personal statistics"])
+        at_shared = gradient(w, batch, rows["statistics"])
+        slope = ((v - w) * at_mixture).sum(-1, keepdim=True)
+        descend(rows, "personal", alpha * at_mixture, batch)
+        descend(rows, "theta", at_shared, batch)
+        if self.adaptive and batch.index == 0:
+            alpha.sub_(batch.lr * slope).clamp_(0, 1)

@@ -1,0 +1,119 @@
+"""WAFFLE (Beaussart et al. 2021): SCAFFOLD whose averages slide from everybody's to Alice's."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.federation import Federation
+from pfl_lib.methods.fedavg import spread
+from pfl_lib.methods.scaffold import corrected_training
+from pfl_lib.methods.weight_erosion import alice_of
+from pfl_lib.rows import Rows, average, model
+
+
+@dataclass(frozen=True)
+class Waffle:
+    """WAFFLE, Algorithms 1 and 2, for the client `fed.alice`.
+
+    clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the mean of this round's weights
+    and the last two rounds' (Algorithm 1, line 10); the history keeps the unsmoothed ones and starts at 1/N.
+
+    * `slope` is Omega's (Eq. 4), and Psi = Omega: 3.2 throughout the paper (Table 3).
+    * `control`: "mean" is c <- sum_i w_i c_i, the only reading that recovers SCAFFOLD at weights 1/N and local training when
+      all weight is Alice's, as section 2.1 says it must.  "literal" is Eq. (1) as printed, c <- c + sum_i w_i (c_i_new - c_i): once the
+      weights change, c keeps stale parts of agents that no longer count, and Alice's last, local phase is biased for ever.
+    * Server step 1; the control variates are SCAFFOLD's option II (the paper names neither).
+    * With partial participation weights are computed among the participants, and Alice always takes part.
+    """
+
+    slope: float = 3.2
+    control: str = "mean"
+
+    name: ClassVar[str] = "waffle"
+    title: ClassVar[str] = "WAFFLE"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.slope, int | float) and math.isfinite(self.slope)):
+            raise BadInput(f"slope {self.slope!r}: give a finite number; the paper uses 3.2")
+        choose("control", self.control, ("mean", "literal"))
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        alice_of(fed, self.title)
+        history = torch.full((2, len(fed)), 1 / len(fed), dtype=torch.float64)
+        return {**fed.initial(), "control": fed.zeros(), "controls": fed.zeros(len(fed)), "history": history}
+
+    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
+        clients = fed.participants(r)
+        alice = clients.index(alice_of(fed, self.title))
+        trained, controls = corrected_training(fed, state, r, clients)
+
+        if 100 * r >= 95 * fed.schedule.rounds:  # Algorithm 1: the last twentieth is Alice's alone
+            now = torch.eye(len(clients), dtype=torch.float64)[alice]
+        else:
+            personal, apart = omega(r, fed.schedule.rounds, self.slope), distances(trained["theta"], alice)
+            # A diverged update makes the model NaN, which ends the run and is recorded; it is no bad input.
+            now = weights(apart, alice, personal, personal) if apart.isfinite().all() else apart * float("nan")
+        now = spread(now, clients, len(fed))
+        smoothed = torch.stack([*state["history"], now]).mean(0)[clients]
+        smoothed /= smoothed.sum()
+
+        moved = controls[clients] if self.control == "mean" else controls[clients] - state["controls"][clients]
+        control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
+        after = {
+            **average(smoothed, trained),
+            "control": control,
+            "controls": controls,
+            "history": torch.stack([state["history"][1], now]),
+        }
+        log = {
+            "weights": spread(smoothed, clients, len(fed)),
+            "models_up": 2 * len(clients),
+            "models_down": 2 * len(clients),
+        }
+        return after, log
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        return model(state)
+
+
+def omega(round: int, rounds: int, slope: float = 3.2) -> float:
+    """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way, near 0 late (local training)."""
+    if not 1 <= round <= rounds:
+        raise BadInput(f"round {round} is not between 1 and {rounds}, the number of rounds")
+    return 1 / (1 + math.exp(slope * (2 * round / rounds - 1)))
+
+
+def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:
+    """Algorithm 1, lines 3 to 9: one round's unsmoothed weights [N], float64, from distances [N] to Alice's update (zero at Alice).
+
+    Alice gets a distance of her own, d = dm (1 - (dM - dm)/dM (1 - Omega)) (Eq. 2), with dm, dM the smallest and largest of the
+    others'; then alpha_i = max(Psi - (d_i - d) / (dM - min_j d_j), 0), normalised (Eq. 3; Algorithm 1's minimum over all j, which for
+    Omega <= 1 is Alice's own).  The farthest agent always gets 0 while Psi < 1.  Where the others' distances are all equal
+    (always with two agents, and when no update differs) the rule says nothing: uniform weights.  Raises BadInput for a distance that is
+    negative or not finite, and for omega or psi outside (0, 1].
+    """
+    distances = torch.as_tensor(distances, dtype=torch.float64).clone()
+    n = len(distances)
+    if not 0 <= alice < n:
+        raise BadInput(f"alice {alice!r} is not one of the clients 0 to {n - 1}")
+    if not (0 < omega <= 1 and 0 < psi <= 1):
+        raise BadInput(f"omega {omega!r} and psi {psi!r}: each is above 0 and at most 1")
+    others = torch.cat([distances[:alice], distances[alice + 1 :]])
+    if not bool((others >= 0).all() and others.isfinite().all()):
+        raise BadInput(f"distances {others.tolist()}: give finite numbers, 0 or more")
+    if n == 1 or others.max() == others.min():
+        return torch.full((n,), 1 / n, dtype=torch.float64)
+    low, high = others.min(), others.max()
+    distances[alice] = low * (1 - (high - low) / high * (1 - omega))
+    alpha = (psi - (distances - distances[alice]) / (high - distances.min())).clamp(min=0)
+    return alpha / alpha.sum()
+
+
+def distances(rows: Tensor, alice: int) -> Tensor:
+    """Euclidean distances [n], float64, of updates to Alice's; of models [n, P] just as well, since all start from one x."""
+    return torch.linalg.vector_norm(rows - rows[alice], dim=1).double().cpu()

@@ -1,0 +1,75 @@
+"""The matrix algebra that all methods share: copies of a model, weighted averages, one SGD step.
+
+A model is a mapping of named rows, always {"theta": [P], "statistics": [S]}; n clients' models are the same names over
+[n, P] and [n, S].  Methods add rows of their own (a personal model, a control variate).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Rows = dict[str, Tensor]
+Gradient = Callable[..., Tensor]
+"""`gradient(theta, batch, statistics=None)`: the mean loss's gradient at `theta` ([P] or [n, P], and so is the result).  Where
+`statistics` is given, BatchNorm's running statistics in it are updated in place by this call; otherwise they are left alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One mini-batch of one client (x [b, ...], y [b]) or of n clients side by side (x [n, b, ...], y [n, b]).
+
+    `index` counts the local steps of this round from 0; `lr`, `momentum` and `weight_decay` are the schedule's for this round.
+    """
+
+    x: Tensor
+    y: Tensor
+    index: int
+    lr: float
+    momentum: float
+    weight_decay: float
+
+
+Step = Callable[[Rows, Gradient, Batch], None]
+"""A local step changes the rows it is given in place.  It is written once and works on one client's rows ([P]) and on many ([n, P])."""
+
+
+def model(rows: Rows) -> Rows:
+    """The two rows that make a model, out of a state or a matrix that holds more."""
+    return {"theta": rows["theta"], "statistics": rows["statistics"]}
+
+
+def copies(rows: Rows, n: int) -> Rows:
+    """n copies of a model, [P] to [n, P]; a view, since training never writes into its input."""
+    return {name: row.expand(n, -1) for name, row in model(rows).items()}
+
+
+def average(weights: Tensor, rows: Rows) -> Rows:
+    """The weighted sum of n models: `weights` [n] gives one model, `weights` [m, n] gives m."""
+    return {name: weights.to(matrix) @ matrix for name, matrix in model(rows).items()}
+
+
+def descend(rows: Rows, name: str, gradient: Tensor, batch: Batch) -> None:
+    """One step of SGD on row `name`, in place: v <- beta v + (g + wd theta); theta <- theta - lr v (as torch.optim.SGD)."""
+    row = rows[name]
+    if batch.weight_decay:
+        gradient = gradient + batch.weight_decay * row
+    if batch.momentum:
+        gradient = rows[velocity(name)].mul_(batch.momentum).add_(gradient)
+    row.sub_(gradient, alpha=batch.lr)
+
+
+def velocity(name: str) -> str:
+    """The row that holds the momentum of row `name` during local training."""
+    return f"velocity of {name}"
+
+
+def sgd(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+    """The plain local step: theta <- theta - lr * gradient(theta)."""
+    descend(rows, "theta", gradient(rows["theta"], batch, rows["statistics"]), batch)
+
+
+def uniform(n: int) -> Tensor:
+    """Weights 1/n, [n] in float64."""
+    return torch.full((n,), 1 / n, dtype=torch.float64)

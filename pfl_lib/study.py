@@ -1,0 +1,372 @@
+"""A cell is one run: method x data x partition x model x schedule x seed.  Run cells, resume them, keep their results."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from pfl_lib import clients as client_data
+from pfl_lib import data, engine, models, partition
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.federation import Federation, cores
+from pfl_lib.layout import Layout
+from pfl_lib.methods import METHODS, Method
+from pfl_lib.schedule import Schedule
+from pfl_lib.store import Result, Store
+
+CHECKPOINT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run's full description.  `images` keeps the first so many training images; `alice` is the client whose model is read (None: all)."""
+
+    method: Method
+    schedule: Schedule
+    dataset: str = "mnist"
+    partition: str = "C"
+    model: str = "lenet5"
+    clients: int = 10
+    images: int | None = None
+    seed: int = 1
+    alice: int | None = 0
+    loss: str = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        choose("dataset", self.dataset, data.DATASETS)
+        choose("distribution", self.partition, partition.PARTITIONS)
+        choose("model", self.model, models.MODELS)
+        choose("loss", self.loss, engine.LOSSES)
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise BadInput(f"seed {self.seed!r}: give a whole number")
+        if not isinstance(self.clients, int) or self.clients < 1:
+            raise BadInput(f"clients {self.clients!r}: give a whole number, 1 or more")
+        if self.alice is not None and not (isinstance(self.alice, int) and 0 <= self.alice < self.clients):
+            raise BadInput(f"alice {self.alice!r} is not one of the clients 0 to {self.clients - 1}")
+
+    def config(self) -> dict[str, Any]:
+        """Everything the numbers depend on, as JSON has it."""
+        recipe = partition.PARTITIONS[self.partition]
+        return {
+            "method": {"name": self.method.name, "version": self.method.version, **dataclasses.asdict(self.method)},
+            "dataset": self.dataset,
+            "fingerprint": data.fingerprint(self.dataset),
+            "images": self.images,
+            "partition": {"name": self.partition, "version": recipe.version},
+            "model": self.model,
+            "clients": self.clients,
+            "schedule": dataclasses.asdict(self.schedule),
+            "seed": self.seed,
+            "alice": self.alice,
+            "loss": self.loss,
+            "engine": engine.VERSION,
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON of `config()`."""
+        return hashlib.sha256(json.dumps(self.config(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def slug(self) -> str:
+        """A readable folder name that is unique: method, data, partition, seed and the key's first digits."""
+        letters = self.partition.replace("*", "star")
+        return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{self.key[:10]}"
+
+    def examples(self) -> int:
+        """About how many gradient examples the run takes: a measure of its length."""
+        images = self.images or {"mnist": 60_000, "fashion_mnist": 60_000}.get(
+            self.dataset, 50_000 if "cifar" in self.dataset else 1_000
+        )
+        trained = 1 / self.clients if self.method.name == "local" and self.alice is not None else 1.0
+        return math.ceil(
+            images * self.schedule.rounds * self.schedule.local_epochs * self.schedule.participation * trained
+        )
+
+
+@dataclass(frozen=True)
+class CellFailure:
+    """A cell that could not be run, and why, in one line."""
+
+    cell: Cell
+    message: str
+
+
+def federation_of(
+    cell: Cell, data_dir: str | os.PathLike | None = None, device: str = "auto", engine: str = "auto", threads: int = 1
+) -> Federation:
+    """The federation a cell describes."""
+    dataset = data.load(cell.dataset, data_dir, cell.images)
+    held = client_data.from_partition(dataset, partition.make(cell.partition, dataset, cell.clients, cell.seed))
+    make = lambda: models.build(cell.model, held.input_shape, held.classes)  # noqa: E731
+    settings = {"loss": cell.loss, "device": device, "engine": engine, "threads": threads}
+    return Federation(held, make, cell.schedule, seed=cell.seed, alice=cell.alice, **settings)
+
+
+def run_cell(
+    cell: Cell,
+    store: Store,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    threads: int = 1,
+    progress: Callable[[int], object] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Result:
+    """The cell's result: from the store, else by running it, from its last checkpoint if it was interrupted.
+
+    `progress` is called with the number of each finished round.
+    """
+    found = store.find(cell)
+    if found is not None:
+        return found
+    store.check_writable()
+    with one_thread():
+        fed = federation_of(cell, data_dir, device, engine, threads)
+        run = Run(cell.method, fed)
+        checkpoint = store.load_checkpoint(cell)
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        saved = time.monotonic()
+        for r in run.rounds():
+            if progress is not None:
+                progress(r)
+            if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
+                store.save_checkpoint(cell, run.checkpoint())
+                saved = time.monotonic()
+        result = run.result({**cell.config(), "key": cell.key, "device": str(fed.device), "torch": torch.__version__})
+    store.save(cell, result)
+    return result
+
+
+class Run:
+    """One method on one federation, round by round; all that a resumed run needs is in `checkpoint()`."""
+
+    def __init__(self, method: Method, fed: Federation) -> None:
+        self.method, self.fed = method, fed
+        self.state = method.start(fed)
+        self.done, self.diverged, self.seconds = 0, None, 0.0
+        self.metrics: list[dict[str, float]] = []
+        self.weights: list[Tensor] = []
+
+    @property
+    def finished(self) -> bool:
+        return self.diverged is not None or self.done == self.fed.schedule.rounds
+
+    def rounds(self) -> Iterator[int]:
+        """Run the rounds that are left, yielding the number of each when it is done; stop where the loss is NaN or infinite."""
+        while not self.finished:
+            began, r = time.perf_counter(), self.done + 1
+            self.state, log = self.method.round(self.fed, self.state, r)
+            model, readers = self.method.served(self.fed, self.state), self.fed.readers
+            if model["theta"].dim() == 2:
+                model = {name: matrix[readers] for name, matrix in model.items()}
+            loss, accuracy = self.fed.evaluate(model, clients=readers)
+            self.done = r
+            if not (loss.isfinite().all() and all(row.isfinite().all() for row in model.values())):
+                self.diverged = r
+            else:
+                self._record(r, readers, loss, accuracy, log)
+            self.seconds += time.perf_counter() - began
+            yield r
+
+    def _record(self, r: int, readers: Sequence[int], loss: Tensor, accuracy: Tensor, log: dict[str, Any]) -> None:
+        log = dict(log)
+        weights = log.pop("weights", None)
+        if weights is not None:
+            self.weights.append(weights.detach().cpu().double())
+        for k, client in enumerate(readers):
+            row = {"round": r, "client": client, "accuracy": accuracy[k].item(), "loss": loss[k].item()}
+            self.metrics.append(
+                row
+                | {
+                    name: float(value[client] if isinstance(value, Tensor) and value.dim() else value)
+                    for name, value in log.items()
+                }
+            )
+
+    def checkpoint(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "done": self.done,
+            "seconds": self.seconds,
+            "metrics": self.metrics,
+            "weights": self.weights,
+        }
+
+    def restore(self, checkpoint: dict[str, Any]) -> None:
+        self.state = {name: value.to(self.state[name].device) for name, value in checkpoint["state"].items()}
+        self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
+        self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
+
+    def result(self, config: dict[str, Any]) -> Result:
+        """The finished run's result; the model is the last served one, a row for each client whose model is read."""
+        readers = self.fed.readers
+        served = self.method.served(self.fed, self.state)
+        if served["theta"].dim() == 2:
+            served = {name: matrix[readers] for name, matrix in served.items()}
+        else:
+            served = {name: row.expand(len(readers), -1) for name, row in served.items()}
+        named = {
+            name: value.cpu().clone()
+            for name, value in self.fed.layout.named(served["theta"], served["statistics"]).items()
+        }
+        columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
+        weights = np.stack([w.numpy() for w in self.weights]) if self.weights else None
+        return Result(config, pd.DataFrame(self.metrics, columns=columns), weights, self.diverged, self.seconds, named)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    store: Store,
+    jobs: int | None = None,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    backend: str = "loky",
+    progress: bool = True,
+) -> list[Result | CellFailure]:
+    """Results of many cells, in order: stored ones are read, the rest run `jobs` at a time in processes (default: one per core).
+
+    A cell that fails becomes a `CellFailure` and stops no other.  Cores left over by few cells train clients side by side.
+    """
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise BadInput(f"jobs {jobs!r}: give a whole number, 1 or more")
+    missing = list({cell.key: cell for cell in cells if store.find(cell) is None}.values())
+    failures: dict[str, CellFailure] = {}
+    if missing:
+        store.check_writable()
+        for name, images in dict.fromkeys((cell.dataset, cell.images) for cell in missing):
+            data.load(name, data_dir, images)  # one clear line before anything starts, and a download happens once
+        missing.sort(key=lambda cell: -cell.examples())  # long ones first, so that the last core is not left alone
+        allowed = jobs or cores()
+        workers = min(allowed, len(missing))
+        settings = (store, data_dir, device, engine, max(1, allowed // workers))
+        bar = tqdm(total=len(missing), unit="run", disable=not progress, leave=False)
+        with bar:
+            for key, message in _run_missing(missing, settings, workers, backend):
+                bar.update()
+                if message is not None:
+                    failures[key] = CellFailure(next(c for c in missing if c.key == key), message)
+    results = {cell.key: failures.get(cell.key) or store.find(cell) for cell in cells}
+    return [results[cell.key] for cell in cells]
+
+
+def _run_missing(missing: list[Cell], settings: tuple, workers: int, backend: str) -> Iterator[tuple[str, str | None]]:
+    if workers == 1:
+        yield from (_guarded(cell, *settings) for cell in missing)
+        return
+    import joblib
+
+    with joblib.parallel_config(backend=backend, **({"inner_max_num_threads": 1} if backend == "loky" else {})):
+        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="all", batch_size=1)
+        yield from parallel(joblib.delayed(_guarded)(cell, *settings) for cell in missing)
+
+
+def _guarded(
+    cell: Cell, store: Store, data_dir: str | os.PathLike | None, device: str, engine: str, threads: int
+) -> tuple[str, str | None]:
+    try:
+        run_cell(cell, store, data_dir, device, engine, threads)
+    except Exception as error:  # one failed cell must not stop the others; its line is shown with the results
+        return cell.key, f"{type(error).__name__}: {error}".splitlines()[0]
+    return cell.key, None
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch's own threads off: the papers' networks are too small for them, and sums then never depend on the number of cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def named_method(method: str | Method) -> Method:
+    """A method's instance from its name or itself; BadInput for an unknown name or something without start, round and served."""
+    if isinstance(method, str):
+        return METHODS[choose("method", method, METHODS)]()
+    missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
+    if missing or isinstance(method, type):
+        what = (
+            "an instance, not the class itself" if isinstance(method, type) else f"an object with {', '.join(missing)}"
+        )
+        raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
+    return method
+
+
+def run(
+    method: str | Method,
+    *,
+    dataset: str = "digits",
+    partition: str = "C",
+    model: str = "lenet5",
+    clients: int = 10,
+    images: int | None = None,
+    rounds: int = 20,
+    local_epochs: int = 1,
+    batch_size: int = 32,
+    lr: float = 0.1,
+    lr_decay: float = 1.0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    participation: float = 1.0,
+    seed: int = 1,
+    alice: int | None = 0,
+    data_dir: str | os.PathLike | None = None,
+    results_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    federation: Federation | None = None,
+) -> Result:
+    """Train one method and return its result; a run that is stored already is read instead.
+
+    `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go through its class.  `alice` is the
+    client whose model is read (None: all clients, and accuracies are their mean).  With `federation`, made by
+    `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the federation's and the other arguments are not
+    looked at.  Runs of a federation of one's own, and of methods that are not the package's, are not stored.
+    Raises BadInput for a value that does not fit, before anything is trained.
+    """
+    method = named_method(method)
+    if federation is not None:
+        return _unstored(method, federation)
+    schedule = Schedule(
+        rounds, local_epochs, None, "shuffled", batch_size, lr, lr_decay, momentum, weight_decay, participation
+    )
+    cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice)
+    if type(method) is not METHODS.get(method.name):
+        return _unstored(method, federation_of(cell, data_dir, device, engine, cores()))
+    bar = tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS")))
+    with bar:
+        return run_cell(
+            cell, Store(results_dir), data_dir, device, engine, cores(), progress=lambda r: bar.update(r - bar.n)
+        )
+
+
+def _unstored(method: Method, fed: Federation) -> Result:
+    with one_thread():
+        run = Run(method, fed)
+        for _ in run.rounds():
+            pass
+    return run.result(
+        {
+            "method": {"name": method.name},
+            "seed": fed.seed,
+            "alice": fed.alice,
+            "schedule": dataclasses.asdict(fed.schedule),
+        }
+    )
