@@ -14,6 +14,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data import Dataset
 from pfl_lib.errors import BadInput, choose
+from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def concept_shift(name: str, dataset: Dataset, clients: int, seed: int, percent:
     plain = label_skew(name, dataset, clients, seed, percent)
     rows = [torch.arange(dataset.classes)]
     for client in range(1, clients):
-        rows.append(torch.randperm(dataset.classes, generator=_generator(seed, "concept shift", client)))
+        rows.append(torch.randperm(dataset.classes, generator=generator(seed, "concept shift", client)))
     return Partition(name, plain.train, plain.test, relabel=torch.stack(rows))
 
 
@@ -158,11 +159,6 @@ def _check(name: str, dataset: Dataset, clients: int) -> None:
             f"distribution {name!r} needs at least {CHUNKS - 1} training images of each label, label {fewest} has "
             f"{counts[fewest]} among the {len(dataset.train_y)} images of {dataset.name}: use more images"
         )
-
-
-def _generator(seed: int, purpose: str, client: int) -> torch.Generator:
-    key = hashlib.sha256(f"{seed}|{purpose}|{client}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(key[:8], "little") >> 1)
 
 
 EVEN = (10,) * 10
