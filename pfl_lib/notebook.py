@@ -6,7 +6,7 @@ papermill writes parameters it does not know into the notebook all the same and 
 """
 
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -84,6 +84,101 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
     if checked.data_dir and not Path(checked.data_dir).expanduser().is_dir():
         raise BadInput(f"data_dir {checked.data_dir!r} is not a folder; leave it empty for the default")
     return checked
+
+
+def run(cells: Sequence, settings: Settings) -> None:
+    """Train those of a page's cells that are not stored yet, and say in one line what there is.
+
+    With `plots_only` nothing is trained: what is missing is shown as not run, and if everything is, there is nothing to draw and `BadInput` says
+    so.  Raises RuntimeError, with its reason, when a run fails.
+    """
+    from pfl_lib.study import CellFailure, run_cells
+
+    missing = [cell for cell in cells if settings.store.find(cell) is None]
+    if missing and settings.plots_only:
+        if len(missing) == len(cells):
+            raise BadInput(
+                f"none of the {len(cells)} runs is stored in {settings.store.root}: run with plots_only = False"
+            )
+        print(f"{len(cells) - len(missing)} of {len(cells)} runs are stored; the others count as not run (plots_only).")
+        return
+    results = run_cells(
+        missing,
+        settings.store,
+        settings.jobs or None,
+        settings.data_dir or None,
+        settings.device,
+        progress=not settings.headless,
+    )
+    failures = [result for result in results if isinstance(result, CellFailure)]
+    if failures:
+        raise RuntimeError(
+            f"{len(failures)} of {len(cells)} runs failed; {failures[0].cell.slug}: {failures[0].message}"
+        )
+    print(f"{len(cells)} runs, all stored.")
+
+
+def partition_of(profile, distribution: str, settings: Settings):
+    """A profile's data set and its partition by `distribution` for the profile's first seed: what the partition pictures show.
+
+    None, after a line that says why, when the data are not at hand and only stored results are to be drawn.
+    """
+    from pfl_lib import data, partition
+
+    try:
+        dataset = data.load(profile.dataset, settings.data_dir or None, profile.images)
+    except BadInput as error:
+        if not settings.plots_only:
+            raise
+        print(f"No picture of distribution {distribution}: {error}")
+        return None
+    return dataset, partition.make(distribution, dataset, profile.clients, profile.seeds[0])
+
+
+def provenance(settings: Settings, profile, cells: Sequence = ()) -> None:
+    """Show where a page's numbers come from: profile, seeds, code, data, and the key of every run, with the versions it was made with."""
+    import platform
+
+    import pandas as pd
+    import torch
+    from IPython.display import display
+
+    from pfl_lib import data, tables
+
+    found = [(cell, settings.store.find(cell)) for cell in cells]
+    seconds = sum(result.seconds for _, result in found if result)
+    facts = {
+        "profile": profile.name,
+        "seeds": profile.seed_words,
+        "data": f"{profile.dataset}, fingerprint {data.fingerprint(profile.dataset)}",
+        "code": f"pfl_lib {code_version()}",
+        "with": f"Python {platform.python_version()}, torch {torch.__version__}",
+    }
+    if cells:
+        facts["runs"] = (
+            f"{sum(result is not None for _, result in found)} of {len(cells)} stored, {seconds:,.0f} s of training in all"
+        )
+    rows = "".join(
+        f'<tr><th scope="row" style="text-align:left">{k}</th><td style="text-align:left">{v}</td></tr>'
+        for k, v in facts.items()
+    )
+    words = "\n".join(f"{name}: {value}" for name, value in facts.items())
+    text = f'<table class="pfl-table"><tbody>{rows}</tbody></table>'
+    if cells:
+        keys = pd.DataFrame(
+            [
+                {
+                    "run": cell.slug,
+                    "key": cell.key[:16],
+                    "device": result.config.get("device", "") if result else "not run",
+                    "torch": result.config.get("torch", "") if result else "",
+                    "seconds": f"{result.seconds:.1f}" if result else "",
+                }
+                for cell, result in found
+            ]
+        )
+        text += f"<details><summary>Keys of the {len(cells)} runs</summary>{tables.to_html(keys, 'Runs behind this page')}</details>"
+    display({"text/html": text, "text/plain": words}, raw=True)
 
 
 def code_version() -> str:

@@ -16,11 +16,11 @@ log = logging.getLogger("pfl_lib")
 
 
 class Bar(Protocol):
-    """What both kinds of progress offer: `update(n)` moves on by n steps, `note(text)` replaces the text at the bar's end."""
+    """What both kinds of progress offer: `update(n)` moves on by n steps, `say(line)` prints a line without breaking the bar."""
 
     def update(self, n: int = 1) -> None: ...
 
-    def note(self, text: str) -> None: ...
+    def say(self, line: str) -> None: ...
 
 
 def headless() -> bool:
@@ -50,8 +50,8 @@ class _Silent:
     def update(self, n: int = 1) -> None:
         self.steps += n
 
-    def note(self, text: str) -> None:
-        log.debug(text)
+    def say(self, line: str) -> None:
+        print(line, flush=True)
 
 
 class _Shown:
@@ -61,8 +61,8 @@ class _Shown:
     def update(self, n: int = 1) -> None:
         self._bar.update(n)
 
-    def note(self, text: str) -> None:
-        self._bar.set_postfix_str(text)
+    def say(self, line: str) -> None:
+        self._bar.write(line)
 
 
 def _watched() -> bool:

@@ -5,10 +5,11 @@ its alt text, and header and footer say profile, code version and time.  What a 
 metadata, so the index is built from the folder alone and remembers pages of earlier runs.
 """
 
+import copy
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html.parser import HTMLParser
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -53,13 +54,27 @@ class Stamp:
     error: str = ""
 
 
-def stamp_notebook(path: Path, stamp: Stamp) -> None:
-    """Write the stamp into the executed notebook's metadata."""
+def finish(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[str, str]) -> Stamp:
+    """Write the page of an executed notebook, and its stamp into the notebook; returns the stamp.
+
+    A page that is not what a page has to be (a figure without alt text, something to be fetched from elsewhere) is written
+    and counts as failed.  `links` maps notebook file names to pages' names, so that links between notebooks work here too.
+    """
     import nbformat
 
-    notebook = nbformat.read(str(path), as_version=4)
+    if executed.is_file():
+        notebook = nbformat.read(str(executed), as_version=4)
+    else:  # papermill could not even read its source
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# {page.title}")])
+    text = render(notebook, page, stamp, links)
+    wrong = figures_without_words(notebook) + faults(text)
+    if wrong and stamp.status == "ok":
+        stamp = replace(stamp, status="failed", error=wrong[0])
+        text = render(notebook, page, stamp, links)
+    file.write_text(text, encoding="utf-8")
     notebook.metadata["pfl_lib"] = asdict(stamp)
-    nbformat.write(notebook, str(path))
+    nbformat.write(notebook, str(executed))
+    return stamp
 
 
 def read_stamp(path: Path) -> Stamp | None:
@@ -72,50 +87,39 @@ def read_stamp(path: Path) -> Stamp | None:
         return None
 
 
-def describe(path: Path) -> tuple[str, str]:
-    """Title and one-line description of a notebook: its first heading and the first sentence below it."""
+def describe(path: Path) -> str:
+    """What a notebook is about in one line: the first sentence below its first heading, without markup."""
     import json
 
     notebook = json.loads(path.read_text(encoding="utf-8"))
     text = next(("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"), "")
-    heading, _, rest = text.strip().partition("\n")
-    paragraph = rest.strip().split("\n\n")[0].replace("\n", " ")
+    paragraph = text.strip().partition("\n")[2].strip().split("\n\n")[0].replace("\n", " ")
     sentence = re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
-    return heading.lstrip("# ").strip(), re.sub(r"\[([^]]+)\]\([^)]*\)|[*`]", r"\1", sentence)
+    return re.sub(r"<[^>]*>|[*`]", "", re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", sentence))
 
 
-def build_page(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[str, str]) -> list[str]:
-    """Write `file`, the page of an executed notebook and return what is wrong with it (nothing, as a rule), one line each.
-
-    `links` maps notebook file names to pages' names, so that links between notebooks work between pages.
-    """
-    import nbformat
+def render(notebook, page: Page, stamp: Stamp, links: Mapping[str, str]) -> str:
+    """The HTML of an executed notebook (an nbformat node)."""
     from nbconvert import HTMLExporter
 
-    notebook = nbformat.read(str(executed), as_version=4)
-    notebook.metadata.pop("widgets", None)
+    shown = copy.deepcopy(notebook)
+    shown.metadata.pop("widgets", None)
     # papermill's own red headlines say less than the banner, which links to the failed cell.
-    notebook.cells = [
-        cell for cell in notebook.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
-    ]
-    wrong = figures_without_words(notebook)
-    resources = {
-        "page": {
-            "title": page.title,
-            "css": _styles(),
-            "header": _header(page, stamp),
-            "footer": _footer(stamp),
-            "code_labels": _code_labels(notebook),
-        }
+    shown.cells = [cell for cell in shown.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])]
+    facts = {
+        "title": page.title,
+        "css": _styles(),
+        "header": _header(page, stamp),
+        "footer": _footer(stamp),
+        "code_labels": _code_labels(shown),
     }
     with as_file(files("pfl_lib") / "templates") as templates:
         exporter = HTMLExporter(
             template_name="page", extra_template_basedirs=[str(templates)], exclude_anchor_links=True
         )
-        text, _ = exporter.from_notebook_node(notebook, resources=resources)
-    text = re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, links), text)
-    file.write_text(text, encoding="utf-8")
-    return wrong + faults(text)
+        exporter.log.setLevel("ERROR")  # it also warns of missing alt text, which `finish` treats as a failure
+        text, _ = exporter.from_notebook_node(shown, resources={"page": facts})
+    return re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, links), text)
 
 
 def figures_without_words(notebook) -> list[str]:
@@ -128,9 +132,7 @@ def figures_without_words(notebook) -> list[str]:
                     kind in output.get("data", {})
                     and not output.get("metadata", {}).get(kind, {}).get("alt", "").strip()
                 ):
-                    missing.append(
-                        f"figure without alt text in cell {cell.get('id', '?')}: draw it with pfl_lib.figures.show(figure, alt)"
-                    )
+                    missing.append(f"figure without alt text in cell {cell.get('id', '?')}: show it with an alt text")
     return missing
 
 

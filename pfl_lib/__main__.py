@@ -1,0 +1,44 @@
+"""The command line: `pfl-lib` or `python -m pfl_lib`.
+
+Each command is a module with `add_parser(subparsers)`, whose `run(args)` returns the exit status: 0 all well, 1 something failed, 2 bad input,
+told in one line, 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from pfl_lib import compare, listing, reproduce
+from pfl_lib.arguments import OneLineParser
+from pfl_lib.errors import BadInput
+
+COMMANDS = (listing, reproduce, compare)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = OneLineParser(prog="pfl-lib", description="Personalised federated learning, reproduced.")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    try:
+        args = parser.parse_args(argv)
+        return args.run(args)
+    except SystemExit as leaving:  # argparse: help, or bad input already told
+        return leaving.code
+    except BadInput as error:
+        print(f"pfl-lib: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(
+            "\npfl-lib: interrupted; finished runs and checkpoints are kept, the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+    except BrokenPipeError:  # `pfl-lib list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

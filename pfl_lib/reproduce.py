@@ -1,0 +1,238 @@
+"""`pfl-lib reproduce`: train what is missing, execute the notebooks, build their pages.
+
+Runs that several notebooks show are trained once, before any notebook starts; the notebooks then find them in the store.  What fails in
+one notebook stays in that notebook: its page says where it stopped, the others go on, and the exit status tells.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pfl_lib import arguments
+from pfl_lib.errors import BadInput
+
+AT_ONCE = 2  # notebooks side by side; each kernel holds torch and pandas, about half a gigabyte
+SECONDS_PER_NOTEBOOK = 4.0  # to start a kernel and import everything, measured
+SECONDS_PER_WORKER = 4.0
+
+
+def add_parser(subparsers) -> None:
+    """Add `reproduce` to the command line."""
+    parser = subparsers.add_parser(
+        "reproduce",
+        help="train what is missing, execute the notebooks, build the pages",
+        description="Train what is missing, execute the notebooks, build one HTML page for each and an index.  Results are kept: "
+        "interrupted or repeated, the command goes on where it stopped.",
+    )
+    parser.add_argument(
+        "--profile", choices=("quick", "small", "paper"), default="quick", help="how much to run (quick)"
+    )
+    arguments.add_only(parser)
+    parser.add_argument("--seeds", type=arguments.at_least_one, metavar="N", help="seeds 1 to N, not the profile's own")
+    parser.add_argument("--jobs", type=arguments.at_least_one, metavar="N", help="runs side by side (one per core)")
+    parser.add_argument(
+        "--data-dir", type=arguments.folder, metavar="D", help="folder of the data, laid out as torchvision's"
+    )
+    arguments.add_results_dir(parser)
+    parser.add_argument(
+        "--reports-dir", type=arguments.folder, metavar="P", help="folder for the pages (reports/build)"
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train (auto)")
+    parser.add_argument("--plots-only", action="store_true", help="draw what is stored, train nothing")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the command line asks; 0 when every run and every notebook ended well, else 1."""
+    from pfl_lib.federation import choose_device
+    from pfl_lib.papers import EXHIBITS, exhibit
+    from pfl_lib.store import Store
+
+    began = time.monotonic()
+    exhibits = [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
+    folder = notebooks_folder()
+    reports = args.reports_dir or folder.parent / "reports" / "build"
+    _check_writable(reports)
+    if args.data_dir is not None and not args.data_dir.is_dir():
+        raise BadInput(f"data folder {args.data_dir} does not exist: give the folder that holds the data sets")
+    choose_device(args.device)
+    store = Store(args.results_dir)
+    if not args.plots_only:
+        store.check_writable()
+    failures = train(exhibits, args, store)
+    stamps = build(exhibits, args, store, folder, reports)
+    _closing_table(exhibits, stamps, reports, time.monotonic() - began)
+    return 1 if failures or any(stamp.status != "ok" for stamp in stamps.values()) else 0
+
+
+def notebooks_folder() -> Path:
+    """The folder of notebooks: beside the package in a checkout, else `notebooks` here; BadInput when there is none."""
+    candidates = [Path(__file__).resolve().parents[1] / "notebooks", Path.cwd() / "notebooks"]
+    for candidate in candidates:
+        if (candidate / "00_index.ipynb").is_file():
+            return candidate
+    raise BadInput(f"no notebooks in {' or '.join(map(str, candidates))}: run the command in a clone of the repository")
+
+
+def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
+    """Run the cells that are not stored yet, each once however many pages show it; returns how many failed."""
+    from pfl_lib.federation import cores
+    from pfl_lib.study import CellFailure, run_cells
+
+    cells = {
+        cell.key: cell for exhibit in exhibits for cell in exhibit.cells(exhibit.profile(args.profile, args.seeds))
+    }
+    missing = [cell for cell in cells.values() if store.find(cell) is None]
+    _say(
+        f"{args.profile} profile: {_count(len(exhibits), 'page')}, {_count(len(cells), 'run')} behind "
+        f"{'it' if len(exhibits) == 1 else 'them'}, {len(cells) - len(missing)} stored in {store.root}"
+    )
+    if not missing:
+        return 0
+    if args.plots_only:
+        _say(f"{_count(len(missing), 'run')} missing: shown as not run (--plots-only)")
+        return 0
+    jobs = min(args.jobs or cores(), len(missing))
+    rate, seconds = estimate(missing, jobs, args.data_dir, args.device)
+    _say(
+        f"training {_count(len(missing), 'run')}, {jobs} at a time: about {_duration(seconds)} "
+        f"({rate:,.0f} examples/s per process, measured just now)"
+    )
+    began = time.monotonic()
+    results = run_cells(missing, store, jobs, args.data_dir, args.device, progress=sys.stderr.isatty())
+    failures = [result for result in results if isinstance(result, CellFailure)]
+    for failure in failures:
+        _say(f"failed: {failure.cell.slug}: {failure.message}")
+    _say(f"trained {_count(len(missing) - len(failures), 'run')} in {_duration(time.monotonic() - began)}")
+    return len(failures)
+
+
+def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> tuple[float, float]:
+    """Examples per second of one process, measured for a second on the longest of the cells, and the seconds all of them will take."""
+    from pfl_lib.rows import copies
+    from pfl_lib.study import federation_of, one_thread
+
+    longest = max(cells, key=lambda cell: cell.examples())
+    with one_thread():
+        fed = federation_of(longest, data_dir, device)
+        clients = list(range(len(fed))) if fed.engine == "vmap" else [longest.alice or 0]
+        rows, size = copies(fed.initial(), len(clients)), float(fed.sizes(clients).sum())
+        fed.train(rows, 1, clients, epochs=1)  # the first steps are slower
+        began, examples = time.perf_counter(), 0.0
+        while (elapsed := time.perf_counter() - began) < 1.0:
+            fed.train(rows, 1, clients, epochs=1)
+            examples += size
+    rate = examples / elapsed
+    total = sum(cell.examples() * _gradients(cell) for cell in cells) / (rate * jobs)
+    return rate, SECONDS_PER_WORKER + max(total, longest.examples() * _gradients(longest) / rate)
+
+
+def _gradients(cell) -> float:
+    """Gradient evaluations per local step: APFL trains two models on every batch."""
+    return 2.0 if cell.method.name == "apfl" else 1.0
+
+
+def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, reports: Path) -> dict:
+    """Execute the notebooks and write their pages and the index; returns the stamp of each page by id."""
+    from pfl_lib import report
+    from pfl_lib.execute import Execution, Job, execute_all
+    from pfl_lib.notebook import code_version
+    from pfl_lib.papers import EXHIBITS
+    from pfl_lib.progress import progress
+
+    pages = {exhibit.id: _page(exhibit, folder) for exhibit in EXHIBITS.values()}
+    links = {page.notebook.name: page.name for page in pages.values()}
+    parameters = {
+        "profile": args.profile,
+        "seeds": args.seeds or 0,
+        "data_dir": str(args.data_dir or ""),
+        "results_dir": str(store.root),
+        "jobs": args.jobs or 0,
+        "device": args.device,
+        "plots_only": args.plots_only,
+    }
+    jobs = [
+        Job(exhibit.id, pages[exhibit.id].notebook, _executed(reports, exhibit.id), parameters) for exhibit in exhibits
+    ]
+    profiles = {exhibit.id: exhibit.profile(args.profile, args.seeds) for exhibit in exhibits}
+    version, stamps = code_version(), {}
+    with progress(len(jobs), "notebooks", "notebook") as bar:
+
+        def finish(execution: Execution) -> None:
+            job, profile = execution.job, profiles[execution.job.id]
+            now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+            stamp = report.Stamp(
+                job.id,
+                "failed" if execution.error else "ok",
+                profile.name,
+                profile.banner,
+                version,
+                now,
+                execution.seconds,
+                execution.error or "",
+            )
+            stamps[job.id] = report.finish(job.output, reports / pages[job.id].name, pages[job.id], stamp, links)
+            if stamps[job.id].error:
+                bar.say(f"failed: {job.id}: {stamps[job.id].error}")
+            bar.update()
+
+        execute_all(jobs, AT_ONCE, finish)
+    known = {id: stamp for id in pages if (stamp := report.read_stamp(_executed(reports, id))) is not None}
+    report.build_index(reports, list(pages.values()), {**known, **stamps})
+    return stamps
+
+
+def _page(exhibit, folder: Path):
+    from pfl_lib.report import Page, describe
+
+    notebook = folder / exhibit.notebook
+    if not notebook.is_file():
+        raise BadInput(f"notebook {notebook} of {exhibit.id} is missing: restore it from the repository")
+    # The page called index.html is the table of all pages.
+    name = "start.html" if exhibit.id == "index" else f"{exhibit.id}.html"
+    return Page(exhibit.id, name, exhibit.title, describe(notebook), notebook, exhibit.paper)
+
+
+def _executed(reports: Path, id: str) -> Path:
+    return reports / "executed" / f"{id}.ipynb"
+
+
+def _check_writable(reports: Path) -> None:
+    try:
+        (reports / "executed").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=reports):
+            pass
+    except OSError as error:
+        raise BadInput(
+            f"reports folder {reports} cannot be written ({error.strerror}): give another with --reports-dir"
+        ) from None
+
+
+def _closing_table(exhibits: Sequence, stamps: dict, reports: Path, seconds: float) -> None:
+    width = max(len(exhibit.id) for exhibit in exhibits)
+    print(f"\n{'page':<{width}}  status  seconds")
+    for exhibit in exhibits:
+        stamp = stamps[exhibit.id]
+        print(f"{exhibit.id:<{width}}  {stamp.status:<6}  {stamp.seconds:7.1f}")
+    failed = sum(stamp.status != "ok" for stamp in stamps.values())
+    print(f"\n{failed} of {len(stamps)} failed; " if failed else "\n", end="")
+    print(f"{_duration(seconds)} in all; open {reports / 'index.html'}")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
