@@ -1,0 +1,48 @@
+"""What each paper prints, which runs each of its tables and figures needs, and how the two compare.
+
+`EXHIBITS` lists every page by its id ("waffle-table1"), in reading order.
+"""
+
+from types import MappingProxyType
+
+from pfl_lib.errors import choose
+from pfl_lib.papers import waffle
+from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
+from pfl_lib.papers.profiles import PROFILES, Profile
+
+__all__ = ["EXHIBITS", "PROFILES", "Entry", "Exhibit", "Profile", "exhibit"]
+
+# The index and the quickstart show the package, not a paper's data: they are quick in every profile.
+_ALWAYS_QUICK = dict.fromkeys(PROFILES, waffle.QUICK)
+
+EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
+    {
+        page.id: page
+        for page in (
+            Exhibit(
+                "index",
+                "",
+                "Index: what is here, and where to start",
+                "00_index.ipynb",
+                _ALWAYS_QUICK,
+                nothing,
+                nothing,
+            ),
+            Exhibit(
+                "quickstart",
+                "",
+                "Quickstart: one run, its accuracy and its weights",
+                "01_quickstart.ipynb",
+                _ALWAYS_QUICK,
+                waffle.quickstart,
+                nothing,
+            ),
+            *waffle.exhibits(),
+        )
+    }
+)
+
+
+def exhibit(id: str) -> Exhibit:
+    """The table or figure with that id; raises `BadInput` listing the ids when there is none."""
+    return EXHIBITS[choose("table or figure", id, EXHIBITS)]

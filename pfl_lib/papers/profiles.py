@@ -11,9 +11,9 @@ PROFILES = ("quick", "small", "paper")
 class Profile:
     """One size of a paper's experiment: which data, how many clients, rounds and seeds.
 
-    `quick` runs on data that needs no download, `small` on the paper's data with less of it, `paper` is the exact setting.  `data` and
-    `differs` are the words for the banner: what the data are, and what else is not as in the paper.  `paper_seeds` is the number of
-    seeds the paper averages.
+    `quick` runs on data that needs no download, `small` on the paper's data with less of it, `paper` is the exact
+    setting.  `data` and `differs` are the words for the banner: what the data are, and what else is not as in the
+    paper.  `paper_seeds` is the number of seeds the paper averages.
     """
 
     name: str

@@ -1,9 +1,10 @@
 """What the four papers print: 558 values of their tables, 120 of them settings and 438 results.
 
-The values were copied from the papers' tables into `paper_values.csv`, one row a value, in the paper's own names: `dataset` ("MNIST",
-"any" where the table has no data set), `setting` (a distribution such as "A*", or a description such as "latent_D5_15_clients"), `method`
-("WE", "FedFomo (n=5)"), `metric`.  Accuracies are in percent; `std` is the spread the paper prints, not a number where it prints none.
-WAFFLE prints some CIFAR10 accuracies as "0.771%"; they stand here as 77.1.
+The values were copied from the papers' tables into `paper_values.csv`, one row a value, in the paper's own names:
+`dataset` ("MNIST", "any" where the table has no data set), `setting` (a distribution such as "A*", or a description
+such as "latent_D5_15_clients"), `method` ("WE", "FedFomo (n=5)"), `metric`.  Accuracies are in percent; `std` is the
+spread the paper prints, not a number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; they
+stand here as 77.1.
 """
 
 import functools
@@ -18,7 +19,7 @@ KEY = ["paper", "table", "dataset", "setting", "method"]
 
 
 class Printed(NamedTuple):
-    """One printed value and its printed standard deviation (not a number where the paper prints none), in the paper's unit."""
+    """A printed value and its printed standard deviation, in the paper's unit; NaN where the paper prints no spread."""
 
     value: float
     std: float
@@ -27,7 +28,8 @@ class Printed(NamedTuple):
 def load() -> pd.DataFrame:
     """All printed values: columns paper, table, dataset, setting, method, metric, value, std and `kind`.
 
-    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3) and "result" for what comes out of one.
+    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3) and "result" for what comes
+    out of one.
     """
     return _read().copy()
 
@@ -35,22 +37,37 @@ def load() -> pd.DataFrame:
 def value(paper: str, table: str, dataset: str, setting: str, method: str, metric: str | None = None) -> Printed:
     """The value that a table prints for one data set, setting and method; raises `BadInput` when it prints none.
 
-    `metric` may be left out where the table prints a single number at that place; where it prints several (FedFomo's Table 4 has an
-    accuracy and an epsilon) it must be named.
+    `metric` may be left out where the table prints a single number at that place; where it prints several (FedFomo's
+    Table 4 has an accuracy and an epsilon) it must be named.
     """
-    table_rows = _read()
-    for column, wanted in zip(KEY, (paper, table, dataset, setting, method), strict=True):
-        choose(f"{column} of the printed values", wanted, table_rows[column].unique())
-        table_rows = table_rows[table_rows[column] == wanted]
-    if metric is None and len(table_rows) > 1:
-        raise BadInput(
-            f"{paper} {table} prints {', '.join(table_rows.metric)} at this place; name one of them as metric"
-        )
-    if metric is not None:
-        choose("metric of the printed values", metric, table_rows.metric)
-        table_rows = table_rows[table_rows.metric == metric]
-    row = table_rows.iloc[0]
-    return Printed(float(row["value"]), float(row["std"]))
+    place = (paper, table, dataset, setting, method)
+    metrics = _places().get(place)
+    if metrics is None:
+        raise _no_such(place)
+    if metric is None and len(metrics) > 1:
+        raise BadInput(f"{paper} {table} prints {', '.join(metrics)} at this place; name one of them as metric")
+    return metrics[choose("metric of the printed values", metric or next(iter(metrics)), metrics)]
+
+
+def _no_such(place: tuple[str, ...]) -> BadInput:
+    """Says which part of the place is wrong, and what stands there in the table."""
+    rows = _read()
+    for column, wanted in zip(KEY, place, strict=True):
+        allowed = rows[column].unique()
+        if wanted not in allowed:
+            return BadInput(f"{column} {wanted!r} of the printed values is not one of {', '.join(allowed)}")
+        rows = rows[rows[column] == wanted]
+    raise AssertionError(f"{place} is printed")
+
+
+@functools.cache
+def _places() -> dict[tuple[str, ...], dict[str, Printed]]:
+    """The values by place and metric: pages look them up hundreds of times."""
+    places: dict[tuple[str, ...], dict[str, Printed]] = {}
+    for row in _read().itertuples():
+        place = (row.paper, row.table, row.dataset, row.setting, row.method)
+        places.setdefault(place, {})[row.metric] = Printed(row.value, row.std)
+    return places
 
 
 @functools.cache

@@ -1,15 +1,15 @@
 """Does our number say what the paper's says?  One rule, the same for every table.
 
-* *reproduced*, only in the paper profile: our mean lies within max(0.4 points, 2 paper standard deviations, 2 standard errors of ours)
-  of the printed value.
-* *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose printed values differ by more than both
-  printed standard deviations, at least 90 % stand in the same order here.
+* *reproduced*, only in the paper profile: our mean lies within max(0.4 points, 2 paper standard deviations, 2 standard
+  errors of ours) of the printed value.
+* *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose printed values
+  differ by more than both printed standard deviations, at least 90 % stand in the same order here.
 * *not reproduced*, with the reason, or the words "reason unknown".
 * *not run*: no result.
 
-Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not reproduced* whatever it reached
-before, and no pair with it stands in order.  Where the paper prints no standard deviation it counts as 0; with a single seed our
-standard error is unknown and does not widen the tolerance.
+Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not
+reproduced* whatever it reached before, and no pair with it stands in order.  Where the paper prints no standard
+deviation it counts as 0; with a single seed our standard error is unknown and does not widen the tolerance.
 """
 
 import itertools
@@ -24,13 +24,16 @@ from pfl_lib.papers.values import Printed
 
 FLOOR = 0.4
 SAME_ORDER = 0.9
+HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary
 
 
 @dataclass(frozen=True)
 class Ours:
-    """What our runs say about one printed value: a number per finished seed (percent), best and last round, and what went wrong.
+    """What our runs say about one printed value: a number per finished seed (percent), best and last round, and what
+    went wrong.
 
-    `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing` counts the runs without a result.
+    `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing` counts the runs
+    without a result.
     """
 
     seeds: tuple[int, ...] = ()
@@ -83,7 +86,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How many of a row's clearly ordered pairs stand in the paper's order here: `same` of `pairs`, `unknown` of them not run."""
+    """How many of a row's clearly ordered `pairs` stand in the paper's order (`same`) or were not run (`unknown`)."""
 
     same: int
     pairs: int
@@ -122,7 +125,7 @@ def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
     for one, other in itertools.combinations(row, 2):
         higher, lower = (one, other) if row[one].value >= row[other].value else (other, one)
         difference = row[higher].value - row[lower].value
-        if difference > max(_spread(row[higher]), _spread(row[lower])):
+        if difference > max(_spread(row[higher]), _spread(row[lower])) + HAIR:
             pairs.append((higher, lower))
     return pairs
 
@@ -130,7 +133,8 @@ def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
 def ranking(row: Mapping[str, Printed], ours: Mapping[str, Ours]) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
-    A pair with a run that diverged, and a tie, are not in the paper's order; a pair with a method that was not run is unknown.
+    A pair with a run that diverged, and a tie, are not in the paper's order; a pair with a method that was not run is
+    unknown.
     """
     pairs = clearly_ordered(row)
     known = [pair for pair in pairs if all(_of(ours, name).ran for name in pair)]
@@ -147,7 +151,8 @@ def tolerance(printed: Printed, ours: Ours) -> float:
 def judge(profile: str, printed: Printed, ours: Ours, row: Ranking, known_reason: str = "") -> Verdict:
     """The verdict on one printed result, for the profile ("quick", "small" or "paper") that `ours` was run in.
 
-    `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there is one, for a value not reproduced.
+    `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there is one, for a value
+    not reproduced.
     """
     if choose("profile", profile, PROFILES) == "quick":
         return Verdict("no verdict", "quick profile")
@@ -157,8 +162,7 @@ def judge(profile: str, printed: Printed, ours: Ours, row: Ranking, known_reason
         return Verdict("not reproduced", "; ".join(filter(None, [ours.status, known_reason])))
     allowed = tolerance(printed, ours)
     difference = ours.mean - printed.value
-    # A hair's breadth of slack: 98.96 - 98.56 is 0.4 on paper and a little more in binary.
-    if profile == "paper" and abs(difference) <= allowed + 1e-9:
+    if profile == "paper" and abs(difference) <= allowed + HAIR:
         return Verdict("reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed")
     if row.holds:
         return Verdict("same ranking", str(row))

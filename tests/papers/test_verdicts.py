@@ -81,8 +81,8 @@ def test_only_the_paper_profile_can_reproduce(profile):
 def test_a_pair_is_clearly_ordered_when_it_differs_by_more_than_both_spreads():
     """SCAFFOLD - FedAvg = 0.21 > 0.1 counts; FedAvg - Local = 0.02 and APFL's 0.09 below Local do not.
 
-    WE and WAFFLE each stand above Local, FedAvg, SCAFFOLD and APFL (8), SCAFFOLD above Local, FedAvg and APFL (3), and FedAvg 0.11 above
-    APFL with spreads 0.1 and 0.08 (1): 12 pairs.
+    WE and WAFFLE each stand above Local, FedAvg, SCAFFOLD and APFL (8), SCAFFOLD above Local, FedAvg and APFL (3), and
+    FedAvg 0.11 above APFL with spreads 0.1 and 0.08 (1): 12 pairs.
     """
     pairs = clearly_ordered(C)
     assert len(pairs) == 12
@@ -91,6 +91,7 @@ def test_a_pair_is_clearly_ordered_when_it_differs_by_more_than_both_spreads():
 
 
 def test_a_difference_equal_to_a_spread_is_not_clear():
+    assert clearly_ordered({"a": Printed(99.1, 0.1), "b": Printed(99.0, 0.1)}) == []  # 0.09999 or 0.10001 in binary
     assert clearly_ordered({"a": Printed(2.0, 0.5), "b": Printed(1.5, 0.1)}) == []
     assert clearly_ordered({"a": Printed(1.5, 0.1), "b": Printed(2.5, 0.5)}) == [("b", "a")]
 

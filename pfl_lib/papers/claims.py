@@ -1,0 +1,106 @@
+"""Sentences of a paper that say one method beats another: yes, no or undecided, with the numbers.
+
+A claim is a list of comparisons, "on distribution B, WAFFLE is above FedAvg".  It is answered *yes* when all of them
+hold, *no* when one is contradicted, else *undecided*.  With two seeds and more a comparison holds when the mean of the
+differences, seed by seed, is more than two standard errors above 0, and is contradicted when it is as far below; with
+one seed 0.4 points take the place of two standard errors.  For the paper's own numbers the margin is the larger of the
+two printed standard deviations.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.values import Printed
+from pfl_lib.papers.verdicts import FLOOR, HAIR, Ours
+
+QUICK = "no answer (quick profile)"
+Place = tuple[str, str]  # (distribution, method)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`quote` from the paper's section `where`; `above` lists (distribution, better method, worse method)."""
+
+    quote: str
+    where: str
+    above: tuple[tuple[str, str, str], ...]
+
+
+def answer(holds: Iterable[bool | None]) -> str:
+    """ "yes", "no" or "undecided" from comparisons that hold (True), are contradicted (False) or are open (None)."""
+    holds = list(holds)
+    if False in holds:
+        return "no"
+    return "yes" if holds and None not in holds else "undecided"
+
+
+def is_above(better: Ours, worse: Ours) -> bool | None:
+    """Whether our runs of one method are above those of another, seed by seed; None when that is open.
+
+    A method that diverged is above nothing; being above one that diverged decides nothing.
+    """
+    if better.diverged:
+        return False
+    common = sorted(set(better.seeds) & set(worse.seeds))
+    if worse.diverged or not common:
+        return None
+    first, second = (dict(zip(ours.seeds, ours.best, strict=True)) for ours in (better, worse))
+    differences = [first[seed] - second[seed] for seed in common]
+    margin = FLOOR
+    if len(differences) > 1:
+        margin = 2 * statistics.stdev(differences) / math.sqrt(len(differences))
+    return _beyond(statistics.fmean(differences), margin)
+
+
+def is_printed_above(better: Printed, worse: Printed) -> bool | None:
+    """The same for two printed values."""
+    spreads = [printed.std for printed in (better, worse) if not math.isnan(printed.std)]
+    return _beyond(better.value - worse.value, max(spreads, default=0.0))
+
+
+def answers(
+    claims: Iterable[Claim], profile: Profile, ours: Mapping[Place, Ours], printed: Mapping[Place, Printed]
+) -> pd.DataFrame:
+    """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here; a row for each claim.
+
+    The quick profile answers nothing, since its data are not the paper's; its numbers are shown all the same.
+    """
+    rows = []
+    for claim in claims:
+        found = {pair: is_above(ours[pair[0], pair[1]], ours[pair[0], pair[2]]) for pair in claim.above}
+        own = [is_printed_above(printed[where, better], printed[where, worse]) for where, better, worse in claim.above]
+        open_or_no = [
+            f"{where}: {better} above {worse}" for (where, better, worse), holds in found.items() if not holds
+        ]
+        rows.append(
+            {
+                "claim": claim.quote,
+                "where": claim.where,
+                "here": QUICK if profile.name == "quick" else answer(found.values()),
+                "by the paper's own numbers": answer(own),
+                "numbers here": _numbers(claim, ours),
+                "not confirmed here": "–" if profile.name == "quick" else "; ".join(open_or_no) or "nothing",
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def _numbers(claim: Claim, ours: Mapping[Place, Ours]) -> str:
+    places = dict.fromkeys((where, method) for where, *methods in claim.above for method in methods)
+    by_place = {}
+    for where, method in places:
+        found = ours[where, method]
+        word = f"{found.mean:.2f}" if found.status == "ran" else found.status
+        by_place.setdefault(where, []).append((-found.mean if found.comparable else math.inf, f"{method} {word}"))
+    return "; ".join(f"{where}: {', '.join(word for _, word in sorted(words))}" for where, words in by_place.items())
+
+
+def _beyond(difference: float, margin: float) -> bool | None:
+    return difference > 0 if abs(difference) > margin + HAIR else None

@@ -1,0 +1,130 @@
+"""What WAFFLE's sections 3 and 4 say about MNIST, and whether our runs say the same."""
+
+from itertools import product
+
+import pandas as pd
+
+from pfl_lib import tables
+from pfl_lib.papers import waffle
+from pfl_lib.papers.claims import QUICK, Claim, answer, answers
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.verdicts import gather
+
+GLOBAL = ("FedAvg", "SCAFFOLD")
+PERSONALISED = ("WE", "WAFFLE", "APFL")
+SAME_TIME = 0.1  # of the rounds: "at about the same time"
+CLEARLY_EARLIER = 2  # rounds: an evaluation is noisy from round to round
+
+
+def _all(distributions: tuple[str, ...], better: tuple[str, ...], worse: tuple[str, ...]) -> tuple:
+    return tuple(product(distributions, better, worse))
+
+
+CLAIMS = (
+    Claim(
+        "On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)",
+        "section 4",
+        _all(("B", "C"), ("WE", "WAFFLE"), ("Local", "FedAvg", "SCAFFOLD", "APFL")),
+    ),
+    Claim(
+        "like with MNIST, global FL methods outperform personalized methods on the IID distribution",
+        "section 4",
+        _all(("A",), GLOBAL, PERSONALISED),
+    ),
+    Claim(
+        "[on the IID distribution global methods] present a significant improvement compared to Local",
+        "section 4",
+        _all(("A",), GLOBAL, ("Local",)),
+    ),
+    Claim(
+        "For the concept shift distributions (A*, B*), all personalized FL methods improve accuracy compared to "
+        "global FL methods",
+        "section 4",
+        _all(("A*", "B*"), PERSONALISED, GLOBAL),
+    ),
+    Claim(
+        "Among all personalized FL methods, WE performs slightly better in this setting [A*, B*]",
+        "section 4",
+        _all(("A*", "B*"), ("WE",), ("WAFFLE", "APFL")),
+    ),
+    Claim(
+        "Regarding APFL, the method also performs better than global FL methods except for the IID distribution (A)",
+        "section 4",
+        _all(("B", "C", "A*", "B*"), ("APFL",), GLOBAL),
+    ),
+    Claim(
+        "[APFL] struggles to achieve a better result than the other two personalized FL methods and Local",
+        "section 4",
+        _all(("B", "C", "A*", "B*"), ("WE", "WAFFLE", "Local"), ("APFL",)),
+    ),
+)
+
+
+def accuracy_claims(profile: Profile, store) -> pd.DataFrame:
+    """Answers to the sentences about Table 1; columns as in `claims.answers`."""
+    mnist = [entry for entry in waffle.entries(profile) if entry.dataset == "MNIST"]
+    ours = {(e.setting, e.method): gather((cell.seed, store.find(cell)) for cell in e.cells) for e in mnist}
+    return answers(CLAIMS, profile, ours, {(e.setting, e.method): e.printed for e in mnist})
+
+
+def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) -> pd.DataFrame:
+    """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and C).
+
+    Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE and WAFFLE (the round
+    in which the mean best accuracy reaches it) and faster ("yes", "no" or, when less than two rounds apart or not run,
+    "undecided").
+    """
+    rows = []
+    for distribution in distributions:
+        found = waffle.results(store, profile, distribution, waffle.WEIGHTED)
+        curves = tables.accuracy_by_round(found, running_best=True)
+        row = {"distribution": distribution, "target": float("nan"), "WE": "not run", "WAFFLE": "not run"}
+        row["faster"] = "undecided"
+        if set(curves) == set(waffle.WEIGHTED) and curves.iloc[-1].notna().all():
+            target = curves.iloc[-1].min() - 0.4
+            reached = {method: int((curves[method] >= target).idxmax()) for method in curves}
+            lead = reached["WE"] - reached["WAFFLE"]
+            verdict = None if abs(lead) < CLEARLY_EARLIER else lead > 0
+            row |= {"target": target, **{method: str(r) for method, r in reached.items()}}
+            row["faster"] = QUICK if profile.name == "quick" else answer([verdict])
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def alone(profile: Profile, store) -> pd.DataFrame:
+    """ "both algorithms reach fully local learning at about the same time" (section 3), with Table 3's settings behind
+    it.
+
+    Columns distribution, p_d (Table 3), p_d here, slope, WE and WAFFLE (the round from which all weight stays on Alice,
+    or "never") and same time ("yes" when they are at most a tenth of the rounds apart).  One seed, the profile's first.
+    """
+    rows = []
+    for distribution in waffle.DISTRIBUTIONS:
+        row: dict[str, object] = {
+            "distribution": distribution,
+            "p_d in the paper": waffle.p_d(distribution),
+            "p_d here": waffle.p_d(distribution, profile.rounds),
+            "slope": waffle.method("WAFFLE", distribution).slope,
+        }
+        found = {}
+        for method in waffle.WEIGHTED:
+            result = store.find(waffle.cell(method, distribution, profile, profile.seeds[0]))
+            ran = result is not None and result.diverged is None
+            found[method] = tables.alone_from(result.weights, waffle.ALICE) if ran else None
+            status = gather([(profile.seeds[0], result)]).status
+            row[method] = status if not ran else "never" if found[method] is None else str(found[method])
+        row["same time"] = _same_time(row, found, profile)
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def _same_time(row: dict, found: dict, profile: Profile) -> str:
+    if profile.name == "quick":
+        return QUICK
+    if not all(row[method] == "never" or row[method].isdigit() for method in found):
+        return "undecided"
+    return answer([None not in found.values() and abs(found["WE"] - found["WAFFLE"]) <= SAME_TIME * profile.rounds])

@@ -1,0 +1,152 @@
+"""Worked numbers for yes, no and undecided; then WAFFLE's own claims, answered by the paper's own table."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfl_lib.papers import values, waffle, waffle_claims
+from pfl_lib.papers.claims import Claim, answer, answers, is_above, is_printed_above
+from pfl_lib.papers.values import Printed
+from pfl_lib.papers.verdicts import Ours
+
+
+def seeds(*best: float) -> Ours:
+    return Ours(tuple(range(1, len(best) + 1)), best, best)
+
+
+DIVERGED = Ours(diverged=((1, 7),))
+
+
+def test_one_contradicted_comparison_makes_the_answer_no_and_one_open_one_undecided():
+    assert answer([True, True]) == "yes"
+    assert answer([True, None, False]) == "no"
+    assert answer([True, None]) == "undecided"
+    assert answer([]) == "undecided"
+
+
+@pytest.mark.parametrize(("other", "holds"), [(98.5, True), (98.6, None), (99.0, None), (99.5, False)])
+def test_with_one_seed_four_tenths_of_a_point_decide(other, holds):
+    assert is_above(seeds(99.0), seeds(other)) is holds
+
+
+def test_with_several_seeds_the_differences_seed_by_seed_decide():
+    """Differences 0.1, 0.2, 0.3: mean 0.2 > two standard errors, 0.2 / sqrt(3) = 0.115, although seeds differ by 10."""
+    assert is_above(seeds(80.1, 90.2, 85.3), seeds(80.0, 90.0, 85.0)) is True
+    assert is_above(seeds(80.0, 90.0, 85.0), seeds(80.1, 90.2, 85.3)) is False
+
+
+def test_differences_that_scatter_more_than_their_mean_leave_it_open():
+    """Differences 1, -1, 1: mean 0.333, standard error 1.155 / sqrt(3) = 0.667."""
+    assert is_above(seeds(91.0, 89.0, 91.0), seeds(90.0, 90.0, 90.0)) is None
+
+
+def test_only_seeds_that_both_methods_finished_are_compared():
+    assert is_above(Ours((2,), (99.0,), (99.0,)), Ours((1,), (10.0,), (10.0,))) is None
+
+
+def test_a_diverged_method_is_above_nothing_and_being_above_one_decides_nothing():
+    assert is_above(DIVERGED, seeds(10.0)) is False
+    assert is_above(seeds(99.0), DIVERGED) is None
+
+
+def test_the_papers_own_numbers_are_compared_with_the_larger_printed_spread():
+    assert is_printed_above(Printed(99.0, 0.08), Printed(98.77, 0.1)) is True
+    assert is_printed_above(Printed(99.24, 0.17), Printed(99.36, 0.09)) is None
+    assert is_printed_above(Printed(90.0, math.nan), Printed(91.0, math.nan)) is False
+
+
+def test_the_table_of_answers_lists_the_numbers_best_first_and_what_is_not_confirmed():
+    claim = Claim("a beats b and c", "section 9", (("C", "a", "b"), ("C", "a", "c")))
+    ours = {("C", "a"): seeds(99.0), ("C", "b"): seeds(97.0), ("C", "c"): DIVERGED}
+    printed = {place: Printed(1.0, 0.1) for place in ours}
+    row = answers([claim], waffle.SMALL, ours, printed).iloc[0]
+    assert row["here"] == "undecided"
+    assert row["numbers here"] == "C: a 99.00, b 97.00, c diverged at round 7"
+    assert row["not confirmed here"] == "C: a above c"
+    assert answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
+
+
+class Shelf:
+    """A store whose runs reach `percent(method, distribution)` at once, with the weights `weights(method)`."""
+
+    def __init__(self, percent, weights=lambda method: None, rises=lambda method: 1):
+        self.percent, self.weights, self.rises = percent, weights, rises
+        profiles = (waffle.SMALL, waffle.QUICK)
+        self.places = {
+            waffle.cell(m, d, p, 1).key: (m, d, p.rounds)
+            for m in waffle.METHODS
+            for d in waffle.DISTRIBUTIONS
+            for p in profiles
+        }
+
+    def find(self, cell):
+        method, distribution, rounds = self.places[cell.key]
+        curve = np.full(rounds, self.percent(method, distribution) / 100)
+        curve[: self.rises(method) - 1] = 0.1
+        series = pd.Series(curve, index=pd.RangeIndex(1, rounds + 1))
+        return SimpleNamespace(
+            diverged=None,
+            best_accuracy=series.max(),
+            last_accuracy=series.iloc[-1],
+            accuracy_by_round=lambda: series,
+            weights=self.weights(method),
+        )
+
+
+def printed_percent(method: str, distribution: str) -> float:
+    return values.value("waffle", "table1", "MNIST", distribution, method).value
+
+
+def test_by_its_own_table_the_paper_contradicts_one_of_its_sentences():
+    """On C, APFL has 98.45, the global methods 98.56 and 98.77: it is not better "except for the IID distribution"."""
+    frame = waffle_claims.accuracy_claims(waffle.SMALL, Shelf(printed_percent))
+    own = dict(zip(frame["claim"], frame["by the paper's own numbers"], strict=True))
+    assert [claim for claim, word in own.items() if word == "no"] == [
+        "Regarding APFL, the method also performs better than global FL methods except for the IID distribution (A)"
+    ]
+    assert own["On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"] == "yes"
+
+
+def test_runs_far_apart_in_the_claimed_order_answer_yes():
+    order = {"WE": 99, "WAFFLE": 98, "Local": 97, "APFL": 96, "SCAFFOLD": 50, "FedAvg": 40}
+    frame = waffle_claims.accuracy_claims(waffle.SMALL, Shelf(lambda method, distribution: order[method]))
+    words = dict(zip(frame["claim"], frame["here"], strict=True))
+    assert words["On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"] == "yes"
+    assert words["like with MNIST, global FL methods outperform personalized methods on the IID distribution"] == "no"
+
+
+def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_two_rounds_earlier():
+    def faster(waffle_at: int, we_at: int) -> list[str]:
+        shelf = Shelf(lambda method, distribution: 99.0, rises=lambda m: {"WAFFLE": waffle_at, "WE": we_at}.get(m, 1))
+        frame = waffle_claims.speed(waffle.SMALL, shelf)
+        assert set(frame["WAFFLE"]) == {str(waffle_at)} and set(frame["WE"]) == {str(we_at)}
+        return list(frame["faster"])
+
+    assert faster(5, 9) == ["yes", "yes"]
+    assert faster(9, 5) == ["no", "no"]
+    assert faster(5, 6) == ["undecided", "undecided"]
+
+
+def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_the_rounds():
+    def same(waffle_at: int, we_at: int) -> set[str]:
+        def weights(method: str):
+            matrix = np.ones((50, 10))
+            matrix[{"WAFFLE": waffle_at, "WE": we_at}.get(method, 51) - 1 :, 1:] = 0
+            return matrix
+
+        frame = waffle_claims.alone(waffle.SMALL, Shelf(printed_percent, weights))
+        return set(frame["same time"])
+
+    assert same(40, 45) == {"yes"}
+    assert same(40, 46) == {"no"}
+    assert same(40, 51) == {"no"}  # Weight Erosion never gets there
+
+
+def test_the_quick_profile_answers_neither_speed_nor_time():
+    weights = np.eye(10)[[0] * 20]
+    shelf = Shelf(printed_percent, lambda method: weights)
+    assert set(waffle_claims.speed(waffle.QUICK, shelf)["faster"]) == {"no answer (quick profile)"}
+    assert set(waffle_claims.alone(waffle.QUICK, shelf)["same time"]) == {"no answer (quick profile)"}

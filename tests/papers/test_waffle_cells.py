@@ -1,0 +1,139 @@
+import dataclasses
+
+import pytest
+
+from pfl_lib import papers
+from pfl_lib.errors import BadInput
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.papers import waffle
+from pfl_lib.schedule import Schedule
+from pfl_lib.study import Cell
+
+TABLE1 = papers.exhibit("waffle-table1")
+KEYS = {id: {cell.key for cell in papers.EXHIBITS[id].cells(waffle.FULL)} for id in papers.EXHIBITS}
+
+
+def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
+    assert {id: page.notebook for id, page in papers.EXHIBITS.items()} == {
+        "index": "00_index.ipynb",
+        "quickstart": "01_quickstart.ipynb",
+        "waffle-table1": "waffle/table1_accuracy.ipynb",
+        "waffle-table2": "waffle/table2_distributions.ipynb",
+        "waffle-table3": "waffle/table3_hyperparameters.ipynb",
+        "waffle-fig3": "waffle/fig3_weight_evolution.ipynb",
+        "waffle-fig4": "waffle/fig4_accuracy_evolution.ipynb",
+        "waffle-fig6": "waffle/fig6_accuracy_all_distributions.ipynb",
+        "waffle-fig8": "waffle/fig8_omega.ipynb",
+    }
+
+
+def test_an_unknown_exhibit_or_profile_is_refused():
+    with pytest.raises(
+        BadInput, match="table or figure 'waffle-table9' is not one of index, quickstart, waffle-table1"
+    ):
+        papers.exhibit("waffle-table9")
+    with pytest.raises(BadInput, match="profile 'huge' is not one of quick, small, paper"):
+        TABLE1.profile("huge")
+
+
+def test_the_paper_profile_is_the_papers_setting():
+    """Section 3: all of MNIST, ten agents, rate 0.1, batches of 32, one local epoch, 100 rounds, five seeds."""
+    profile = TABLE1.profile("paper")
+    cells = TABLE1.cells(profile)
+    assert len(cells) == 5 * 6 * 5
+    assert {cell.seed for cell in cells} == {1, 2, 3, 4, 5}
+    for cell in cells:
+        assert cell.schedule == Schedule(rounds=100, local_epochs=1, batch_size=32, lr=0.1)
+        assert (cell.dataset, cell.images, cell.clients, cell.alice, cell.model) == ("mnist", None, 10, 0, "lenet5")
+
+
+def test_the_methods_stand_in_the_papers_order_with_the_papers_hyper_parameters():
+    """Table 3, distribution B: p_d 0.0067 and slope 3.2."""
+    methods = [cell.method for cell in waffle.cells(waffle.FULL.with_seeds(1), ["B"])]
+    assert methods == [
+        Local(),
+        FedAvg(weighting="uniform"),
+        Scaffold(),
+        WeightErosion(p_d=0.0067, p_s=0.0),
+        Waffle(slope=3.2),
+        APFL(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "p_d"), {"A": 0.006, "B": 0.0067, "C": 0.006, "A*": 0.0088, "B*": 0.0088}.items()
+)
+def test_the_paper_profile_uses_table_3_unchanged(distribution, p_d):
+    assert waffle.p_d(distribution) == p_d
+
+
+def test_with_a_fifth_of_the_rounds_p_d_is_five_times_the_papers():
+    assert waffle.p_d("C", rounds=20) == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize("profile", [waffle.QUICK, waffle.SMALL])
+def test_a_reduced_profile_says_by_how_much_p_d_is_multiplied(profile):
+    factor = waffle.p_d("C", profile.rounds) / waffle.p_d("C")
+    assert f"p_d is multiplied by {factor:g}," in profile.banner
+
+
+def test_the_quick_profile_needs_no_download():
+    assert {cell.dataset for cell in TABLE1.cells(TABLE1.profile("quick"))} == {"digits"}
+
+
+def test_table_1_of_the_small_profile_trains_at_most_sixteen_million_examples():
+    """At 12,000 examples a second and core that is 22 minutes of one core, half of it on two."""
+    assert sum(cell.examples() for cell in TABLE1.cells(waffle.SMALL)) <= 16e6
+
+
+def test_figures_share_their_runs_with_table_1():
+    for id in ("waffle-table3", "waffle-fig3", "waffle-fig4", "waffle-fig6"):
+        assert KEYS[id] and KEYS[id] <= KEYS["waffle-table1"]
+    assert KEYS["waffle-fig6"] == KEYS["waffle-table1"]
+
+
+def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c():
+    cells = papers.exhibit("waffle-fig3").cells(waffle.FULL)
+    assert [(type(cell.method), cell.partition, cell.seed) for cell in cells] == [
+        (WeightErosion, "C", 1),
+        (Waffle, "C", 1),
+    ]
+
+
+def test_more_seeds_keep_the_runs_of_fewer():
+    one, three = (waffle.cells(waffle.SMALL.with_seeds(count)) for count in (1, 3))
+    assert {cell.key for cell in one} < {cell.key for cell in three}
+
+
+def test_the_quickstart_trains_what_the_readme_types_in_every_profile():
+    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=20, seed=1)` is that run, so it trains once."""
+    typed = Cell(Waffle(), Schedule(rounds=20), dataset="digits", partition="C", seed=1)
+    quickstart = papers.exhibit("quickstart")
+    for name in papers.PROFILES:
+        assert [cell.key for cell in quickstart.cells(quickstart.profile(name))] == [typed.key]
+
+
+def test_every_accuracy_that_table_1_prints_is_an_entry_and_those_on_mnist_have_runs():
+    entries = TABLE1.entries(waffle.FULL)
+    assert len(entries) == 60
+    assert {len(entry.cells) for entry in entries if entry.dataset == "MNIST"} == {5}
+    assert {len(entry.cells) for entry in entries if entry.dataset == "CIFAR10"} == {0}
+    first = next(e for e in entries if (e.dataset, e.setting, e.method) == ("MNIST", "C", "WE"))
+    assert first.printed == (99.0, 0.08)
+    assert {(cell.partition, cell.method.name) for cell in first.cells} == {("C", "weight_erosion")}
+
+
+def test_results_are_read_by_method_in_the_papers_order_and_methods_without_any_are_left_out():
+    profile = waffle.QUICK.with_seeds(2)
+    there = {
+        waffle.cell("WAFFLE", "C", profile, 2).key: "second",
+        waffle.cell("FedAvg", "C", profile, 1).key: "first",
+    }
+
+    @dataclasses.dataclass
+    class Shelf:
+        def find(self, cell):
+            return there.get(cell.key)
+
+    assert waffle.results(Shelf(), profile, "C") == {"FedAvg": ["first"], "WAFFLE": ["second"]}
+    assert list(waffle.results(Shelf(), profile, "C")) == ["FedAvg", "WAFFLE"]
