@@ -1,0 +1,262 @@
+"""Tables of a page: the paper's values beside ours, and the numbers behind each figure.
+
+Accuracies are in percent, as the papers print them.  A run that is not there, or that diverged, is a word, never a
+number.
+"""
+
+import html
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib.papers.verdicts import Ours, gather, judge, ranking
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.papers.exhibits import Entry, Exhibit
+    from pfl_lib.papers.profiles import Profile
+    from pfl_lib.partition import Partition
+    from pfl_lib.store import Result, Store
+
+NONE = "–"  # for a number that does not exist
+
+
+class Strong(str):
+    """A word of a table that is shown in bold."""
+
+
+# --- the paper beside ours ---
+
+
+def beside(exhibit: "Exhibit", profile: "Profile", store: "Store") -> pd.DataFrame:
+    """One row for each printed result of an exhibit: what the paper prints, what `store` has, the verdict.
+
+    Columns: profile, dataset and distribution (the paper's), run on (our data set), method, paper and paper std, ours
+    and ours std (mean and sample standard deviation over seeds of the best round, the papers' protocol), last round
+    (mean), seeds (how many finished), difference (ours - paper; none for the quick profile, whose data are not the
+    paper's), protocol, status ("ran", "not run", "diverged at round 7") and verdict.  Numbers in percent, NaN where
+    there is none; `attrs["banner"]` says what was run.
+    """
+    rows = []
+    for _, of_row in groupby(exhibit.entries(profile), key=lambda entry: entry.row):
+        of_row = list(of_row)
+        ours = {entry.method: gather((cell.seed, store.find(cell)) for cell in entry.cells) for entry in of_row}
+        order = ranking({entry.method: entry.printed for entry in of_row}, ours)
+        for entry in of_row:
+            verdict = judge(profile.name, entry.printed, ours[entry.method], order, entry.reason)
+            rows.append(_line(entry, profile, ours[entry.method], str(verdict)))
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def _line(entry: "Entry", profile: "Profile", ours: Ours, verdict: str) -> dict[str, object]:
+    comparable = profile.name != "quick"
+    return {
+        "profile": profile.name,
+        "dataset": entry.dataset,
+        "run on": profile.dataset,
+        "distribution": entry.setting,
+        "method": entry.method,
+        "paper": entry.printed.value,
+        "paper std": entry.printed.std,
+        "ours": ours.mean,
+        "ours std": ours.std,
+        "last round": ours.last_mean,
+        "seeds": len(ours.seeds),
+        "difference": ours.mean - entry.printed.value if comparable else math.nan,
+        "protocol": f"best of {profile.rounds} rounds on Alice's test set",
+        "status": ours.status,
+        "verdict": verdict,
+    }
+
+
+def in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `beside` as they are read: numbers as text, words where there is no number."""
+    signed = table["difference"].map(lambda number: _number(number, sign=True))
+    ours = [_ours(row.ours, row.status) for row in table.itertuples()]
+    return _keep(
+        table,
+        {
+            "dataset": table["dataset"],
+            "run on": table["run on"],
+            "distribution": table["distribution"],
+            "method": table["method"],
+            "paper": table["paper"].map(_number),
+            "paper std": table["paper std"].map(_number),
+            "ours": ours,
+            "ours std": table["ours std"].map(_number),
+            "last round": table["last round"].map(_number),
+            "seeds": table["seeds"].astype(str),
+            "difference": signed,
+            "protocol": table["protocol"],
+            "verdict": table["verdict"],
+        },
+    )
+
+
+def as_printed(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `beside` in the paper's layout: a column for each method; for each distribution the paper's value,
+    ours (best round), ours in the last round, the difference, and the verdict in one word.  The highest of each line of
+    values is `Strong`.
+    """
+    lines = []
+    several = table["dataset"].nunique() > 1
+    for (dataset, distribution), rows in table.groupby(["dataset", "distribution"], sort=False):
+        kinds = {
+            "paper": _best(rows["paper"], [_spread(row["paper"], row["paper std"]) for _, row in rows.iterrows()]),
+            "ours, best round": _best(
+                rows["ours"], [_ours(row["ours"], row["status"], row["ours std"]) for _, row in rows.iterrows()]
+            ),
+            "ours, last round": _best(rows["last round"], rows["last round"].map(_number)),
+        }
+        if not rows["profile"].eq("quick").all():
+            kinds["difference"] = [_number(number, sign=True) for number in rows["difference"]]
+            kinds["verdict"] = [verdict.partition(":")[0] for verdict in rows["verdict"]]
+        for kind, words in kinds.items():
+            place = f"{dataset}, {distribution}" if several else distribution
+            lines.append({"distribution": place, "": kind, **dict(zip(rows["method"], words, strict=True))})
+    return _keep(table, pd.DataFrame(lines, dtype=object))
+
+
+# --- the numbers behind the figures ---
+
+
+def accuracy_by_round(results: Mapping[str, Sequence["Result"]], running_best: bool = False) -> pd.DataFrame:
+    """Accuracy in percent by round and method (columns, in the order of `results`), the mean over each method's
+    results.
+
+    `running_best` takes the best accuracy up to each round, as WAFFLE's Figure 4 does, before the mean.  After the
+    round at which the first of a method's runs diverged there is no number for that method.
+    """
+    curves = {}
+    for method, of_method in results.items():
+        runs = pd.concat([100 * result.accuracy_by_round() for result in of_method], axis=1)
+        if running_best:
+            runs = runs.cummax()
+        curves[method] = runs.mean(axis=1, skipna=False)
+    frame = pd.DataFrame(curves)
+    frame.index.name = "round"
+    return frame
+
+
+def some_rounds(by_round: pd.DataFrame, count: int = 10) -> pd.DataFrame:
+    """About `count` evenly spaced rows of a table by round, first and last included, with `round` as first column."""
+    chosen = np.unique(np.linspace(0, len(by_round) - 1, count).round().astype(int))
+    return by_round.iloc[chosen].reset_index()
+
+
+def shares(weights: np.ndarray) -> np.ndarray:
+    """Aggregation weights [rounds, N] as shares of each round's average (every row sums to 1)."""
+    weights = np.asarray(weights, dtype=float)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def vanishing(weights: np.ndarray) -> pd.Series:
+    """For each agent the round (from 1) from which its weight stays 0, NaN if it never does.  `weights` [rounds, N]."""
+    positive = np.asarray(weights) > 0
+    rounds = len(positive)
+    last = np.where(positive.any(axis=0), rounds - positive[::-1].argmax(axis=0), 0)
+    return pd.Series(np.where(last < rounds, last + 1.0, np.nan), name="weight 0 from round").rename_axis("agent")
+
+
+def alone_from(weights: np.ndarray, alice: int = 0) -> int | None:
+    """The round from which all weight stays on Alice, None when that never happens.  `weights` [rounds, N]."""
+    others = vanishing(weights).drop(alice)
+    return None if others.isna().any() else int(others.max())
+
+
+def holdings(partition: "Partition", dataset) -> pd.DataFrame:
+    """Who holds what: each client's training images under each of its own labels, their number, and its test images."""
+    matrix = pd.DataFrame(partition.label_matrix(dataset).numpy())
+    matrix.columns = [f"label {label}" for label in matrix.columns]
+    matrix.insert(0, "client", range(partition.clients))
+    return matrix.assign(train=partition.sizes.numpy(), test=[len(test) for test in partition.test])
+
+
+# --- showing ---
+
+
+def show_table(table: pd.DataFrame, caption: str, digits: int = 2) -> None:
+    """Show a table on a notebook's page with a caption and, where it has one, the banner that says what was run."""
+    from IPython.display import display
+
+    display({"text/html": to_html(table, caption, digits), "text/plain": to_text(table, digits)}, raw=True)
+
+
+def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
+    """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to the right."""
+    banner = table.attrs.get("banner", "")
+    words = _as_text(table, digits)
+    right = [bool(words.iloc[:, column].map(_like_a_number).any()) for column in range(words.shape[1])]
+    head = "".join(_tag("th", name, side, ' scope="col"') for name, side in zip(words.columns, right, strict=True))
+    body = ""
+    for row in words.itertuples(index=False, name=None):
+        cells = [_tag("th", row[0], right[0], ' scope="row"')]
+        cells += [_tag("td", word, side) for word, side in zip(row[1:], right[1:], strict=True)]
+        body += f"<tr>{''.join(cells)}</tr>\n"
+    said = f"<strong>{html.escape(caption)}</strong>" + (f"<br>{html.escape(banner)}" if banner else "")
+    return (
+        f'<table class="pfl-table">\n<caption style="text-align:left">{said}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
+    )
+
+
+def to_text(table: pd.DataFrame, digits: int = 2) -> str:
+    """The table for a terminal, below its banner."""
+    banner = table.attrs.get("banner", "")
+    with pd.option_context("display.width", None, "display.max_columns", None, "display.max_colwidth", None):
+        return (f"{banner}\n\n" if banner else "") + _as_text(table, digits).to_string(index=False)
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """The rows of `beside` as CSV, numbers in full; an empty field is a number that does not exist, see `status`."""
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+def _as_text(table: pd.DataFrame, digits: int) -> pd.DataFrame:
+    def word(value: object) -> str:
+        if isinstance(value, float | np.floating):
+            return _number(value, digits=digits)
+        return value if isinstance(value, str) else str(value)
+
+    return _keep(table, table.astype(object).map(word).astype(object))
+
+
+def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
+    side = "right" if right else "left"
+    inner = html.escape(str(word))
+    inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
+    return f'<{name}{attributes} style="text-align:{side}">{inner}</{name}>'
+
+
+def _like_a_number(word: str) -> bool:
+    return re.match(r"[-−+]?\d", str(word)) is not None
+
+
+def _number(number: float, sign: bool = False, digits: int = 2) -> str:
+    return NONE if math.isnan(number) else f"{number:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+
+
+def _spread(value: float, std: float) -> str:
+    return _number(value) if math.isnan(std) else f"{_number(value)} ± {_number(std)}"
+
+
+def _ours(mean: float, status: str, std: float = math.nan) -> str:
+    return _spread(mean, std) if status == "ran" else status
+
+
+def _best(numbers: pd.Series, words: Sequence[str]) -> list[str]:
+    highest = numbers.round(2).max()
+    return [Strong(word) if round(number, 2) == highest else word for number, word in zip(numbers, words, strict=True)]
+
+
+def _keep(table: pd.DataFrame, columns) -> pd.DataFrame:
+    """A new table with the banner of `table`."""
+    frame = pd.DataFrame(columns)
+    frame.attrs.update(table.attrs)
+    return frame
