@@ -1,0 +1,329 @@
+"""Pictures of a page, each with an alt text made from the numbers that are drawn.
+
+Every function returns (figure, alt text); `show(figure, alt)` puts both on a notebook's page.  Figures are 6.4 inches
+wide with type of 9 points and more, so that they can still be read at half that width.  Methods differ in colour,
+marker and line.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib import tables
+from pfl_lib.looks import blank, legend, look, png, show, theme
+
+if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from pfl_lib.data import Dataset
+    from pfl_lib.partition import Partition
+    from pfl_lib.store import Result
+
+__all__ = [
+    "accuracy_all_distributions",
+    "accuracy_evolution",
+    "omega",
+    "partition_card",
+    "png",
+    "result_plot",
+    "show",
+    "weight_evolution",
+]
+
+SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
+
+# --- accuracy ---
+
+
+def accuracy_evolution(
+    results: Mapping[str, Sequence["Result"]], running_best: bool = True, title: str = ""
+) -> tuple["Figure", str]:
+    """Accuracy by round, a line for each method: the mean over its results (WAFFLE, Figure 4).
+
+    `results`: method -> its results, a seed each.  `running_best` draws the best accuracy so far, as the paper does,
+    else each round's own.  A line stops where the first of its runs diverged.
+    """
+    with theme():
+        figure, axes = blank(4.4)
+        by_round = tables.accuracy_by_round(results, running_best)
+        _draw_accuracy(axes, by_round)
+        axes.set(title=title, xlabel="round", ylabel=_accuracy_label(running_best))
+        legend(figure, axes)
+    return figure, _about_accuracy(results, by_round, running_best, title)
+
+
+def accuracy_all_distributions(
+    results: Mapping[str, Mapping[str, Sequence["Result"]]], running_best: bool = True
+) -> tuple["Figure", str]:
+    """One small picture of `accuracy_evolution` for each distribution, two in a row (WAFFLE, Figure 6).
+
+    `results`: distribution -> method -> its results.  Every picture has its own accuracy axis, since concept shift
+    leaves some methods far below the others.
+    """
+    rows = math.ceil((len(results) + 1) / 2)
+    with theme():
+        figure, panels = blank(2.3 * rows + 0.2, rows=rows, columns=2)
+        panels = list(np.ravel(panels))
+        alts = []
+        for axes, (distribution, of_methods) in zip(panels, results.items(), strict=False):
+            by_round = tables.accuracy_by_round(of_methods, running_best)
+            _draw_accuracy(axes, by_round)
+            title = f"distribution {distribution}"
+            axes.set(title=title, xlabel="round", ylabel="accuracy (%)")
+            alts.append(_about_accuracy(of_methods, by_round, running_best, title))
+        for axes in panels[len(results) :]:
+            axes.set_axis_off()
+        handles = {line.get_label(): line for axes in panels for line in axes.get_lines() if line.get_label()[0] != "_"}
+        panels[len(results)].legend(handles.values(), handles, loc="center", title=_accuracy_label(running_best))
+    return figure, " ".join(alts)
+
+
+def _draw_accuracy(axes: "Axes", by_round: pd.DataFrame) -> None:
+    spacing = max(1, len(by_round) // 8)
+    for place, (method, curve) in enumerate(by_round.items()):
+        curve = curve.dropna()
+        drawn = look(method, by_round.columns)
+        first_mark = min(place * spacing // by_round.shape[1], max(0, len(curve) - 1))
+        axes.plot(curve.index, curve, label=method, markevery=(first_mark, spacing), **drawn)
+        if len(curve) < len(by_round):
+            words = f"{method} diverged at round {len(curve) + 1}"
+            axes.text(0.98, 0.04 + 0.1 * place, words, transform=axes.transAxes, ha="right", color=drawn["color"])
+    _settled(axes, by_round)
+
+
+def _settled(axes: "Axes", by_round: pd.DataFrame) -> None:
+    """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all others into a line."""
+    settled = by_round.iloc[len(by_round) // 8 :].stack()
+    if len(settled):
+        low, high = settled.min(), by_round.max().max()
+        margin = max(0.05 * (high - low), 0.2)
+        axes.set_ylim(max(0, low - margin), high + margin)
+    axes.set_xlim(0, len(by_round) + 1)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _about_accuracy(results, by_round: pd.DataFrame, running_best: bool, title: str) -> str:
+    final = {}
+    words = []
+    for method, curve in by_round.items():
+        ended = [result.diverged for result in results[method] if result.diverged is not None]
+        if ended:
+            words.append(f"{method} diverged at round {min(ended)}")
+        elif pd.notna(curve.iloc[-1]):
+            final[method] = curve.iloc[-1]
+    ranked = sorted(final.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{method} {value:.2f}" for method, value in ranked)
+    seeds = max((len(of_method) for of_method in results.values()), default=0)
+    kind = "best accuracy so far" if running_best else "accuracy"
+    head = f"Line plot{', ' + title if title else ''}: {kind} in percent by round, {_mean_of(seeds)}."
+    tail = f" After round {by_round.index[-1]}, from best to worst: {listed}." if ranked else ""
+    return head + tail + "".join(f" {word}." for word in words)
+
+
+def _mean_of(seeds: int) -> str:
+    return "one seed" if seeds == 1 else f"mean of {seeds} seeds"
+
+
+def _accuracy_label(running_best: bool) -> str:
+    return "best accuracy so far (%)" if running_best else "accuracy (%)"
+
+
+# --- weights ---
+
+
+def weight_evolution(weights: Mapping[str, np.ndarray], alice: int = 0, title: str = "") -> tuple["Figure", str]:
+    """Each agent's share of the average by round, Alice in the centre (WAFFLE, Figure 3); a picture for each method.
+
+    `weights`: method -> [rounds, N].  A heat map rather than N lines: agents next to Alice hold labels next to hers, so
+    the way from everyone to Alice alone is seen as a wedge, where ten lines of equal weights lie on top of each other.
+    White is a weight of exactly 0; colours follow the square root of the share, so that a tenth is still told from a
+    hundredth.
+    """
+    with theme():
+        figure, panels = blank(0.7 + 2.5 * len(weights), rows=len(weights))
+        alts = []
+        for place, (axes, (method, of_method)) in enumerate(zip(np.ravel(panels), weights.items(), strict=True)):
+            _draw_weights(axes, tables.shares(of_method), alice)
+            axes.set_title(method)
+            axes.set_xlabel("round" if place == len(weights) - 1 else "")
+            alts.append(f"{method}: {_about_weights(np.asarray(of_method), alice)}")
+        figure.suptitle(title or None)
+        bar = np.ravel(panels)[0].collections[0]
+        figure.colorbar(bar, ax=panels, label="share of the average", ticks=SHARES)
+    head = "Heat map of each agent's share of the average by round, Alice in the centre."
+    return figure, " ".join([head, *alts])
+
+
+def _draw_weights(axes: "Axes", share: np.ndarray, alice: int) -> None:
+    import seaborn
+    from matplotlib.colors import PowerNorm
+
+    rounds, agents = share.shape
+    order = [(alice - agents // 2 + place) % agents for place in range(agents)]
+    axes.grid(False)
+    axes.pcolormesh(
+        np.arange(rounds + 1) + 0.5,
+        np.arange(agents + 1) - 0.5,
+        np.ma.masked_equal(share[:, order].T, 0),
+        cmap=seaborn.color_palette("mako_r", as_cmap=True),
+        norm=PowerNorm(0.5, vmin=0, vmax=1),
+        rasterized=True,
+    )
+    shown = range(agents) if agents <= 12 else [agents // 2]
+    axes.set_yticks(list(shown), ["Alice" if order[place] == alice else str(order[place]) for place in shown])
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set(ylabel="agent", facecolor="white", ylim=(agents - 0.5, -0.5), xlim=(0.5, rounds + 0.5))
+
+
+def _about_weights(weights: np.ndarray, alice: int) -> str:
+    rounds = len(weights)
+    alone = tables.alone_from(weights, alice)
+    gone = tables.vanishing(weights).drop(alice)
+    if alone is not None:
+        last = ", ".join(str(agent) for agent in gone.index[gone == gone.max()])
+        first = ", ".join(str(agent) for agent in gone.index[gone == gone.min()])
+        return (
+            f"agent {first} first weighs nothing for good, from round {gone.min():.0f}; agent {last} last; "
+            f"from round {alone} of {rounds} all weight is on Alice."
+        )
+    share = tables.shares(weights)[-1, alice]
+    return f"after {rounds} rounds Alice has {share:.0%} of the weight and {int(gone.isna().sum())} others still count."
+
+
+# --- settings ---
+
+
+def omega(slopes: Sequence[float], rounds: int = 100) -> tuple["Figure", str]:
+    """WAFFLE's degree of personalisation by round for several slopes (Figure 8); 1 is global training, 0 local."""
+    from pfl_lib.methods import waffle
+
+    x = np.arange(1, rounds + 1)
+    looks = [("#0173b2", "--"), ("#d55e00", "-"), ("#029e73", "-."), ("#cc78bc", ":"), ("#949494", "--")]
+    with theme():
+        figure, axes = blank(3.8)
+        alts = []
+        for place, slope in enumerate(slopes):
+            curve = [float(waffle.omega(int(r), rounds, slope=slope)) for r in x]
+            colour, line = looks[place % len(looks)]
+            axes.plot(x, curve, color=colour, linestyle=line, label=f"{slope:g}")
+            quarter, end = curve[rounds // 4 - 1], curve[-1]
+            alts.append(f"slope {slope:g}: {curve[0]:.2f} first, {quarter:.2f} after a quarter, {end:.2f} last")
+        axes.axvspan(0.95 * rounds, rounds, color="#dddddd", zorder=0)
+        axes.text(0.94 * rounds, 0.97, "Alice alone", ha="right", va="top")
+        axes.set(xlabel="round r", ylabel="Ω(r)", xlim=(1, rounds), ylim=(0, 1))
+        legend(figure, axes, title="slope ΔΩ", columns=len(slopes))
+    head = f"Line plot of Omega by round, falling from global (1) to local (0), one half after {rounds / 2:g} rounds:"
+    return figure, f"{head} {'; '.join(alts)}. From 95 % of the rounds on all weight is on Alice."
+
+
+def partition_card(partition: "Partition", dataset: "Dataset") -> tuple["Figure", str]:
+    """Who holds which labels: training images by client and label as a heat map, sizes beside it, the checksum below.
+
+    Labels are the clients' own; where clients give the classes other labels, a second grid shows which.
+    """
+    from matplotlib.colors import Normalize
+
+    counts = partition.label_matrix(dataset).numpy()
+    sizes = partition.sizes.numpy()
+    clients, classes = counts.shape
+    relabel = None if partition.relabel is None else partition.relabel.numpy()
+    height = 1.3 + 0.27 * min(clients, 30)
+    with theme():
+        grids = 1 if relabel is None else 2
+        figure, panels = blank(height * grids, rows=grids, columns=2, widths=[3.2, 1])
+        panels = np.reshape(panels, (grids, 2))
+        # Half as much again as is there: the darkest blue stays light enough for the numbers written on it.
+        blues = Normalize(0, 1.5 * counts.max())
+        _grid(panels[0, 0], counts, blues, "training images by label", annotate=clients <= 20)
+        bars = panels[0, 1]
+        bars.barh(range(clients), sizes, color="#0173b2")
+        bars.set(ylim=(clients - 0.5, -0.5), yticks=[], xlabel="training images", xlim=(0, 1.6 * sizes.max()))
+        bars.grid(False, axis="y")
+        for client, size in enumerate(sizes) if clients <= 20 else ():
+            bars.text(1.03 * size, client, f"{size:,}", va="center", fontsize=9)
+        if relabel is not None:
+            _grid(panels[1, 0], relabel, None, "label given to each class", annotate=clients <= 20, xlabel="class")
+            panels[1, 1].set_axis_off()
+        figure.supxlabel(f"{dataset.name}, distribution {partition.name}, checksum {partition.checksum()}", fontsize=10)
+    held = (counts > 0).sum(axis=1)
+    own = 0 if relabel is None else int((relabel != np.arange(classes)).any(axis=1).sum())
+    mine = ", ".join(f"{count:,} of label {label}" for label, count in enumerate(counts[0]) if count)
+    alt = (
+        f"Heat map of training images by client and label, {dataset.name}, distribution {partition.name}: "
+        f"{clients} clients of {_range(sizes)} images, {_range(held)} of {classes} labels each. "
+        f"Client 0 holds {mine} and has {len(partition.test[0]):,} test images."
+    )
+    return figure, alt + (f" {own} clients give the classes labels of their own." if own else "")
+
+
+def _grid(axes: "Axes", values: np.ndarray, norm, title: str, annotate: bool, xlabel: str = "label") -> None:
+    import seaborn
+
+    clients, classes = values.shape
+    axes.grid(False)
+    seaborn.heatmap(
+        values,
+        ax=axes,
+        cmap="Blues" if norm else ["#ffffff"],
+        norm=norm,
+        annot=annotate and classes <= 12,
+        fmt="d",
+        annot_kws={"fontsize": 9, "color": "#111111"},
+        cbar=False,
+        linewidths=0.5,
+        linecolor="#dddddd",
+        mask=values == 0 if norm else None,
+        yticklabels=max(1, clients // 10),
+        xticklabels=max(1, classes // 10),
+    )
+    axes.set(xlabel=xlabel, ylabel="client", title=title)
+    axes.tick_params(axis="y", rotation=0)
+
+
+# --- one result ---
+
+
+def result_plot(result: "Result", title: str | None = None) -> tuple["Figure", str]:
+    """One result: accuracy by round (Alice's, else the mean over clients), its best so far, and the weights below."""
+    title = _title(result.config) if title is None else title
+    weights = result.weights if result.weights is not None and np.ndim(result.weights) == 2 else None
+    each = tables.accuracy_by_round({"each round": [result]})
+    best = tables.accuracy_by_round({"best so far": [result]}, running_best=True)
+    alice = result.config.get("alice") or 0
+    with theme():
+        figure, panels = blank(3.2 if weights is None else 5.8, rows=1 if weights is None else 2)
+        panels = np.ravel(panels)
+        panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, label="each round")
+        panels[0].plot(best.index, best, color="#de8f05", linestyle="--", label="best so far")
+        _settled(panels[0], each)
+        panels[0].set(title=title, xlabel="round", ylabel="accuracy (%)")
+        panels[0].legend(loc="lower right")
+        if weights is not None:
+            _draw_weights(panels[1], tables.shares(weights), alice)
+            panels[1].set_xlabel("round")
+            figure.colorbar(panels[1].collections[0], ax=panels[1], label="share", ticks=SHARES)
+    each = each["each round"].dropna()
+    said = f"best {each.max():.2f}, last {each.iloc[-1]:.2f}." if len(each) else "none was measured."
+    alt = f"Line plot{', ' + title if title else ''}: accuracy in percent by round, {len(each)} rounds, {said}"
+    if result.diverged is not None:
+        alt += f" The run diverged at round {result.diverged}."
+    if weights is not None:
+        alt += f" Heat map of weights: {_about_weights(np.asarray(weights), alice)}"
+    return figure, alt
+
+
+def _title(config: Mapping) -> str:
+    """Method, data set, distribution and seed, as far as the configuration of a result has them."""
+    words = [config["method"]["name"].replace("_", " ")]
+    if "dataset" in config:
+        words += [config["dataset"], f"distribution {config['partition']['name']}"]
+    return ", ".join([*words, f"seed {config['seed']}"])
+
+
+def _range(numbers: np.ndarray) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
