@@ -154,10 +154,11 @@ def judge(profile: str, printed: Printed, ours: Ours, row: Ranking, known_reason
     `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there is one, for a value
     not reproduced.
     """
-    if choose("profile", profile, PROFILES) == "quick":
-        return Verdict("no verdict", "quick profile")
+    choose("profile", profile, PROFILES)
     if not ours.ran:
         return Verdict("not run")
+    if profile == "quick":
+        return Verdict("no verdict", "quick profile")
     if not ours.comparable:
         return Verdict("not reproduced", "; ".join(filter(None, [ours.status, known_reason])))
     allowed = tolerance(printed, ours)

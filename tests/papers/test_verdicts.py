@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pfl_lib.errors import BadInput
+from pfl_lib.papers.profiles import PROFILES
 from pfl_lib.papers.values import Printed
 from pfl_lib.papers.verdicts import Ours, Ranking, clearly_ordered, gather, judge, ranking, tolerance
 
@@ -158,7 +159,7 @@ def test_no_pair_with_a_diverged_run_stands_in_order():
 
 
 def test_without_a_result_the_value_is_not_run():
-    assert judge("small", C["WE"], Ours(missing=1), HOLDS).word == "not run"
+    assert {str(judge(profile, C["WE"], Ours(missing=1), HOLDS)) for profile in PROFILES} == {"not run"}
 
 
 def test_pairs_not_run_leave_the_ranking_open_only_while_they_could_decide_it():
