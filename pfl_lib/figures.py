@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib import tables
-from pfl_lib.looks import blank, legend, look, png, show, theme
+from pfl_lib.looks import blank, legend, look, png, settle, show, theme
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
@@ -92,18 +92,7 @@ def _draw_accuracy(axes: "Axes", by_round: pd.DataFrame) -> None:
         if len(curve) < len(by_round):
             words = f"{method} diverged at round {len(curve) + 1}"
             axes.text(0.98, 0.04 + 0.1 * place, words, transform=axes.transAxes, ha="right", color=drawn["color"])
-    _settled(axes, by_round)
-
-
-def _settled(axes: "Axes", by_round: pd.DataFrame) -> None:
-    """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all others into a line."""
-    settled = by_round.iloc[len(by_round) // 8 :].stack()
-    if len(settled):
-        low, high = settled.min(), by_round.max().max()
-        margin = max(0.05 * (high - low), 0.2)
-        axes.set_ylim(max(0, low - margin), high + margin)
-    axes.set_xlim(0, len(by_round) + 1)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    settle(axes, by_round)
 
 
 def _about_accuracy(results, by_round: pd.DataFrame, running_best: bool, title: str) -> str:
@@ -299,7 +288,7 @@ def result_plot(result: "Result", title: str | None = None) -> tuple["Figure", s
         panels = np.ravel(panels)
         panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, label="each round")
         panels[0].plot(best.index, best, color="#de8f05", linestyle="--", label="best so far")
-        _settled(panels[0], each)
+        settle(panels[0], each)
         panels[0].set(title=title, xlabel="round", ylabel="accuracy (%)")
         panels[0].legend(loc="lower right")
         if weights is not None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where they draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -84,3 +86,14 @@ def blank(height: float, rows: int = 1, columns: int = 1, widths: Sequence[float
 def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: int = 3) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title, frameon=False)
+
+
+def settle(axes: "Axes", by_round: pd.DataFrame) -> None:
+    """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all others into a line."""
+    settled = by_round.iloc[len(by_round) // 8 :].stack()
+    if len(settled):
+        low, high = settled.min(), by_round.max().max()
+        margin = max(0.05 * (high - low), 0.2)
+        axes.set_ylim(max(0, low - margin), high + margin)
+    axes.set_xlim(0, len(by_round) + 1)
+    axes.xaxis.get_major_locator().set_params(integer=True)
