@@ -8,11 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pfl_lib import compare, listing, reproduce
+from pfl_lib import bench, compare, listing, reproduce
 from pfl_lib.arguments import OneLineParser
 from pfl_lib.errors import BadInput
 
-COMMANDS = (listing, reproduce, compare)
+COMMANDS = (listing, reproduce, compare, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

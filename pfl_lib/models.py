@@ -4,12 +4,14 @@ Any `nn.Module` that maps inputs [b, ...] to logits [b, classes] takes part in a
 paper's tables need, by name.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from pfl_lib.convpool import conv_pool
+from pfl_lib import linear
 from pfl_lib.errors import BadInput, choose
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
@@ -35,8 +37,8 @@ class LeNet5(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         act = ACTIVATIONS[self.activation]
-        x = act(F.max_pool2d(self.conv1(x), 2))
-        x = act(F.max_pool2d(self.conv2(x), 2)).flatten(1)
+        x = act(conv_pool(x, self.conv1.weight, self.conv1.bias, padding=2))
+        x = act(conv_pool(x, self.conv2.weight, self.conv2.bias)).flatten(1)
         return self.fc3(act(self.fc2(act(self.fc1(x)))))
 
 
@@ -54,6 +56,9 @@ def _lenet5(activation: str) -> Callable[[tuple[int, ...], int], nn.Module]:
 MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "lenet5": _lenet5("tanh"),
     "lenet5-relu": _lenet5("relu"),
+    "linear": functools.partial(linear.build, start="haiku"),
+    "linear-zero": functools.partial(linear.build, start="zero"),
+    "linear-authors": functools.partial(linear.build, start="authors"),
 }
 
 
