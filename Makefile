@@ -1,0 +1,78 @@
+# make reproduce and make test need nothing prepared: they make .venv and install into it first, once.
+#
+# PIP_ARGS goes to pip, for another build of torch than pip's own choice; ARGS goes to `pfl-lib reproduce`.
+
+PIP_ARGS =
+ARGS =
+
+HERE := $(CURDIR)
+PYTHON := .venv/bin/python
+STAMP := .venv/set-up
+NOTEBOOKS = $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
+
+# Notebooks run on this .venv's own kernel, whatever else the user has installed under the name python3.
+IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupyter" JUPYTER_PREFER_ENV_PATH=1
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help setup reproduce test lab format clean FORCE
+
+help:
+	@echo "make reproduce   run the quick profile of every notebook; pages in reports/build/index.html"
+	@echo "make test        run all tests, then every notebook, then check style"
+	@echo "make lab         open JupyterLab on the index notebook"
+	@echo "make setup       only make .venv and install into it (the others do so by themselves, once)"
+	@echo "make format      bring code and notebooks into the form that make test asks for"
+	@echo "make clean       remove what tests and pages leave behind; .venv and results stay"
+	@echo
+	@echo "make setup PIP_ARGS='...'       further options for pip, such as the index of another build of torch"
+	@echo "make reproduce ARGS='...'       further options for pfl-lib reproduce, such as --only waffle-table1"
+
+setup: $(STAMP)
+
+# The stamp holds the folder it was made in: a virtual environment knows its own path and does not survive a move.
+PLACE := $(shell cat $(STAMP) 2>/dev/null)
+ifneq ($(PLACE),$(HERE))
+$(STAMP): FORCE
+endif
+
+$(STAMP): pyproject.toml constraints.txt
+	@case '$(PLACE)' in ''|'$(HERE)') ;; *) false ;; esac && \
+	$(PYTHON) -c "import sys, pip; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { \
+		for python in python3.13 python3.12 python3.11 python3 none; do \
+			"$$python" -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && break; \
+		done; \
+		if [ "$$python" = none ]; then \
+			echo "no Python 3.11 or later (with its module venv) on the PATH: install one, then run make again" >&2; exit 1; \
+		fi; \
+		echo "Making .venv with $$("$$python" --version) and installing into it: a few minutes, about 1.5 GB"; \
+		"$$python" -m venv --clear .venv; }
+	@$(PYTHON) -m pip install --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[test]'
+	@echo '$(HERE)' > $(STAMP)
+
+reproduce: setup
+	@$(IN_VENV) $(PYTHON) -m pfl_lib reproduce --profile quick $(ARGS)
+
+# OMP_NUM_THREADS=1: kernels and workers run beside each other, one core each.  Notebooks start from an empty results folder.
+test: setup
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest
+	unset PFL_RESULTS_DIR; OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest notebooks \
+		--nbval-lax --nbval-current-env --nbval-cell-timeout 600 --timeout 900
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m nbstripout --verify $(STRIP) $(NOTEBOOKS)
+
+lab: setup
+	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb
+
+format: setup
+	$(PYTHON) -m ruff check --fix
+	$(PYTHON) -m ruff format
+	$(PYTHON) -m nbstripout $(STRIP) $(NOTEBOOKS)
+
+# Outputs stay in cells tagged keep_output alone, which nbval compares; counts stay because nbval takes an output without one for an error.
+STRIP = --keep-id --keep-count --extra-keys "metadata.papermill metadata.widgets cell.metadata.papermill"
+
+clean:
+	rm -rf reports/build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find pfl_lib notebooks tests -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

@@ -1,0 +1,45 @@
+"""What all tests share: no bars, no windows, one thread, a results folder of their own, and MNIST where it is at hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before anything imports torch or matplotlib; processes that tests start inherit it.
+os.environ.update(PFL_HEADLESS="1", OMP_NUM_THREADS="1", MPLBACKEND="Agg")
+
+MNIST = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_results_of_the_user(tmp_path_factory):
+    # A stored result would be read where the test means to train, and results of tests would be stored among the user's.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PFL_RESULTS_DIR", str(tmp_path_factory.mktemp("results")))
+        yield
+
+
+@pytest.fixture
+def results_dir(tmp_path) -> Path:
+    """An empty results folder for this test alone."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mnist_dir() -> Path:
+    """The folder that holds the real MNIST; skips where PFL_DATA_DIR names none."""
+    chosen = os.environ.get("PFL_DATA_DIR")
+    if not chosen:
+        pytest.skip("needs MNIST: set PFL_DATA_DIR to a folder that holds MNIST/raw, as torchvision lays it out")
+    folder = Path(chosen).expanduser().absolute()
+    missing = [name for name in MNIST if not (folder / "MNIST" / "raw" / name).is_file()]
+    if missing:
+        pytest.skip(f"needs MNIST: {', '.join(missing)} missing in {folder / 'MNIST' / 'raw'} (PFL_DATA_DIR)")
+    return folder

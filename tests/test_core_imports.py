@@ -1,0 +1,145 @@
+"""The core needs torch, numpy, pandas and tqdm alone, so that it runs where notebooks and plots are not installed."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+CORE = ("torch", "numpy", "pandas", "tqdm")
+
+# Blocks the modules named in argv[1] as if they were not installed, then goes on.
+BLOCK = """
+    import importlib.abc, json, sys
+
+    BLOCKED = set(json.loads(sys.argv[1]))
+
+    class NotInstalled(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in BLOCKED:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+def with_what_it_needs(names: tuple[str, ...]) -> set[str]:
+    """Distributions, canonical names: these, what they require on this platform, and so on; extras aside."""
+    found, waiting = set(), [canonicalize_name(name) for name in names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            required = map(Requirement, _requires(name))
+            waiting += [
+                canonicalize_name(r.name) for r in required if r.marker is None or r.marker.evaluate({"extra": ""})
+            ]
+    return found
+
+
+def _requires(name: str) -> list[str]:
+    try:
+        return metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def everything_else() -> list[str]:
+    """The modules that are installed here, but not where nothing but the core's packages are."""
+    allowed = with_what_it_needs(CORE) | {"pfl-lib"}
+    modules = metadata.packages_distributions()
+    return sorted(m for m, owners in modules.items() if not allowed & set(map(canonicalize_name, owners)))
+
+
+def run_with_the_core_alone(program: str) -> str:
+    """What a fresh interpreter prints for which nothing but the core's packages is installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BLOCK) + textwrap.dedent(program), json.dumps(everything_else())],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_packages_of_the_upper_rooms_are_blocked_here_and_the_cores_are_not():
+    blocked = everything_else()
+    assert {"papermill", "nbconvert", "seaborn", "matplotlib", "pydantic", "joblib", "sklearn", "platformdirs"} <= set(
+        blocked
+    )
+    assert not {"torch", "numpy", "pandas", "tqdm", "dateutil", "sympy", "pfl_lib"} & set(blocked)
+
+
+def test_a_blocked_package_cannot_be_imported_there():
+    program = """
+        try:
+            import sklearn.datasets
+        except ModuleNotFoundError as error:
+            print(error)
+    """
+    assert run_with_the_core_alone(program) == "No module named 'sklearn'"
+
+
+def test_every_module_of_the_core_can_be_imported():
+    program = """
+        import importlib, pkgutil
+        import pfl_lib, pfl_lib.methods, pfl_lib.engine
+
+        core = ["study", "store", "federation", "partition", "data", "models", "layout", "schedule", "errors", "compat"]
+        names = ["pfl_lib." + name for name in core]
+        for package in (pfl_lib.methods, pfl_lib.engine):
+            names += [module.name for module in pkgutil.iter_modules(package.__path__, package.__name__ + ".")]
+        for name in names:
+            importlib.import_module(name)
+        print("imported", len(names) > 15)
+    """
+    assert run_with_the_core_alone(program) == "imported True"
+
+
+def test_every_method_trains_a_small_federation():
+    program = """
+        import torch
+        import pfl_lib
+        from pfl_lib.methods import METHODS
+
+        generator = torch.Generator().manual_seed(0)
+        def part(n):
+            x = torch.randn(n, 4, generator=generator)
+            return x, (x[:, 0] > 0).long()
+
+        parts = [part(n) for n in (20, 30, 25)]
+        def federation(alice):
+            return pfl_lib.Federation.from_arrays(
+                train=parts, test=parts, model=lambda: torch.nn.Linear(4, 2),
+                schedule=pfl_lib.Schedule(rounds=3, batch_size=8, lr=0.5), alice=alice,
+            )
+
+        for name in METHODS:
+            result = pfl_lib.run(name, federation=federation(0))
+            assert len(result.metrics) == 3 and result.diverged is None, name
+            assert 0.5 < result.last_accuracy <= 1, (name, result.last_accuracy)
+        print("trained", len(METHODS) >= 6)
+    """
+    assert run_with_the_core_alone(program) == "trained True"
+
+
+def test_running_a_stored_cell_needs_a_package_of_its_data_set_only():
+    program = """
+        import pfl_lib
+        try:
+            pfl_lib.run("fedavg", dataset="digits", rounds=1)
+        except pfl_lib.BadInput as error:
+            print(error)
+    """
+    assert run_with_the_core_alone(program) == (
+        "dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn"
+    )

@@ -1,0 +1,276 @@
+"""The files around the package: what is installed, what is pinned, what Binder and the make targets do."""
+
+import ast
+import fnmatch
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import pfl_lib
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CORE = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+TEST = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["test"]]
+
+# conda-forge's names where they are not the package index's
+CONDA = {
+    "torch": "pytorch-cpu",
+    "jupyter-client": "jupyter_client",
+    "matplotlib": "matplotlib-base",
+    "seaborn": "seaborn-base",
+    "nbconvert": "nbconvert-core",
+}
+# Used without an import statement that names them
+TOOLS = {
+    "torchvision": "imported by name, in compat.py",
+    "jupyterlab": "what notebooks are opened in",
+    "ipykernel": "what notebooks run on",
+    "ipywidgets": "tqdm's bars in notebooks",
+    "nbval": "what notebooks are tested with",
+    "hypothesis": "tests",
+    "nbstripout": "keeps outputs out of git",
+    "pytest-timeout": "stops a test that hangs",
+    "ruff": "style",
+}
+
+
+def names(requirements: list[Requirement]) -> set[str]:
+    return {canonicalize_name(requirement.name) for requirement in requirements}
+
+
+def imports_of_files(*patterns: str) -> dict[str, str]:
+    """Top-level modules that are imported, each with a file that does; the standard library and this project aside."""
+    found = {}
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".ipynb":
+            cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+            text = "\n".join("".join(cell["source"]) for cell in cells)
+        for node in ast.walk(ast.parse(text)):
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                modules = [node.module]
+            found |= {module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules}
+    return {module: path for module, path in found.items() if module not in {*sys.stdlib_module_names, "pfl_lib"}}
+
+
+def distributions_of(modules: dict[str, str]) -> dict[str, set[str]]:
+    installed = metadata.packages_distributions()
+    return {module: {canonicalize_name(name) for name in installed.get(module, ())} for module in modules}
+
+
+def conda(path: str) -> tuple[dict, list[str], list[str]]:
+    """An environment file: all of it, its packages, and what it leaves to pip."""
+    content = yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+    packages = [entry for entry in content["dependencies"] if isinstance(entry, str)]
+    by_pip = [line for entry in content["dependencies"] if isinstance(entry, dict) for line in entry["pip"]]
+    return content, packages, by_pip
+
+
+# --- dependencies -----------------------------------------------------------------------------------------------------
+
+
+def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
+    modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "notebooks/**/*.py")
+    undeclared = {m: modules[m] for m, owners in distributions_of(modules).items() if not owners & names(CORE)}
+    assert len(modules) > 5
+    assert undeclared == {}
+
+
+def test_every_import_of_the_tests_is_a_declared_dependency():
+    modules = imports_of_files("tests/**/*.py")
+    undeclared = {m: modules[m] for m, owners in distributions_of(modules).items() if not owners & names(CORE + TEST)}
+    assert "pytest" in modules
+    assert undeclared == {}
+
+
+def test_every_declared_dependency_is_used():
+    modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "tests/**/*.py")
+    used = set().union(*distributions_of(modules).values())
+    assert names(CORE + TEST) - used == TOOLS.keys()
+
+
+def test_dependencies_have_lower_bounds_only():
+    assert [str(r) for r in CORE + TEST if [s.operator for s in r.specifier] != [">="]] == []
+
+
+def test_constraints_pin_every_dependency_exactly_within_its_bounds():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line)] == []
+    pins = dict(line.split("==") for line in lines)
+    pinned = {canonicalize_name(name): version for name, version in pins.items()}
+    assert len(pinned) == len(lines)
+    outside = [str(r) for r in CORE + TEST if not r.specifier.contains(pinned[canonicalize_name(r.name)])]
+    assert outside == []
+    assert pinned["torch"] == "2.13.0" and pinned["torchvision"] == "0.28.0"
+    assert [name for name in pinned if re.search("cuda|nvidia|triton", name)] == []
+
+
+# --- conda and Binder -------------------------------------------------------------------------------------------------
+
+
+def test_the_conda_environment_asks_for_what_the_package_asks_for():
+    content, packages, by_pip = conda("environment.yml")
+    wanted = {CONDA.get(r.name, r.name) + str(r.specifier) for r in CORE}
+    assert set(packages) == wanted | {"python=3.11", "pip"} and len(packages) == len(set(packages))
+    assert by_pip == ["-e ."]
+    assert content["name"] == "pfl-lib" and content["channels"] == ["conda-forge", "nodefaults"]
+
+
+def test_binders_environment_is_a_part_of_the_conda_environment():
+    full, slim = conda("environment.yml"), conda("binder/environment.yml")
+    assert not (ROOT / "binder" / "environment.yml").is_symlink()  # zip downloads and Windows lose links
+    assert set(slim[1]) < set(full[1]) and slim[0]["channels"] == full[0]["channels"]
+    assert slim[2] == []  # postBuild installs the package, without its dependencies
+
+
+def test_binder_has_what_package_and_notebooks_import():
+    _, packages, _ = conda("binder/environment.yml")
+    there = {re.split("[<>=]", package)[0] for package in packages}
+    modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb")
+    needed = set().union(*distributions_of(modules).values()) & names(CORE)
+    conda_names = {canonicalize_name(there_name): there_name for there_name in there}
+    assert {name for name in needed if canonicalize_name(CONDA.get(name, name)) not in conda_names} == set()
+
+
+def test_binders_start_runs_what_it_is_given_on_one_thread():
+    command = [
+        ROOT / "binder" / "start",
+        sys.executable,
+        "-c",
+        "import os, sys; print(os.environ['OMP_NUM_THREADS'], sys.argv[1])",
+    ]
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run([*command, "a b"], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 a b\n"
+
+
+@pytest.mark.parametrize("script", ["binder/postBuild", "binder/start", ".ci/run"])
+def test_scripts_can_be_executed(script):
+    path = ROOT / script
+    assert os.access(path, os.X_OK) and path.read_text().startswith("#!/usr/bin/env bash\n")
+
+
+def test_a_failing_post_build_stops_binder():
+    assert "set -e" in (ROOT / "binder" / "postBuild").read_text().splitlines()
+
+
+# --- the package and its top level ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "entry",
+    "README.md environment.yml notebooks pfl_lib reports tests binder pyproject.toml constraints.txt Makefile LICENSE "
+    "CITATION.cff .gitignore .ci/run".split(),
+)
+def test_the_top_level_holds(entry):
+    assert (ROOT / entry).exists()
+
+
+def test_every_file_of_the_package_is_installed_with_it():
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["pfl_lib"]
+    folder = ROOT / "pfl_lib"
+    files = [
+        path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
+    data = [path.as_posix() for path in files if path.suffix != ".py"]
+    left_out = [name for name in data if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    assert {"py.typed", "papers/paper_values.csv"} <= set(data)
+    assert left_out == []
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert PROJECT["project"]["version"] == pfl_lib.__version__ == citation["version"]
+
+
+def test_the_four_papers_are_cited():
+    references = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
+    first = {reference["authors"][0]["family-names"]: reference["year"] for reference in references}
+    assert first == {"Beaussart": 2021, "Grimberg": 2020, "Zhang": 2021, "Ma": 2022}
+
+
+# --- make -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path) -> Path:
+    """A folder with what `make setup` reads, and an empty `bin` for the PATH."""
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "bin").mkdir()
+    for tool in ("sh", "cat", "mkdir", "chmod"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
+    return tmp_path
+
+
+def make(clone: Path, target: str) -> subprocess.CompletedProcess:
+    environment = {"PATH": str(clone / "bin"), "HOME": str(clone)}
+    return subprocess.run([shutil.which("make"), target], cwd=clone, env=environment, capture_output=True, text=True)
+
+
+def write_program(path: Path, lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{lines}\n")
+    path.chmod(0o755)
+
+
+def test_setting_up_without_a_python_that_is_new_enough_says_so_in_one_line(clone):
+    write_program(clone / "bin" / "python3", "exit 1")  # too old, or without venv
+    done = make(clone, "setup")
+    assert done.returncode != 0 and done.stdout == ""
+    assert done.stderr.splitlines()[0] == (
+        "no Python 3.11 or later (with its module venv) on the PATH: install one, then run make again"
+    )
+
+
+def test_setting_up_passes_over_a_python_that_does_not_start_and_is_done_once(clone):
+    # A version manager's stand-in for a version that is not chosen, and a Python whose venv has a python that logs its calls.
+    write_program(clone / "bin" / "python3.13", "echo not chosen >&2; exit 127")
+    log = clone / "calls.txt"
+    inside = clone / "bin" / "inside"
+    write_program(inside, f'echo "$@" >> {log}')
+    write_program(
+        clone / "bin" / "python3.12",
+        f'[ "$1" = -m ] || exit 0; echo "$@" >> {log}; mkdir -p .venv/bin; cat {inside} > .venv/bin/python; chmod +x .venv/bin/python',
+    )
+    assert make(clone, "setup").returncode == 0
+    assert log.read_text().splitlines() == [
+        "-m venv --clear .venv",
+        "-m pip install --disable-pip-version-check -c constraints.txt -e .[test]",
+    ]
+    again = make(clone, "setup")
+    assert again.returncode == 0 and len(log.read_text().splitlines()) == 2
+
+    os.utime(clone / "constraints.txt", (2**31, 2**31))
+    assert make(clone, "setup").returncode == 0
+    assert log.read_text().splitlines()[2:] == [
+        "-c import sys, pip; sys.exit(sys.version_info < (3, 11))",
+        "-m pip install --disable-pip-version-check -c constraints.txt -e .[test]",
+    ]
+
+
+def test_an_environment_that_was_moved_is_made_anew(clone):
+    write_program(clone / ".venv" / "bin" / "python", "exit 0")
+    (clone / ".venv" / "set-up").write_text("/where/it/was/before\n")
+    write_program(clone / "bin" / "python3.11", '[ "$1" = -m ] && echo "$@"; exit 0')
+    done = make(clone, "setup")
+    assert done.returncode == 0 and "-m venv --clear .venv" in done.stdout
+    assert (clone / ".venv" / "set-up").read_text() == f"{clone}\n"
