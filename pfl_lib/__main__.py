@@ -8,11 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pfl_lib import bench, compare, listing, reproduce
+from pfl_lib import bench, compare, listing, reproduce, results
 from pfl_lib.arguments import OneLineParser
 from pfl_lib.errors import BadInput
 
-COMMANDS = (listing, reproduce, compare, bench)
+COMMANDS = (listing, reproduce, compare, results, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,5 +1,6 @@
 """Where results live: one folder a cell, written whole or not at all, checked when read."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -105,6 +106,16 @@ class Store:
                 if _read(target) is None:
                     raise
         self.checkpoint_path(cell).unlink(missing_ok=True)
+
+    def publish(self, cell) -> bool:
+        """Copy a stored result, without its model, into the published folder; False if it is there already or not stored."""
+        result = _read(self.root / "cells" / cell.slug)
+        if result is None or self.published is None or _read(self.published / cell.slug) is not None:
+            return False
+        with tempfile.TemporaryDirectory(dir=self.published, prefix=".") as temporary:
+            write(dataclasses.replace(result, model=None), Path(temporary) / "cell")
+            (Path(temporary) / "cell").rename(self.published / cell.slug)
+        return True
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """The configurations of all results, the user's own first."""
