@@ -28,6 +28,7 @@ TEST = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"
 CONDA = {
     "torch": "pytorch-cpu",
     "jupyter-client": "jupyter_client",
+    "jupyter-core": "jupyter_core",
     "matplotlib": "matplotlib-base",
     "seaborn": "seaborn-base",
     "nbconvert": "nbconvert-core",
