@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_lib import digits, table_sets
 from pfl_lib.errors import BadInput, choose
 
 Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test_y
@@ -27,7 +27,8 @@ class Dataset:
 
     `train_x`, `test_x`: uint8 [n, channels, height, width], or float32 [n, features] if tabular (then the two pools may
     be one tensor); `train_y`, `test_y`: int64 [n].  `mean` and `std`, one value per channel, apply to x / 255.
-    `fingerprint` identifies the complete data set: it stays the same when only its first images are kept.
+    `fingerprint` identifies the complete data set: it stays the same when only its first images are kept.  `columns`, of a
+    table: what its rows may be split by, float64 [n] by name, nan where unknown.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Dataset:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     fingerprint: str
+    columns: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -51,7 +53,8 @@ class Source:
     """A row of `DATASETS`: what is known of a data set before it is read.
 
     `read(root)` returns the tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes
-    them.  A data set that needs no files leaves these three out.
+    them.  A data set that needs no files leaves these three out.  Of the files of `any_of` one is enough; `read` then checks
+    the content.  A table names its `inputs` and reads the `columns` it may be split by; `model` is what `run` trains on it.
     """
 
     title: str
@@ -63,6 +66,10 @@ class Source:
     folder: str = ""
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     download: Callable[[Path], object] | None = None
+    any_of: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    columns: Callable[[Path], Mapping[str, Tensor]] = lambda root: {}
+    model: str = "lenet5"
 
 
 def load(name: str, data_dir: str | os.PathLike | None = None, images: int | None = None) -> Dataset:
@@ -73,7 +80,7 @@ def load(name: str, data_dir: str | os.PathLike | None = None, images: int | Non
     training set's size.
     """
     source = DATASETS[choose("dataset", name, DATASETS)]
-    dataset = _load(name, data_root(data_dir) if source.files else Path(), _chosen(data_dir) is None)
+    dataset = _load(name, data_root(data_dir) if source.folder else Path(), _chosen(data_dir) is None)
     return dataset if images is None else _first(dataset, images)
 
 
@@ -104,15 +111,17 @@ def _chosen(data_dir: str | os.PathLike | None) -> str | os.PathLike | None:
 @functools.cache
 def _load(name: str, root: Path, may_download: bool) -> Dataset:
     source = DATASETS[name]
-    if source.files:
+    if source.folder:
         _ensure_files(name, source, root, may_download)
-    arrays = source.read(root)
-    return Dataset(name, *arrays, source.classes, source.mean, source.std, source.fingerprint)
+    arrays, columns = source.read(root), source.columns(root)
+    return Dataset(name, *arrays, source.classes, source.mean, source.std, source.fingerprint, columns)
 
 
 @functools.cache
 def _first(dataset: Dataset, images: int) -> Dataset:
     size = len(dataset.train_y)
+    if dataset.columns:
+        raise BadInput(f"images {images}: {dataset.name} is a table, which is taken whole; leave images out")
     if not 1 <= images <= size:
         raise BadInput(f"images {images} is not between 1 and {size}, the training images of {dataset.name}")
     return dataclasses.replace(dataset, train_x=dataset.train_x[:images], train_y=dataset.train_y[:images])
@@ -122,6 +131,8 @@ def _ensure_files(name: str, source: Source, root: Path, may_download: bool) -> 
     """See that every file is there with the right MD5, downloading if it may; raises `BadInput` saying what to do."""
     folder = root / source.folder
     missing = [file for file in source.files if not os.path.isfile(folder / file)]
+    if source.any_of and not any(os.path.isfile(folder / file) for file in source.any_of):
+        missing.append(" or ".join(source.any_of))
     if missing and may_download and source.download is not None:
         _download(name, source, root)
     elif missing:
@@ -149,7 +160,7 @@ def _download(name: str, source: Source, root: Path) -> None:
         (root / source.folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="download-", dir=root) as temporary:
             source.download(Path(temporary))
-            for file in source.files:
+            for file in os.listdir(Path(temporary) / source.folder) if source.any_of else source.files:
                 os.replace(Path(temporary) / source.folder / file, root / source.folder / file)
     except (OSError, RuntimeError) as error:  # torchvision raises RuntimeError when every mirror failed
         reason = " ".join(str(error).split())
@@ -182,51 +193,21 @@ def _torchvision_source(
     return Source(title, classes, mean, std, fingerprint, read, folder, files, download)
 
 
-def _read_digits(root: Path) -> Arrays:
-    """scikit-learn's 1,797 digits, 8x8 values 0..16, enlarged to 28x28 bytes: the papers' networks apply unchanged.
-
-    The split is fixed: of each label, the 20 % (rounded) that come first in one fixed permutation are test images; both
-    parts keep scikit-learn's order.
-    """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise BadInput("dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn") from None
-    bunch = load_digits()
-    x, y = torch.from_numpy(_enlarge(bunch.images.astype(np.int64))).unsqueeze(1), torch.from_numpy(bunch.target).long()
-    # RandomState's streams are frozen by numpy's policy, so the split outlives every version.
-    order = torch.from_numpy(np.random.RandomState(0).permutation(len(y)))
-    test = torch.zeros(len(y), dtype=torch.bool)
-    for label in range(10):
-        of_label = order[y[order] == label]
-        test[of_label[: round(0.2 * len(of_label))]] = True
-    arrays = x[~test], y[~test], x[test], y[test]
-    found, expected = _digits_fingerprint(arrays), DATASETS["digits"].fingerprint
-    if found != expected:
-        raise BadInput(
-            f"dataset 'digits' of this scikit-learn has fingerprint {found}, expected {expected}: "
-            "install the scikit-learn version of constraints.txt"
-        )
-    return arrays
-
-
-def _enlarge(pictures: np.ndarray) -> np.ndarray:
-    """Bilinear interpolation of [n, 8, 8] values 0..16 to [n, 28, 28] bytes, in integers: the same everywhere."""
-    # Pixel centre i of 28 lies at (4 i - 5) / 14 of the 8; weights are counted in fourteenths, edges are repeated.
-    position = np.clip(4 * np.arange(28) - 5, 0, 7 * 14)
-    left = np.minimum(position // 14, 6)
-    weights = np.zeros((28, 8), dtype=np.int64)
-    weights[np.arange(28), left] = 14 - (position - 14 * left)
-    weights[np.arange(28), left + 1] = position - 14 * left
-    scale = 14 * 14 * 16
-    return ((weights @ pictures @ weights.T * 255 + scale // 2) // scale).astype(np.uint8)
-
-
-def _digits_fingerprint(arrays: Arrays) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(array.numpy().astype("<i8").tobytes())
-    return digest.hexdigest()[:16]
+def _titanic_source(as_run: bool) -> Source:
+    return Source(
+        "Passengers of the Titanic" + (", unknown ages as in Weight Erosion's code" if as_run else ""),
+        classes=2,
+        mean=(0.0,),
+        std=(1.0,),
+        fingerprint=table_sets.titanic_fingerprint(as_run),
+        read=functools.partial(table_sets.read_titanic, as_run=as_run),
+        folder="titanic",
+        download=table_sets.download_titanic,
+        any_of=table_sets.TITANIC_FILES,
+        inputs=table_sets.TITANIC_INPUTS,
+        columns=table_sets.titanic_age,
+        model="linear",
+    )
 
 
 # MD5 of every file as it lies unpacked in a torchvision root; CIFAR's are also those torchvision checks.
@@ -249,8 +230,8 @@ DATASETS: dict[str, Source] = {
         classes=10,
         mean=(0.3058,),
         std=(0.3250,),
-        fingerprint="bb9f5f473e46f85a",
-        read=_read_digits,
+        fingerprint=digits.FINGERPRINT,
+        read=digits.read,
     ),
     "fashion_mnist": _torchvision_source(
         "FashionMNIST",
@@ -292,5 +273,18 @@ DATASETS: dict[str, Source] = {
         },
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2009, 0.1984, 0.2023),
+    ),
+    "titanic": _titanic_source(as_run=False),
+    "titanic_as_run": _titanic_source(as_run=True),
+    "breast_cancer": Source(
+        "Tumours of scikit-learn's breast cancer data",
+        classes=2,
+        mean=(0.0,),
+        std=(1.0,),
+        fingerprint=table_sets.CANCER_FINGERPRINT,
+        read=table_sets.read_cancer,
+        inputs=table_sets.CANCER_INPUTS,
+        columns=table_sets.cancer_radius,
+        model="linear",
     ),
 }

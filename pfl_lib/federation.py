@@ -50,6 +50,9 @@ class Federation:
             raise BadInput(f"seed {seed!r}: give a whole number")
         if alice is not None and not (isinstance(alice, int) and 0 <= alice < len(clients)):
             raise BadInput(f"alice {alice!r} is not one of the clients 0 to {len(clients) - 1}")
+        for client in [alice] if alice is not None else range(len(clients)):
+            if not len(clients.splits["test"].index[client]):
+                raise BadInput(f"client {client} has no test examples, so her model cannot be read: give another alice")
         for client, _, _ in schedule.availability:
             if client >= len(clients):
                 raise BadInput(f"availability names client {client}; the clients are 0 to {len(clients) - 1}")
@@ -193,6 +196,18 @@ class Federation:
             sums.index_add_(1, owner[part], torch.stack([losses, correct]).double())
         loss, accuracy = (sums / counts).cpu()
         return loss, accuracy
+
+    def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
+        """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a client's examples, in their order."""
+        data = self._splits[choose("split", split, self._splits)]
+        index, labels = data.index[client], data.labels[client]
+        parts = zip(index.split(EVALUATION_BATCH), labels.split(EVALUATION_BATCH), strict=True)
+        found = [
+            self._modules[0].losses(model["theta"], model["statistics"], data.pool.inputs(part), own)
+            for part, own in parts
+        ]
+        losses, correct = (torch.cat(values).double().cpu() for values in zip(*found, strict=True))
+        return losses, correct
 
     def _batches(self, client: int, round: int, epochs: int | None, purpose: str, size: int) -> tuple[Tensor, ...]:
         schedule = self.schedule

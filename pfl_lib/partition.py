@@ -1,17 +1,19 @@
 """Who holds which examples, and under which labels.
 
 Every way to split a data set is a row of `PARTITIONS`.  Implemented: the five distributions of WAFFLE, by the recipe of
-its authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
+its authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py), and Weight Erosion's splits of a table by a column
+(EPFLiGHT/coML-Personalized-v2, module/utils.py and Jax_federated_learning.ipynb).
 """
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import LongTensor, Tensor
 
+from pfl_lib import groups
 from pfl_lib.data import Dataset
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.randomness import generator
@@ -69,21 +71,27 @@ class Recipe:
     """A row of `PARTITIONS`: `split(name, dataset, clients, seed)` makes the partition.
 
     `version` is part of every result's key and is raised by hand when the same arguments give other clients' data;
-    `seeded` says whether the seed changes anything.
+    `seeded` says whether the seed changes anything.  `agents` is the number of clients in the recipe's paper.  Where
+    `personal`, who holds what depends on whose model is read: `split` is handed `alice` (or None) as a fifth argument.
     """
 
     title: str
     version: int
-    split: Callable[[str, Dataset, int, int], Partition]
+    split: Callable[..., Partition]
     seeded: bool = False
+    agents: int = 10
+    personal: bool = False
 
 
-def make(name: str, dataset: Dataset, clients: int = 10, seed: int = 0) -> Partition:
-    """Split a data set over clients by a recipe of `PARTITIONS`.
+def make(name: str, dataset: Dataset, clients: int | None = None, seed: int = 0, alice: int | None = None) -> Partition:
+    """Split a data set over clients (None: the recipe's own number of them) by a recipe of `PARTITIONS`.
 
-    Raises `BadInput` if the name is unknown or the recipe cannot serve this data set or number of clients.
+    `alice`, the client whose model is read, matters to the splits of tables only: see `by_column`.  Raises `BadInput` if the
+    name is unknown or the recipe cannot serve this data set or number of clients.
     """
-    return PARTITIONS[choose("distribution", name, PARTITIONS)].split(name, dataset, clients, seed)
+    recipe = PARTITIONS[choose("distribution", name, PARTITIONS)]
+    clients = recipe.agents if clients is None else clients
+    return recipe.split(name, dataset, clients, seed, *((alice,) if recipe.personal else ()))
 
 
 # --- WAFFLE -----------------------------------------------------------------------------------------------------------
@@ -161,6 +169,52 @@ def _check(name: str, dataset: Dataset, clients: int) -> None:
         )
 
 
+# --- Weight Erosion ---------------------------------------------------------------------------------------------------
+
+SHUFFLE = 278  # the seed of the authors' splits (and of their initial model)
+
+
+def by_column(
+    name: str,
+    dataset: Dataset,
+    clients: int,
+    seed: int,
+    alice: int | None,
+    column: str,
+    bins: Sequence[float],
+    agents: int,
+    mixed: bool = False,
+) -> Partition:
+    """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column, unknown values last.
+
+    Client i holds the i-th group of `groups.by_bins`, with the bins and (`mixed`) the first two of them joined and halved.
+    `alice` is tested on the first 1 + n // 2 of her rows and trains on the rest; the others train on all of theirs and have
+    no test set.  With `alice` None every client's rows are halved.  Seed 278 makes the authors' splits, whatever `seed`.
+
+    Raises `BadInput` for a data set without that column, another number of clients, or a client whose half would be empty.
+    """
+    if column not in dataset.columns:
+        raise BadInput(
+            f"distribution {name!r} splits a table by {column}, which dataset {dataset.name!r} lacks: "
+            "choose another dataset or distribution"
+        )
+    if clients != agents:
+        raise BadInput(f"clients {clients!r}: distribution {name!r} makes {agents}; give clients={agents}")
+    if alice is not None and not (isinstance(alice, int) and 0 <= alice < agents):
+        raise BadInput(f"alice {alice!r} is not one of the clients 0 to {agents - 1}")
+    rows = groups.by_bins(dataset.columns[column].numpy(), bins, SHUFFLE, mixed)
+    train, test = groups.hold_out(rows, alice)
+    return Partition(name, *(tuple(torch.tensor(part, dtype=torch.int64) for part in split) for split in (train, test)))
+
+
+AGES = {"column": "age", "bins": (20, 35), "agents": 4}
+RADII = {"column": "mean radius", "bins": (12, 13.5, 16), "agents": 4}
+
+
+def _by_column(title: str, of: dict, mixed: bool = False) -> Recipe:
+    return Recipe(title, 1, functools.partial(by_column, mixed=mixed, **of), agents=of["agents"], personal=True)
+
+
 EVEN = (10,) * 10
 FOUR_LABELS = (25, 25, 25, 25, 0, 0, 0, 0, 0, 0)
 ONE_MAIN_LABEL = (0, 0, 0, 10, 20, 40, 20, 10, 0, 0)
@@ -178,4 +232,8 @@ PARTITIONS: dict[str, Recipe] = {
         functools.partial(concept_shift, percent=FOUR_LABELS),
         seeded=True,
     ),
+    "age_strict": _by_column("up to 20, 21 to 35, 36 and older, age unknown", AGES),
+    "age_some": _by_column("two random halves of those up to 35, 36 and older, age unknown", AGES, mixed=True),
+    "radius_strict": _by_column("mean radius up to 12, 13.5, 16, and larger", RADII),
+    "radius_some": _by_column("two random halves of those up to 13.5, up to 16, and larger", RADII, mixed=True),
 }

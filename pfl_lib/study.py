@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from pfl_lib import clients as client_data
-from pfl_lib import data, engine, models, partition
+from pfl_lib import data, engine, measures, models, partition
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation import Federation, cores
 from pfl_lib.layout import Layout
 from pfl_lib.methods import METHODS, Method
+from pfl_lib.partition import PARTITIONS
 from pfl_lib.schedule import Schedule
 from pfl_lib.store import Result, Store
 
@@ -31,7 +32,11 @@ CHECKPOINT_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A run's full description.  `images` keeps the first so many training images; `alice` is the client whose model is read (None: all)."""
+    """A run's full description.
+
+    `images` keeps the first so many training images; `alice` is the client whose model is read (None: all).  `measures` names what
+    is recorded beside accuracy and loss (`measures.MEASURES`), and "start" that the initial model is evaluated too, as round 0.
+    """
 
     method: Method
     schedule: Schedule
@@ -43,12 +48,15 @@ class Cell:
     seed: int = 1
     alice: int | None = 0
     loss: str = "cross_entropy"
+    measures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         choose("dataset", self.dataset, data.DATASETS)
         choose("distribution", self.partition, partition.PARTITIONS)
         choose("model", self.model, models.MODELS)
         choose("loss", self.loss, engine.LOSSES)
+        for measure in self.measures:
+            choose("measure", measure, (measures.START, *measures.MEASURES))
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise BadInput(f"seed {self.seed!r}: give a whole number")
         if not isinstance(self.clients, int) or self.clients < 1:
@@ -72,6 +80,8 @@ class Cell:
             "alice": self.alice,
             "loss": self.loss,
             "engine": engine.VERSION,
+            # Only where there are any: a cell that measures nothing more keeps the key it always had.
+            **({"measures": list(self.measures)} if self.measures else {}),
         }
 
     @property
@@ -109,7 +119,9 @@ def federation_of(
 ) -> Federation:
     """The federation a cell describes."""
     dataset = data.load(cell.dataset, data_dir, cell.images)
-    held = client_data.from_partition(dataset, partition.make(cell.partition, dataset, cell.clients, cell.seed))
+    held = client_data.from_partition(
+        dataset, partition.make(cell.partition, dataset, cell.clients, cell.seed, cell.alice)
+    )
     make = lambda: models.build(cell.model, held.input_shape, held.classes)  # noqa: E731
     settings = {"loss": cell.loss, "device": device, "engine": engine, "threads": threads}
     return Federation(held, make, cell.schedule, seed=cell.seed, alice=cell.alice, **settings)
@@ -135,7 +147,7 @@ def run_cell(
     store.check_writable()
     with one_thread():
         fed = federation_of(cell, data_dir, device, engine, threads)
-        run = Run(cell.method, fed)
+        run = Run(cell.method, fed, cell.measures)
         checkpoint = store.load_checkpoint(cell)
         if checkpoint is not None:
             run.restore(checkpoint)
@@ -154,8 +166,8 @@ def run_cell(
 class Run:
     """One method on one federation, round by round; all that a resumed run needs is in `checkpoint()`."""
 
-    def __init__(self, method: Method, fed: Federation) -> None:
-        self.method, self.fed = method, fed
+    def __init__(self, method: Method, fed: Federation, measures: Sequence[str] = ()) -> None:
+        self.method, self.fed, self.measures = method, fed, tuple(measures)
         self.state = method.start(fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
@@ -167,22 +179,40 @@ class Run:
 
     def rounds(self) -> Iterator[int]:
         """Run the rounds that are left, yielding the number of each when it is done; stop where the loss is NaN or infinite."""
+        if measures.START in self.measures and not self.done:
+            self._evaluate(0, {"models_up": 0, "models_down": 0})
         while not self.finished:
             began, r = time.perf_counter(), self.done + 1
             self.state, log = self.method.round(self.fed, self.state, r)
-            model, readers = self.method.served(self.fed, self.state), self.fed.readers
-            if model["theta"].dim() == 2:
-                model = {name: matrix[readers] for name, matrix in model.items()}
-            loss, accuracy = self.fed.evaluate(model, clients=readers)
             self.done = r
-            if not (loss.isfinite().all() and all(row.isfinite().all() for row in model.values())):
+            if not self._evaluate(r, log):
                 self.diverged = r
-            else:
-                self._record(r, readers, loss, accuracy, log)
             self.seconds += time.perf_counter() - began
             yield r
 
-    def _record(self, r: int, readers: Sequence[int], loss: Tensor, accuracy: Tensor, log: dict[str, Any]) -> None:
+    def _evaluate(self, r: int, log: dict[str, Any]) -> bool:
+        """Record the served model after round r; False, and nothing recorded, if it or its loss is NaN or infinite."""
+        model, readers = self.method.served(self.fed, self.state), self.fed.readers
+        if model["theta"].dim() == 2:
+            model = {name: matrix[readers] for name, matrix in model.items()}
+        loss, accuracy = self.fed.evaluate(model, clients=readers)
+        if not (loss.isfinite().all() and all(row.isfinite().all() for row in model.values())):
+            return False
+        extra = {
+            name: measures.MEASURES[name](self.fed, model, readers) for name in self.measures if name != measures.START
+        }
+        self._record(r, readers, loss, accuracy, extra, log)
+        return True
+
+    def _record(
+        self,
+        r: int,
+        readers: Sequence[int],
+        loss: Tensor,
+        accuracy: Tensor,
+        extra: dict[str, Tensor],
+        log: dict[str, Any],
+    ) -> None:
         log = dict(log)
         weights = log.pop("weights", None)
         if weights is not None:
@@ -191,6 +221,7 @@ class Run:
             row = {"round": r, "client": client, "accuracy": accuracy[k].item(), "loss": loss[k].item()}
             self.metrics.append(
                 row
+                | {name: values[k].item() for name, values in extra.items()}
                 | {
                     name: float(value[client] if isinstance(value, Tensor) and value.dim() else value)
                     for name, value in log.items()
@@ -314,17 +345,20 @@ def run(
     *,
     dataset: str = "digits",
     partition: str = "C",
-    model: str = "lenet5",
-    clients: int = 10,
+    model: str | None = None,
+    clients: int | None = None,
     images: int | None = None,
     rounds: int = 20,
     local_epochs: int = 1,
+    local_batches: int | None = None,
+    order: str = "shuffled",
     batch_size: int = 32,
     lr: float = 0.1,
     lr_decay: float = 1.0,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     participation: float = 1.0,
+    loss: str = "cross_entropy",
     seed: int = 1,
     alice: int | None = 0,
     data_dir: str | os.PathLike | None = None,
@@ -336,7 +370,8 @@ def run(
     """Train one method and return its result; a run that is stored already is read instead.
 
     `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go through its class.  `alice` is the
-    client whose model is read (None: all clients, and accuracies are their mean).  With `federation`, made by
+    client whose model is read (None: all clients, and accuracies are their mean).  `model` and `clients` default to what fits the data
+    set (lenet5; linear for tables) and the partition (10 clients; 4 for ages).  With `federation`, made by
     `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the federation's and the other arguments are not
     looked at.  Runs of a federation of one's own, and of methods that are not the package's, are not stored.
     Raises BadInput for a value that does not fit, before anything is trained.
@@ -344,10 +379,13 @@ def run(
     method = named_method(method)
     if federation is not None:
         return _unstored(method, federation)
+    model = data.DATASETS[choose("dataset", dataset, data.DATASETS)].model if model is None else model
+    recipe = PARTITIONS[choose("distribution", partition, PARTITIONS)]
     schedule = Schedule(
-        rounds, local_epochs, None, "shuffled", batch_size, lr, lr_decay, momentum, weight_decay, participation
+        rounds, local_epochs, local_batches, order, batch_size, lr, lr_decay, momentum, weight_decay, participation
     )
-    cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice)
+    clients = recipe.agents if clients is None else clients
+    cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
     if type(method) is not METHODS.get(method.name):
         return _unstored(method, federation_of(cell, data_dir, device, engine, cores()))
     bar = tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS")))

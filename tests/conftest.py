@@ -14,6 +14,7 @@ MNIST = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
+TITANIC = ("titanic_tfds_1309.csv", "titanic3.csv")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,4 +43,16 @@ def mnist_dir() -> Path:
     missing = [name for name in MNIST if not (folder / "MNIST" / "raw" / name).is_file()]
     if missing:
         pytest.skip(f"needs MNIST: {', '.join(missing)} missing in {folder / 'MNIST' / 'raw'} (PFL_DATA_DIR)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def titanic_dir() -> Path:
+    """The folder that holds a table of the Titanic; skips where PFL_DATA_DIR names none."""
+    chosen = os.environ.get("PFL_DATA_DIR")
+    folder = Path(chosen).expanduser().absolute() if chosen else None
+    if folder is None or not any((folder / "titanic" / name).is_file() for name in TITANIC):
+        pytest.skip(
+            f"needs the Titanic: set PFL_DATA_DIR to a folder that holds titanic/{' or titanic/'.join(TITANIC)}"
+        )
     return folder

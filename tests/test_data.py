@@ -165,7 +165,7 @@ def test_fingerprints_are_known_without_the_data_differ_and_never_change():
 
 
 def test_unknown_name_lists_the_known_ones():
-    sentence = "dataset 'mnits' is not one of mnist, digits, fashion_mnist, cifar10, cifar100"
+    sentence = f"dataset 'mnits' is not one of {', '.join(data.DATASETS)}"
     assert refusal("mnits") == sentence
     with pytest.raises(BadInput, match="dataset 'mnits' is not one of"):
         data.fingerprint("mnits")

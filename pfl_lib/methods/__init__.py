@@ -19,6 +19,7 @@ from torch import Tensor
 from pfl_lib.errors import choose
 from pfl_lib.federation import Federation
 from pfl_lib.methods.apfl import APFL
+from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.local import Local
 from pfl_lib.methods.scaffold import Scaffold
@@ -39,7 +40,9 @@ class Method(Protocol):
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows: ...
 
 
-METHODS: dict[str, type] = {cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL)}
+METHODS: dict[str, type] = {
+    cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, BrokenGlobal)
+}
 
 
 def named(name: str) -> Method:
