@@ -4,7 +4,7 @@ papermill writes the output up to a failing cell, so a failed notebook still has
 """
 
 import os
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -37,7 +37,7 @@ class Kernels:
     """The kernels of one batch, each started from this interpreter, all of which can be stopped at once (Ctrl-C)."""
 
     def __init__(self) -> None:
-        self._pids: set[int] = set()
+        self._started: list[subprocess.Popen] = []
         self.stopped = False
 
     def manager_class(self) -> type:
@@ -55,28 +55,31 @@ class Kernels:
                 return KernelSpecManager(kernel_dirs=[], ensure_native_kernel=True)
 
             async def _async_launch_kernel(self, kernel_cmd: list[str], **kw) -> None:
-                # One thread each: kernels run two at a time beside each other.  PFL_HEADLESS keeps bars and widgets out of the page.
-                # The log level hides ipykernel's remark that it talks over TCP, which every kernel would print.
-                kw["env"] = {
-                    **kw.get("env", os.environ),
-                    "PFL_HEADLESS": "1",
-                    "OMP_NUM_THREADS": "1",
-                    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-                }
-                await super()._async_launch_kernel([*kernel_cmd, "--IPKernelApp.log_level=ERROR"], **kw)
-                if self.provisioner is not None and getattr(self.provisioner, "pid", None):
-                    batch._pids.add(self.provisioner.pid)
+                # The log level hides ipykernel's remark that it talks over TCP, and others that end up on the terminal.
+                kw["env"] = {**kw.get("env", os.environ), **_environment()}
+                kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
+                await super()._async_launch_kernel(kernel_cmd, **kw)
+                batch._started.append(self.provisioner.process)
+                if batch.stopped:  # it was on its way when the others were killed
+                    batch.stop()
 
         return ThisInterpreter
 
     def stop(self) -> None:
         """Kill what still runs; the threads that wait for it then end on their own."""
         self.stopped = True
-        for pid in self._pids:
-            try:
-                os.kill(pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-            except OSError:
-                pass  # ended before
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+
+
+def _environment() -> dict[str, str]:
+    # One thread each, since kernels run beside each other; no bars or widgets; and the very package that started the notebooks, even where
+    # it is not installed, or another version of it is.
+    package = str(Path(__file__).resolve().parents[1])
+    search = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    inline = "module://matplotlib_inline.backend_inline"
+    return {"PFL_HEADLESS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": inline, "PYTHONPATH": search}
 
 
 def execute(job: Job, kernels: Kernels) -> Execution:
@@ -121,7 +124,7 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], N
 
     kernels = Kernels()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = [pool.submit(execute, job, kernels) for job in jobs]
+        futures = [pool.submit(_in_thread, job, kernels) for job in jobs]
         try:
             for future in as_completed(futures):
                 done(future.result())
@@ -130,3 +133,14 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], N
                 future.cancel()
             kernels.stop()
             raise
+
+
+def _in_thread(job: Job, kernels: Kernels) -> Execution:
+    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed here, nothing is left behind.
+    from jupyter_core.utils import ensure_event_loop
+
+    loop = ensure_event_loop()
+    try:
+        return execute(job, kernels)
+    finally:
+        loop.close()

@@ -86,6 +86,17 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
     return checked
 
 
+def banner(profile) -> None:
+    """Say what the profile runs and how that differs from the paper; on a page made in batch the header says it already."""
+    if headless():
+        return
+    import html
+
+    from IPython.display import display
+
+    display({"text/html": f"<p><strong>{html.escape(profile.banner)}</strong></p>", "text/plain": profile.banner}, raw=True)
+
+
 def run(cells: Sequence, settings: Settings) -> None:
     """Train those of a page's cells that are not stored yet, and say in one line what there is.
 
