@@ -1,0 +1,154 @@
+"""The command line: what it says, its exit status, and that bad input is one line."""
+
+import dataclasses
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from pfl_lib import papers, report, reproduce
+from pfl_lib.__main__ import main
+from pfl_lib.methods import Local
+from pfl_lib.papers import waffle
+from pfl_lib.papers.exhibits import Exhibit, nothing
+from pfl_lib.schedule import Schedule
+from pfl_lib.study import Cell
+
+
+def told(capsys, argv) -> str:
+    """Run the command line on bad input and return the one line it printed."""
+    assert main([str(word) for word in argv]) == 2
+    printed = capsys.readouterr()
+    lines = printed.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("pfl-lib: "), printed.err
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["reproduce", "--profile", "huge"], ["'huge'", "quick", "small", "paper"]),
+        (["reproduce", "--only", "waffle-table9"], ["'waffle-table9'", "waffle-table1"]),
+        (["reproduce", "--jobs", "0"], ["--jobs", "'0'", "1 or more"]),
+        (["reproduce", "--seeds", "two"], ["--seeds", "'two'", "1 or more"]),
+        (["reproduce", "--device", "tpu"], ["'tpu'", "cuda"]),
+        (["reproduce", "--colour", "red"], ["--colour"]),
+        (["reproduce", "--data-dir", "/does/not/exist"], ["/does/not/exist", "does not exist"]),
+        (["compare", "--format", "xml"], ["'xml'", "csv"]),
+        (["compare", "--only", "nothing"], ["'nothing'", "waffle-table1"]),
+        (["fly"], ["'fly'", "reproduce"]),
+        ([], ["COMMAND"]),
+    ],
+)
+def test_bad_input_is_told_in_one_line_with_status_2(capsys, argv, words):
+    line = told(capsys, argv)
+    assert all(word in line for word in words), line
+
+
+def test_a_data_folder_without_the_data_names_the_files_and_what_to_do(capsys, tmp_path):
+    (tmp_path / "data").mkdir()
+    argv = ["reproduce", "--profile", "small", "--only", "waffle-fig3", "--data-dir", tmp_path / "data"]
+    line = told(capsys, [*argv, "--results-dir", tmp_path / "results", "--reports-dir", tmp_path / "reports"])
+    assert "train-images-idx3-ubyte" in line and "--data-dir" in line
+
+
+@pytest.mark.parametrize("option", ["--results-dir", "--reports-dir"])
+def test_a_folder_that_cannot_be_written_is_named_with_its_option(capsys, tmp_path, option):
+    (tmp_path / "file").write_text("not a folder")
+    folders = {"--results-dir": tmp_path / "results", "--reports-dir": tmp_path / "reports"}
+    folders[option] = tmp_path / "file" / "below"
+    line = told(capsys, ["reproduce", "--only", "waffle-fig8", *(word for pair in folders.items() for word in pair)])
+    assert str(folders[option]) in line and option in line
+
+
+def test_as_a_program_it_exits_with_2_and_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "pfl_lib", "reproduce", "--only", "nope"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("pfl-lib: ") and done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_ends_with_130_and_one_line(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "train", interrupted)
+    monkeypatch.setattr(reproduce, "_check_writable", lambda reports: None)
+    assert main(["reproduce", "--only", "waffle-fig8", "--plots-only"]) == 130
+    assert capsys.readouterr().err.strip().count("\n") == 0
+
+
+def test_list_names_every_page_method_and_distribution(capsys):
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    for name in [*papers.EXHIBITS, *papers.PROFILES, "weight_erosion", "digits", "A*", "lenet5-relu"]:
+        assert f"  {name} " in printed or f"  {name}\n" in printed, name
+
+
+def test_compare_as_csv_has_a_row_for_each_printed_value(capsys, tmp_path):
+    argv = ["compare", "--only", "waffle-table1", "--profile", "quick", "--format", "csv"]
+    assert main([*argv, "--results-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 61 and lines[0].startswith("page,profile,dataset,")
+    assert all("not run" in line for line in lines[1:])
+
+
+def test_compare_without_results_says_so(capsys, tmp_path):
+    assert main(["compare", "--only", "waffle-fig8", "--results-dir", str(tmp_path)]) == 0
+    assert "nothing to compare" in capsys.readouterr().out
+
+
+# --- a collection of two small pages, one of which fails ---
+
+
+def notebook(path, *code: str) -> None:
+    cells = [nbformat.v4.new_markdown_cell("# Title\n\nWhat it is *about*. More.")]
+    cells.append(nbformat.v4.new_code_cell("profile: str = 'quick'", metadata={"tags": ["parameters"]}))
+    cells += [nbformat.v4.new_code_cell(source) for source in code]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+@pytest.fixture
+def two_pages(tmp_path, monkeypatch):
+    notebook(tmp_path / "notebooks" / "good.ipynb", "print('fine', profile)")
+    notebook(tmp_path / "notebooks" / "bad.ipynb", "from pfl_lib import BadInput\nraise BadInput('too bad')", "1 / 0")
+    tiny = Cell(Local(), Schedule(rounds=1), dataset="digits", clients=10)
+    profiles = {"quick": dataclasses.replace(waffle.QUICK, rounds=1)}
+
+    def page(id: str, cells) -> Exhibit:
+        return Exhibit(id, "WAFFLE", f"The {id} page", f"{id}.ipynb", profiles, cells, nothing)
+
+    pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
+    monkeypatch.setattr(papers, "EXHIBITS", pages)
+    monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
+    return ["reproduce", "--results-dir", str(tmp_path / "results"), "--reports-dir", str(tmp_path / "reports")]
+
+
+def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_once(two_pages, tmp_path, capsys):
+    assert main([*two_pages, "--jobs", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert "2 pages, 1 run behind them, 0 stored" in printed
+    before = printed.index("training 1 run, 1 at a time: about ")
+    assert before < printed.index("trained 1 run in") and "examples/s" in printed
+    assert "failed: bad: BadInput: too bad" in printed and "1 of 2 failed" in printed
+
+    good, bad, index = ((tmp_path / "reports" / name).read_text() for name in ("good.html", "bad.html", "index.html"))
+    assert "fine quick" in good and 'chip ok">ok' in index
+    assert "BadInput: too bad" in bad and "ZeroDivisionError" not in bad and 'chip failed">failed' in index
+    assert index.index("The bad page") < index.index("The good page") and "What it is about." in index
+    assert report.faults(good) == report.faults(bad) == report.faults(index) == []
+
+    # A second time everything is stored; a page that is not asked for stays in the index.
+    assert main([*two_pages, "--only", "good"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 page, 1 run behind it, 1 stored" in printed and "training" not in printed
+    assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
+
+
+def test_plots_only_trains_nothing(two_pages, tmp_path, capsys):
+    main([*two_pages, "--only", "good", "--plots-only"])
+    assert "1 run missing: shown as not run" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,182 @@
+"""The notebooks: their parameters, their form, and one of them executed from another folder."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from pfl_lib import notebook
+from pfl_lib.errors import BadInput
+from pfl_lib.execute import Job, execute_all
+from pfl_lib.papers import EXHIBITS
+from pfl_lib.progress import progress
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
+NAMES = [str(path.relative_to(FOLDER)) for path in NOTEBOOKS]
+TYPES = {name: field.annotation for name, field in notebook.Settings.model_fields.items()}
+DEFAULTS = {
+    "profile": "quick",
+    "seeds": 0,
+    "data_dir": "",
+    "results_dir": "",
+    "jobs": 0,
+    "device": "auto",
+    "plots_only": False,
+}
+
+
+def read(path: Path):
+    return nbformat.read(path, as_version=4)
+
+
+def settings(own_types=None, **changed):
+    """`notebook.settings` on the names of a notebook whose parameter cell declares the usual ones and `own_types`."""
+    return notebook.settings({"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed})
+
+
+# --- parameters ---
+
+
+def test_defaults_are_accepted_and_frozen():
+    checked = settings()
+    assert checked.profile == "quick" and checked.plots_only is False
+    with pytest.raises(ValueError, match="frozen"):
+        checked.profile = "paper"
+
+
+def test_the_text_true_is_the_truth():
+    assert settings(plots_only="true").plots_only is True
+    assert settings(plots_only="False").plots_only is False
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"profil": "small"}, ["'profil'", "profile"]),
+        ({"profile": "huge"}, ["'huge'", "quick, small, paper"]),
+        ({"profile": 1}, ["profile", "1", "string"]),
+        ({"seeds": -1}, ["seeds", "-1"]),
+        ({"seeds": "two"}, ["seeds", "'two'", "integer"]),
+        ({"jobs": 1.5}, ["jobs", "1.5"]),
+        ({"device": "tpu"}, ["device", "'tpu'", "cuda"]),
+        ({"plots_only": "perhaps"}, ["plots_only", "'perhaps'"]),
+        ({"data_dir": "/does/not/exist"}, ["data_dir", "/does/not/exist"]),
+    ],
+)
+def test_unknown_names_and_bad_values_are_refused_in_one_line(changed, words):
+    with pytest.raises(BadInput) as refused:
+        settings(**changed)
+    assert "\n" not in str(refused.value) and all(word in str(refused.value) for word in words)
+
+
+def test_a_notebooks_own_parameters_are_checked_by_the_types_it_declares():
+    assert settings({"slopes": list[float]}, slopes=[1, 3.2]).slopes == [1.0, 3.2]
+    with pytest.raises(BadInput, match="slopes"):
+        settings({"slopes": list[float]}, slopes="steep")
+
+
+def test_a_parameter_cell_that_lacks_one_is_refused():
+    namespace = {"__annotations__": {"profile": str}, "profile": "quick"}
+    with pytest.raises(BadInput, match="does not declare 'seeds'"):
+        notebook.settings(namespace)
+
+
+def test_run_again_in_an_open_notebook_later_names_are_no_parameters():
+    assert settings(settings=settings(), rows=3, table=[1, 2]).seeds == 0
+
+
+def test_functions_modules_and_private_names_are_no_parameters():
+    assert settings(ast=ast, read=read, _hidden=1).jobs == 0
+
+
+# --- the files ---
+
+
+def test_every_page_has_its_notebook_and_every_notebook_its_page():
+    assert sorted(exhibit.notebook for exhibit in EXHIBITS.values()) == NAMES
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profile(path):
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    assert cells[0].metadata.tags == ["parameters"] and "notebook.settings(globals())" in cells[1].source
+    namespace: dict = {}
+    exec(compile(cells[0].source, path.name, "exec"), namespace)
+    assert {name: namespace[name] for name in DEFAULTS} == DEFAULTS
+    declared = [line.partition(":")[0] for line in cells[0].source.splitlines()]
+    assert declared == list(namespace["__annotations__"])
+    assert all("  # " in line for line in cells[0].source.splitlines()), "papermill shows the comments as help"
+    assert notebook.settings(namespace).profile == "quick"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_papermill_understands_every_parameter_line(path):
+    import papermill
+
+    understood = papermill.inspect_notebook(str(path))
+    cell = next(cell for cell in read(path).cells if cell.cell_type == "code")
+    assert len(understood) == len(cell.source.splitlines()) and all(one["help"] for one in understood.values())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
+    cells = read(path).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert len(code) <= 15 and code[-1].source.startswith("notebook.provenance(")
+    assert len({cell.id for cell in cells}) == len(cells)
+    checks = [cell for cell in code if "nbval-check-output" in cell.metadata.get("tags", [])]
+    assert checks and all("keep_output" in cell.metadata.tags and cell.outputs for cell in checks)
+    assert any(cell.source.lstrip().startswith("assert") or "\nassert" in cell.source for cell in code)
+    source = "\n".join(cell.source for cell in code)
+    assert not any(word in source for word in (".backward(", "torch.optim", "DataLoader")), "training code"
+    assert "$" not in "".join(cell.source for cell in cells if cell.cell_type == "markdown"), "formulas are plain text"
+
+
+def test_notebooks_are_committed_without_outputs_but_those_of_check_cells():
+    command = [sys.executable, "-m", "nbstripout", "--verify", "--keep-id", "--keep-count", *map(str, NOTEBOOKS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- executed ---
+
+
+def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = FOLDER / "waffle" / "fig8_omega.ipynb"
+    given = {"results_dir": str(tmp_path / "results"), "rounds": 40}
+    jobs = [
+        Job("good", source, tmp_path / "good.ipynb", {**given, "slopes": [1.0, 3.2]}),
+        Job("bad", source, tmp_path / "bad.ipynb", {**given, "slope": 3.2}),
+    ]
+    ended = {}
+    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
+    assert ended["good"].error is None
+    assert ended["bad"].error.startswith("BadInput: parameter 'slope' is not one of profile, ")
+    outputs = [out for cell in read(tmp_path / "good.ipynb").cells for out in cell.get("outputs", [])]
+    pictures = [out for out in outputs if "image/png" in out.get("data", {})]
+    assert pictures and all("slope 1:" in out.metadata["image/png"]["alt"] for out in pictures)
+    assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
+
+
+def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
+    (tmp_path / "broken.ipynb").write_text("{")
+    ended = []
+    execute_all([Job("broken", tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})], 1, ended.append)
+    assert len(ended) == 1 and ended[0].error and "\n" not in ended[0].error
+
+
+# --- progress ---
+
+
+def test_headless_progress_prints_nothing_and_logs_one_line(monkeypatch, capsys, caplog):
+    monkeypatch.setenv("PFL_HEADLESS", "1")
+    with caplog.at_level("INFO", logger="pfl_lib"), progress(3, "training", "run") as bar:
+        for _ in range(3):
+            bar.update()
+    assert capsys.readouterr() == ("", "")
+    assert [record.message.split(" in ")[0] for record in caplog.records] == ["training: 3 of 3 run"]
