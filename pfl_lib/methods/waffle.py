@@ -85,7 +85,8 @@ def omega(round: int, rounds: int, slope: float = 3.2) -> float:
     """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way, near 0 late (local training)."""
     if not 1 <= round <= rounds:
         raise BadInput(f"round {round} is not between 1 and {rounds}, the number of rounds")
-    return 1 / (1 + math.exp(slope * (2 * round / rounds - 1)))
+    # Beyond 700 the exponential is no float any more; 1e-304 is zero to every purpose, and Alice's weight needs more than zero.
+    return 1 / (1 + math.exp(min(slope * (2 * round / rounds - 1), 700.0)))
 
 
 def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:

@@ -1,5 +1,6 @@
 """Weight Erosion (Grimberg et al. 2020): agents far from the user lose their weight bit by bit."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,9 +38,10 @@ class WeightErosion:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        for name in ("p_d", "p_s"):
-            if not getattr(self, name) >= 0:
-                raise BadInput(f"{name} {getattr(self, name)!r}: give a penalty of 0 or more")
+        if not self.p_d >= 0:
+            raise BadInput(f"p_d {self.p_d!r}: give a penalty of 0 or more")
+        if not 0 <= self.p_s < math.inf:
+            raise BadInput(f"p_s {self.p_s!r}: give a finite penalty of 0 or more")
         choose("counting", self.counting, ("before", "after"))
         choose("newcomer", self.newcomer, ("mean", "median"))
 
@@ -78,12 +80,13 @@ class WeightErosion:
 def erode(weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, passes: Tensor | float = 0) -> Tensor:
     """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` counts how often each agent's data has been used.
 
-    Infinite distances (the user's own update is zero) give weight 0, unless p_d is 0: then nothing erodes.
+    Infinite distances (the user's own update is zero) give weight 0, unless p_d is 0: then nothing erodes.  An infinite p_d
+    leaves weight only where the distance is 0.
     """
     weights = torch.as_tensor(weights, dtype=torch.float64)
     distances = torch.as_tensor(distances, dtype=torch.float64)
     penalty = (1 + p_s * torch.as_tensor(passes, dtype=torch.float64)) * p_d
-    loss = torch.where(penalty * torch.ones_like(distances) > 0, penalty * distances, 0.0)  # not 0 * infinity
+    loss = torch.where((penalty > 0) & (distances != 0), penalty * distances, 0.0)  # not 0 * infinity
     return (weights - loss).clamp(min=0)
 
 
