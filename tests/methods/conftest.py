@@ -56,7 +56,8 @@ def network() -> nn.Module:
 def small() -> Callable[..., Federation]:
     """Make a federation of a small network: clients of 5, 9, 3, ... random examples, three labels, several batches with a short last one.
 
-    `repeat` gives every client the same examples; `order` is the clients' order in a permuted federation.
+    `repeat` gives every client the same examples; `order` is the clients' order in a permuted federation; `shuffled=False`
+    takes the examples in their given order.
     """
 
     def make(
@@ -65,6 +66,7 @@ def small() -> Callable[..., Federation]:
         alice: int | None = 0,
         repeat: bool = False,
         order: Sequence[int] | None = None,
+        shuffled: bool = True,
         dtype: torch.dtype = torch.float64,
         model: Callable[[], nn.Module] = network,
         **schedule,
@@ -75,7 +77,7 @@ def small() -> Callable[..., Federation]:
             x = torch.randn(size, 4, generator=random, dtype=torch.float64) + torch.randn(4, generator=random)
             data.append((x, torch.randint(3, (size,), generator=random)))
         data = [data[0]] * clients if repeat else [data[i] for i in order or range(clients)]
-        settings = {"batch_size": 2, "lr": 0.3, **schedule}
+        settings = {"batch_size": 2, "lr": 0.3, "order": "shuffled" if shuffled else "fixed", **schedule}
         return Federation.from_arrays(
             data, data, model, Schedule(rounds, **settings), alice=alice, device="cpu", dtype=dtype
         )

@@ -113,22 +113,22 @@ def test_one_client_is_local_training_bit_for_bit(small, play):
 
 def test_the_literal_reading_freezes_an_offset_where_the_mean_has_none(small, play):
     """Once all weight is Alice's, c - c_alice must vanish; read literally it stays at some other vector for ever."""
-    fed = small(rounds=60, lr=0.05)
+    fed = small(clients=3, rounds=40)  # round 40 is the first whose smoothed weights are all Alice's
     offsets = {}
     for control in ("mean", "literal"):
         states = [state for state, _ in play(Waffle(control=control), fed)]
-        offsets[control] = [state["control"] - state["controls"][0] for state in states]
-    assert not offsets["mean"][58].any() and not offsets["mean"][59].any()
-    torch.testing.assert_close(offsets["literal"][58], offsets["literal"][59], rtol=1e-9, atol=1e-12)
-    assert offsets["literal"][59].abs().max() > 1e-3
+        offsets[control] = [state["control"] - state["controls"][0] for state in states[38:]]
+    assert not offsets["mean"][1].any()
+    torch.testing.assert_close(*offsets["literal"], rtol=1e-9, atol=1e-12)
+    assert offsets["literal"][1].abs().max() > 1e-2
 
 
 def test_the_last_twentieth_is_alices_alone(small, play):
-    """R = 60: weights (1,0,0,0) from round 57 on, and after two more rounds the smoothed ones as well."""
-    played = play(Waffle(), small(rounds=60, alice=3))
-    unsmoothed = [state["history"][1].tolist() for state, _ in played]
-    assert all(weights == [0, 0, 0, 1] for weights in unsmoothed[56:])
-    assert [log["weights"].tolist() == [0, 0, 0, 1] for _, log in played[55:]] == [False, False, False, True, True]
+    """R = 40: weights (0,0,1) from round 38 on, and after two more rounds the smoothed ones as well, however flat Omega is."""
+    played = play(Waffle(slope=0.1), small(clients=3, rounds=40, alice=2))
+    unsmoothed = [state["history"][1].tolist() == [0, 0, 1] for state, _ in played]
+    assert unsmoothed == [False] * 37 + [True] * 3
+    assert [log["weights"].tolist() == [0, 0, 1] for _, log in played] == [False] * 39 + [True]
 
 
 # --- CalcWeights ------------------------------------------------------------------------------------------------------
@@ -138,10 +138,11 @@ def test_omega_is_equation_4():
     assert waffle.omega(50, 100) == 0.5
     assert waffle.omega(1, 2, slope=17.0) == 0.5
     found = [waffle.omega(r, 100) for r in (1, 25, 50, 75, 90, 94)]
-    assert found == pytest.approx([0.958, 0.832, 0.5, 0.168, 0.072, 0.057], abs=5e-4)
+    assert found == pytest.approx([0.958, 0.832, 0.5, 0.168, 0.072, 0.0565], abs=5e-4)
     assert waffle.omega(100, 100) == pytest.approx(1 / (1 + math.exp(3.2)), rel=1e-15)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 200), st.integers(1, 200), st.floats(-1e12, 1e12))
 def test_omega_is_above_zero_and_at_most_one_for_every_slope(r, rounds, slope):
     r, rounds = min(r, rounds), max(r, rounds)
@@ -200,7 +201,7 @@ LENGTHS = st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_siz
 SHARES = st.floats(1e-6, 1)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60, deadline=None)
 @given(LENGTHS, SHARES, st.data())
 def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(distances, personal, data):
     alice = data.draw(st.integers(0, len(distances) - 1))
@@ -214,7 +215,7 @@ def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(d
         assert others[-1][1] == 0, "the farthest agent keeps weight"
 
 
-@settings(max_examples=200)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=12), SHARES, st.integers(-30, 30), st.data())
 def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, personal, scale, data):
     alice = data.draw(st.integers(0, len(distances) - 1))

@@ -94,6 +94,10 @@ def test_infinite_distances_erode_everything_unless_nothing_erodes():
     assert erode([1.0, 1.0], [0.0, math.inf], p_d=math.inf, p_s=1.0, passes=2).tolist() == [1, 0]
 
 
+def test_a_distance_that_is_no_number_is_not_taken_for_zero():
+    assert math.isnan(erode([1.0, 1.0], [0.0, math.nan], p_d=0.1)[1])
+
+
 def test_relative_distances_are_equation_4():
     """|(3,4)| = 5; |(3,4) - (0,0)| = 5, |(3,4) - (-3,-4)| = 10, |(3,4) - (3,16)| = 12."""
     updates = torch.tensor([[0.0, 0.0], [3.0, 4.0], [-3.0, -4.0], [3.0, 16.0]])
@@ -123,8 +127,9 @@ def test_a_user_who_does_not_move_stays_alone_by_hand(pencil, play, exactly):
 def test_newcomers_get_the_mean_or_median_of_the_others_weights():
     nan = math.nan
     known = torch.tensor([1.0, 0.5, nan, 0.0, nan], dtype=torch.float64)
+    skewed = torch.tensor([1.0, 0.4, nan, 0.1], dtype=torch.float64)
     assert welcome(known, [0, 1, 2, 3], "mean").tolist()[:4] == [1, 0.5, 0.5, 0]
-    assert welcome(torch.tensor([1.0, 0.4, nan, 0.1], dtype=torch.float64), [0, 2], "median").tolist() == [1, 0.4, 0.4, 0.1]
+    assert welcome(skewed, [0, 2], "median").tolist() == [1, 0.4, 0.4, 0.1]
     assert welcome(torch.full((3,), nan, dtype=torch.float64), [0, 2], "mean")[[0, 2]].tolist() == [1, 1]
 
 
@@ -161,7 +166,9 @@ def test_it_needs_an_alice(small):
     ("wrong", "sentence"),
     [
         ({"p_d": -0.1}, "p_d -0.1: give a penalty of 0 or more"),
-        ({"p_s": math.nan}, "p_s nan: give a penalty of 0 or more"),
+        ({"p_d": math.nan}, "p_d nan: give a penalty of 0 or more"),
+        ({"p_s": math.nan}, "p_s nan: give a finite penalty of 0 or more"),
+        ({"p_s": math.inf}, "p_s inf: give a finite penalty of 0 or more"),
         ({"counting": "now"}, "counting 'now' is not one of before, after"),
         ({"newcomer": "one"}, "newcomer 'one' is not one of mean, median"),
     ],
