@@ -11,21 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from pfl_lib import clients as client_data
 from pfl_lib import data, engine, measures, models, partition
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation import Federation, cores
-from pfl_lib.layout import Layout
 from pfl_lib.methods import METHODS, Method
 from pfl_lib.partition import PARTITIONS
 from pfl_lib.schedule import Schedule
 from pfl_lib.store import Result, Store
+from pfl_lib.training import Run
 
 CHECKPOINT_SECONDS = 15.0
 
@@ -163,102 +160,6 @@ def run_cell(
     return result
 
 
-class Run:
-    """One method on one federation, round by round; all that a resumed run needs is in `checkpoint()`."""
-
-    def __init__(self, method: Method, fed: Federation, measures: Sequence[str] = ()) -> None:
-        self.method, self.fed, self.measures = method, fed, tuple(measures)
-        self.state = method.start(fed)
-        self.done, self.diverged, self.seconds = 0, None, 0.0
-        self.metrics: list[dict[str, float]] = []
-        self.weights: list[Tensor] = []
-
-    @property
-    def finished(self) -> bool:
-        return self.diverged is not None or self.done == self.fed.schedule.rounds
-
-    def rounds(self) -> Iterator[int]:
-        """Run the rounds that are left, yielding the number of each when it is done; stop where the loss is NaN or infinite."""
-        if measures.START in self.measures and not self.done:
-            self._evaluate(0, {"models_up": 0, "models_down": 0})
-        while not self.finished:
-            began, r = time.perf_counter(), self.done + 1
-            self.state, log = self.method.round(self.fed, self.state, r)
-            self.done = r
-            if not self._evaluate(r, log):
-                self.diverged = r
-            self.seconds += time.perf_counter() - began
-            yield r
-
-    def _evaluate(self, r: int, log: dict[str, Any]) -> bool:
-        """Record the served model after round r; False, and nothing recorded, if it or its loss is NaN or infinite."""
-        model, readers = self.method.served(self.fed, self.state), self.fed.readers
-        if model["theta"].dim() == 2:
-            model = {name: matrix[readers] for name, matrix in model.items()}
-        loss, accuracy = self.fed.evaluate(model, clients=readers)
-        if not (loss.isfinite().all() and all(row.isfinite().all() for row in model.values())):
-            return False
-        extra = {
-            name: measures.MEASURES[name](self.fed, model, readers) for name in self.measures if name != measures.START
-        }
-        self._record(r, readers, loss, accuracy, extra, log)
-        return True
-
-    def _record(
-        self,
-        r: int,
-        readers: Sequence[int],
-        loss: Tensor,
-        accuracy: Tensor,
-        extra: dict[str, Tensor],
-        log: dict[str, Any],
-    ) -> None:
-        log = dict(log)
-        weights = log.pop("weights", None)
-        if weights is not None:
-            self.weights.append(weights.detach().cpu().double())
-        for k, client in enumerate(readers):
-            row = {"round": r, "client": client, "accuracy": accuracy[k].item(), "loss": loss[k].item()}
-            self.metrics.append(
-                row
-                | {name: values[k].item() for name, values in extra.items()}
-                | {
-                    name: float(value[client] if isinstance(value, Tensor) and value.dim() else value)
-                    for name, value in log.items()
-                }
-            )
-
-    def checkpoint(self) -> dict[str, Any]:
-        return {
-            "state": self.state,
-            "done": self.done,
-            "seconds": self.seconds,
-            "metrics": self.metrics,
-            "weights": self.weights,
-        }
-
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        self.state = {name: value.to(self.state[name].device) for name, value in checkpoint["state"].items()}
-        self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
-        self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
-
-    def result(self, config: dict[str, Any]) -> Result:
-        """The finished run's result; the model is the last served one, a row for each client whose model is read."""
-        readers = self.fed.readers
-        served = self.method.served(self.fed, self.state)
-        if served["theta"].dim() == 2:
-            served = {name: matrix[readers] for name, matrix in served.items()}
-        else:
-            served = {name: row.expand(len(readers), -1) for name, row in served.items()}
-        named = {
-            name: value.cpu().clone()
-            for name, value in self.fed.layout.named(served["theta"], served["statistics"]).items()
-        }
-        columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
-        weights = np.stack([w.numpy() for w in self.weights]) if self.weights else None
-        return Result(config, pd.DataFrame(self.metrics, columns=columns), weights, self.diverged, self.seconds, named)
-
-
 def run_cells(
     cells: Sequence[Cell],
     store: Store,
@@ -311,7 +212,7 @@ def _guarded(
 ) -> tuple[str, str | None]:
     try:
         run_cell(cell, store, data_dir, device, engine, threads)
-    except Exception as error:  # one failed cell must not stop the others; its line is shown with the results
+    except Exception as error:  # noqa: BLE001  one failed cell must not stop the others; its line is shown with the results
         return cell.key, f"{type(error).__name__}: {error}".splitlines()[0]
     return cell.key, None
 
