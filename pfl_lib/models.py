@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from pfl_lib.convpool import conv_pool
 from pfl_lib import linear
+from pfl_lib.convpool import conv_pool
+from pfl_lib.dla import DLA
 from pfl_lib.errors import BadInput, choose
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
@@ -42,6 +44,67 @@ class LeNet5(nn.Module):
         return self.fc3(act(self.fc2(act(self.fc1(x)))))
 
 
+class TFConvNet(nn.Module):
+    """FedFomo's network: three 3x3 convolutions of 32, 64 and 64 kernels, the first two followed by 2x2 max-pooling, then 64-classes.
+
+    122,570 parameters for 3x32x32 images and ten classes, 128,420 for a hundred; 93,322 for 1x28x28 (the authors' `TFConvNet` in
+    federated/network.py, after TensorFlow's tutorial; ReLU throughout).
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> None:
+        super().__init__()
+        rows, columns = (((side - 2) // 2 - 2) // 2 - 2 for side in shape[1:])
+        self.conv1 = nn.Conv2d(shape[0], 32, 3)
+        self.conv2 = nn.Conv2d(32, 64, 3)
+        self.conv3 = nn.Conv2d(64, 64, 3)
+        self.fc1 = nn.Linear(64 * rows * columns, 64)
+        self.fc2 = nn.Linear(64, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.conv1(x), 2).relu()
+        x = F.max_pool2d(self.conv2(x), 2).relu()
+        return self.fc2(self.fc1(self.conv3(x).relu().flatten(1)).relu())
+
+
+class PFedLACNN(nn.Module):
+    """pFedLA's network: convolutions of 16 and 32 kernels 5x5, each followed by 2x2 max-pooling, then 120-84-classes with ReLU.
+
+    121,182 parameters for 3x32x32 images and ten classes, 128,832 for a hundred, 85,822 for 1x28x28: pFedHN's `CNNTarget`, the one of
+    the networks pFedLA names whose size gives the costs in its Table 3.  `norm` puts a BatchNorm after each convolution (96 parameters
+    more), as the paper does for CIFAR.
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10, norm: bool = False) -> None:
+        super().__init__()
+        rows, columns = (((side - 4) // 2 - 4) // 2 for side in shape[1:])
+        self.conv1 = nn.Conv2d(shape[0], 16, 5)
+        self.norm1 = nn.BatchNorm2d(16) if norm else nn.Identity()
+        self.conv2 = nn.Conv2d(16, 32, 5)
+        self.norm2 = nn.BatchNorm2d(32) if norm else nn.Identity()
+        self.fc1 = nn.Linear(32 * rows * columns, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.norm1(self.conv1(x)), 2).relu()
+        x = F.max_pool2d(self.norm2(self.conv2(x)), 2).relu().flatten(1)
+        return self.fc3(self.fc2(self.fc1(x).relu()).relu())
+
+
+def _images(name: str, make: Callable[[tuple[int, ...], int], nn.Module], least: int, multiple: int = 1):
+    """Build a network for images of at least so many pixels a side, a multiple of `multiple`; BadInput for any other input."""
+
+    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+        if len(shape) != 3 or min(shape[1:]) < least or any(side % multiple for side in shape[1:]):
+            asked = f"{least}x{least} pixels or more" + (f", in multiples of {multiple}" if multiple > 1 else "")
+            raise BadInput(
+                f"model {name} takes images of {asked}, not {'x'.join(map(str, shape))}; choose another model or data set"
+            )
+        return make(tuple(shape), classes)
+
+    return build
+
+
 def _lenet5(activation: str) -> Callable[[tuple[int, ...], int], nn.Module]:
     def build(shape: tuple[int, ...], classes: int) -> nn.Module:
         if tuple(shape) != (1, 28, 28):
@@ -56,6 +119,10 @@ def _lenet5(activation: str) -> Callable[[tuple[int, ...], int], nn.Module]:
 MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "lenet5": _lenet5("tanh"),
     "lenet5-relu": _lenet5("relu"),
+    "tf_cnn": _images("tf_cnn", TFConvNet, least=18),
+    "pfedla_cnn": _images("pfedla_cnn", PFedLACNN, least=16),
+    "pfedla_cnn-norm": _images("pfedla_cnn-norm", functools.partial(PFedLACNN, norm=True), least=16),
+    "dla": _images("dla", lambda shape, classes: DLA(classes, shape[0]), least=8, multiple=8),
     "linear": functools.partial(linear.build, start="haiku"),
     "linear-zero": functools.partial(linear.build, start="zero"),
     "linear-authors": functools.partial(linear.build, start="authors"),
