@@ -74,12 +74,12 @@ class Kernels:
 
 
 def _environment() -> dict[str, str]:
-    # One thread each, since kernels run beside each other; no bars or widgets; and the very package that started the notebooks, even where
-    # it is not installed, or another version of it is.
+    # One thread each, since kernels run beside each other; no bars, and no banner beside the page's own; and the very package
+    # that started the notebooks, even where it is not installed, or where another version of it is.
     package = str(Path(__file__).resolve().parents[1])
     search = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     inline = "module://matplotlib_inline.backend_inline"
-    return {"PFL_HEADLESS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": inline, "PYTHONPATH": search}
+    return {"PFL_HEADLESS": "1", "PFL_PAGE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": inline, "PYTHONPATH": search}
 
 
 def execute(job: Job, kernels: Kernels) -> Execution:

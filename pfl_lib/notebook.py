@@ -5,6 +5,7 @@ papermill writes parameters it does not know into the notebook all the same and 
 (`profile: str = "quick"`) and refuses everything else in one line.
 """
 
+import os
 import types
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -20,6 +21,7 @@ from pfl_lib.progress import headless
 # What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is no parameter.
 PLAIN = (str, int, float, bool, list, dict, tuple, types.NoneType)
 IPYTHON = ("In", "Out")
+INJECTED = "# Parameters\n"  # how papermill's cell of injected parameters begins
 
 
 class Settings(pydantic.BaseModel):
@@ -81,6 +83,9 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
             f"parameter {name} = {first.get('input')!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
         ) from None
     choose("profile", checked.profile, PROFILES)
+    if any(str(source).startswith(INJECTED) for source in namespace.get("In", ())):
+        # papermill put parameters in, so nobody watches this kernel: no bars, whose last state would stay in the output.
+        os.environ.setdefault("PFL_HEADLESS", "1")
     if checked.data_dir and not Path(checked.data_dir).expanduser().is_dir():
         raise BadInput(f"data_dir {checked.data_dir!r} is not a folder; leave it empty for the default")
     return checked
@@ -88,13 +93,15 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
 
 def banner(profile) -> None:
     """Say what the profile runs and how that differs from the paper; on a page made in batch the header says it already."""
-    if headless():
+    if os.environ.get("PFL_PAGE"):
         return
     import html
 
     from IPython.display import display
 
-    display({"text/html": f"<p><strong>{html.escape(profile.banner)}</strong></p>", "text/plain": profile.banner}, raw=True)
+    display(
+        {"text/html": f"<p><strong>{html.escape(profile.banner)}</strong></p>", "text/plain": profile.banner}, raw=True
+    )
 
 
 def run(cells: Sequence, settings: Settings) -> None:

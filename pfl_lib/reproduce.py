@@ -132,8 +132,10 @@ def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
 
 
 def _gradients(cell) -> float:
-    """Gradient evaluations per local step: APFL trains two models on every batch."""
-    return 2.0 if cell.method.name == "apfl" else 1.0
+    """Gradients per local step: APFL trains a personal model as well, of every client whose model is read."""
+    if cell.method.name != "apfl":
+        return 1.0
+    return 2.0 if cell.alice is None else 1 + 1 / cell.clients
 
 
 def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, reports: Path) -> dict:

@@ -67,7 +67,7 @@ def test_what_stands_in_the_page_itself_is_no_fault(html):
 
 def test_a_page_stands_alone_and_carries_its_alt_text_stamp_and_code(tmp_path):
     table = nbformat.v4.new_output("display_data", {"text/html": "<table><tr><td>98.56</td></tr></table>"})
-    stamp, page = made(tmp_path, picture('a wedge towards <Alice>'), table, source="draw(weights)")
+    stamp, page = made(tmp_path, picture("a wedge towards <Alice>"), table, source="draw(weights)")
     assert stamp.status == "ok" and report.faults(page) == []
     assert 'alt="a wedge towards &lt;Alice&gt;"' in page and "98.56" in page
     for words in ("Figure 3: &lt;weights&gt;", "digits &amp; co.", "commit 1a2b3c4", "2026-11-21 08:30 UTC", "4.2 sec"):
