@@ -73,6 +73,10 @@ class Federation:
             isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules()
         ):
             raise BadInput("engine 'vmap' cannot repeat dropout's random numbers client by client: use engine='loop'")
+        if any(isinstance(m, nn.modules.batchnorm._NormBase) and m.momentum is None for m in module.modules()):
+            raise BadInput(
+                "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it a number"
+            )
         self._modules = [template] + [
             FlatModule(module, template.loss, self.device, dtype)
             for _ in range(threads - 1 if self.engine == "loop" else 0)

@@ -14,7 +14,7 @@ class FlatModule:
     """One private copy of a network that reads its parameters from whatever row it is given."""
 
     def __init__(self, module: nn.Module, loss: Loss, device: torch.device, dtype: torch.dtype) -> None:
-        self.module = copy.deepcopy(module).to(device, dtype)
+        self.module = copy.deepcopy(module).to(device, dtype).train()  # all of it, as after every evaluation
         self.loss = loss
         self.layout = Layout.of(self.module)
         rows = self.layout.rows(self.module)

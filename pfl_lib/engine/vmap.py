@@ -12,6 +12,7 @@ from torch.func import functional_call, grad, vmap
 
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
+from pfl_lib.layout import views
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
 
@@ -57,11 +58,12 @@ def _gradients(flat: FlatModule):
     counters = {name: buffer for name, buffer in module.named_buffers() if not buffer.is_floating_point()}
 
     def mean_loss(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
-        values = layout.named(theta, statistics.clone())
-        running = [values[block.name] for block in layout.statistics]
-        logits = functional_call(module, {**values, **{name: c.clone() for name, c in counters.items()}}, (x,))
-        written = torch.cat([value.reshape(-1) for value in running]) if running else statistics
+        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.  Each copy is dense; into columns
+        # of a matrix vmap's rule would write nothing, without a word.
+        running = {name: value.clone() for name, value in views(layout.statistics, statistics).items()}
+        counted = {name: counter.clone() for name, counter in counters.items()}
+        logits = functional_call(module, {**views(layout.parameters, theta), **running, **counted}, (x,))
+        written = torch.cat([value.reshape(-1) for value in running.values()]) if running else statistics
         return loss(logits, y).mean(), written
 
     each = vmap(grad(mean_loss, has_aux=True))
