@@ -63,7 +63,7 @@ class Layout:
 def views(blocks: tuple[Block, ...], row: Tensor) -> dict[str, Tensor]:
     """Views of a row's (or matrix's) columns by name: [..., width] gives {name: [..., *shape]}."""
     return {
-        b.name: row[..., b.start : b.stop].unflatten(-1, b.shape or (1,)).reshape(*row.shape[:-1], *b.shape)
+        b.name: row[..., b.start : b.stop].unflatten(-1, b.shape or (1,)).reshape((*row.shape[:-1], *b.shape))
         for b in blocks
     }
 

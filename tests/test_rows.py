@@ -1,0 +1,86 @@
+"""The matrix algebra of rows: averages, copies, one step of SGD."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from pfl_lib.rows import Batch, average, copies, descend, model, sgd, uniform, velocity
+
+
+def matrix(values: list, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.tensor(values, dtype=dtype)
+
+
+def batch(lr: float = 0.1, momentum: float = 0.0, weight_decay: float = 0.0) -> Batch:
+    return Batch(torch.zeros(1), torch.zeros(1), 0, lr, momentum, weight_decay)
+
+
+def test_a_model_is_theta_and_statistics_and_nothing_more():
+    rows = {"theta": matrix([1]), "control": matrix([2]), "statistics": matrix([3])}
+    assert model(rows).keys() == {"theta", "statistics"}
+
+
+def test_copies_are_equal_rows():
+    rows = copies({"theta": matrix([1, 2]), "statistics": matrix([3]), "other": matrix([4])}, 3)
+    assert rows["theta"].tolist() == [[1, 2]] * 3
+    assert rows["statistics"].tolist() == [[3]] * 3
+    assert "other" not in rows
+
+
+def test_average_is_the_weighted_sum_of_models_by_hand():
+    """1/4 (4, 0) + 3/4 (8, 4) = (7, 3); the second row of weights takes the first model alone."""
+    rows = {"theta": matrix([[4, 0], [8, 4]]), "statistics": matrix([[0], [8]])}
+    one = average(matrix([0.25, 0.75]), rows)
+    assert one["theta"].tolist() == [7, 3] and one["statistics"].tolist() == [6]
+    many = average(matrix([[0.25, 0.75], [1, 0]]), rows)
+    assert many["theta"].tolist() == [[7, 3], [4, 0]] and many["statistics"].tolist() == [[6], [0]]
+
+
+def test_average_keeps_the_rows_type_whatever_the_weights():
+    rows = {"theta": matrix([[4, 0], [8, 4]], torch.float32), "statistics": torch.zeros(2, 0)}
+    assert average(uniform(2), rows)["theta"].dtype == torch.float32
+    assert average(uniform(2), rows)["statistics"].shape == (0,)
+
+
+@pytest.mark.parametrize("n", [1, 3, 10, 49])
+def test_uniform_weights_sum_to_one(n):
+    assert uniform(n).shape == (n,) and uniform(n).dtype == torch.float64
+    assert uniform(n).sum().item() == pytest.approx(1, abs=1e-15)
+
+
+def test_a_plain_step_by_hand():
+    """(1, 2) - 0.5 (4, -2) = (-1, 3), for a row and for a matrix, in place."""
+    for theta in (matrix([1, 2]), matrix([[1, 2], [1, 2]])):
+        rows = {"theta": theta}
+        descend(rows, "theta", torch.ones_like(theta) * matrix([4, -2]), batch(lr=0.5))
+        assert (theta == matrix([-1, 3])).all()
+
+
+def test_momentum_and_weight_decay_by_hand():
+    """v <- v/2 + (g + theta/4), theta <- theta - v/2: from theta = 4, v = 2, g = 1: v = 1 + 2 = 3, theta = 2.5;
+    then with g = 0: v = 1.5 + .625 = 2.125, theta = 1.4375."""
+    rows = {"theta": matrix([4]), velocity("theta"): matrix([2])}
+    descend(rows, "theta", matrix([1]), batch(0.5, 0.5, 0.25))
+    assert rows["theta"].item() == 2.5 and rows[velocity("theta")].item() == 3
+    descend(rows, "theta", matrix([0]), batch(0.5, 0.5, 0.25))
+    assert rows["theta"].item() == 1.4375 and rows[velocity("theta")].item() == 2.125
+
+
+def test_a_step_does_not_write_into_the_gradient_it_is_given():
+    gradient = matrix([4, -2])
+    rows = {"theta": matrix([1, 2]), velocity("theta"): matrix([0, 0])}
+    descend(rows, "theta", gradient, batch(0.5, 0.9, 0.1))
+    descend(rows, "theta", gradient, batch(0.5, 0.9, 0.1))
+    assert gradient.tolist() == [4, -2]
+
+
+def test_sgd_asks_for_the_gradient_at_theta_and_lets_it_update_the_statistics():
+    rows, asked = {"theta": matrix([1, 2]), "statistics": matrix([7])}, []
+
+    def gradient(theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
+        asked.append((theta.tolist(), statistics))
+        return 2 * theta
+
+    sgd(rows, gradient, batch(lr=0.25))
+    assert asked == [([1, 2], rows["statistics"])]
+    assert rows["theta"].tolist() == [0.5, 1]
