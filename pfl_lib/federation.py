@@ -190,6 +190,8 @@ class Federation:
         return self._evaluate(model["theta"], model["statistics"], data, ids)
 
     def _evaluate(self, theta: Tensor, statistics: Tensor, data: Split, ids: list[int]) -> tuple[Tensor, Tensor]:
+        if len(ids) == 1:  # Alice alone: the sums below would cost a small model more than its predictions
+            return tuple(values.mean()[None] for values in self._examples(theta, statistics, data, ids[0]))
         # All clients' examples in one stream of large batches, then summed per client.
         index, labels = torch.cat([data.index[i] for i in ids]), torch.cat([data.labels[i] for i in ids])
         counts = torch.tensor([len(data.index[i]) for i in ids], device=self.device)
@@ -203,13 +205,14 @@ class Federation:
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a client's examples, in their order."""
-        data = self._splits[choose("split", split, self._splits)]
+        return self._examples(
+            model["theta"], model["statistics"], self._splits[choose("split", split, self._splits)], client
+        )
+
+    def _examples(self, theta: Tensor, statistics: Tensor, data: Split, client: int) -> tuple[Tensor, Tensor]:
         index, labels = data.index[client], data.labels[client]
         parts = zip(index.split(EVALUATION_BATCH), labels.split(EVALUATION_BATCH), strict=True)
-        found = [
-            self._modules[0].losses(model["theta"], model["statistics"], data.pool.inputs(part), own)
-            for part, own in parts
-        ]
+        found = [self._modules[0].losses(theta, statistics, data.pool.inputs(part), own) for part, own in parts]
         losses, correct = (torch.cat(values).double().cpu() for values in zip(*found, strict=True))
         return losses, correct
 
