@@ -1,11 +1,11 @@
 """Where results live: one folder a cell, written whole or not at all, checked when read."""
 
+import contextlib
 import dataclasses
 import hashlib
+import io
 import json
 import os
-import pickle
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -86,25 +86,25 @@ class Store:
 
     def find(self, cell) -> Result | None:
         """The cell's result, or None if there is none or it is damaged (then it will be run again)."""
-        for folder in self._folders():
-            result = _read(folder / cell.slug)
-            if result is not None and result.config["key"] == cell.key:
-                return result
-        return None
+        return next((result for folder in self._folders() if (result := _entry(folder, cell)) is not None), None)
 
     def save(self, cell, result: Result) -> None:
         """Write a result; a reader sees all of it or nothing.  Raises BadInput if the folder cannot be written."""
         self.check_writable()
-        with tempfile.TemporaryDirectory(dir=self.root / "cells", prefix=".") as temporary:
-            folder = Path(temporary) / "cell"
-            write(result, folder)
-            target = self.root / "cells" / cell.slug
-            shutil.rmtree(target, ignore_errors=True)  # a damaged entry, or the same bits from another process
-            try:
-                folder.rename(target)
-            except OSError:
-                if _read(target) is None:
-                    raise
+        cells = self.root / "cells"
+        with tempfile.TemporaryDirectory(dir=cells, prefix=".") as temporary:
+            new, target = Path(temporary) / "cell", cells / cell.slug
+            write(result, new)
+            for _ in range(2):
+                # The place may be taken: by another process, with the same bits, or by a damaged entry, which goes.
+                with contextlib.suppress(OSError):
+                    new.rename(target)
+                if _entry(cells, cell) is not None:
+                    break
+                with contextlib.suppress(OSError):
+                    target.rename(Path(temporary) / "damaged")
+            else:
+                new.rename(target)
         self.checkpoint_path(cell).unlink(missing_ok=True)
 
     def publish(self, cell) -> bool:
@@ -131,25 +131,25 @@ class Store:
         return self.root / "checkpoints" / f"{cell.slug}.pt"
 
     def save_checkpoint(self, cell, state: dict[str, Any]) -> None:
-        path = self.checkpoint_path(cell)
+        path, content = self.checkpoint_path(cell), io.BytesIO()
+        torch.save(state, content)
         temporary = path.with_suffix(f".{os.getpid()}.part")
-        torch.save(state, temporary)
+        with temporary.open("wb") as file:
+            # torch.load does not notice altered numbers, so their checksum goes first.
+            file.write(hashlib.sha256(content.getbuffer()).digest())
+            file.write(content.getbuffer())
         os.replace(temporary, path)
 
     def load_checkpoint(self, cell) -> dict[str, Any] | None:
+        """What was saved last, or None if there is none or it is damaged: then start from round 1."""
         try:
-            return torch.load(self.checkpoint_path(cell), weights_only=True)
-        except (
-            OSError,
-            RuntimeError,
-            EOFError,
-            ValueError,
-            KeyError,
-            ImportError,
-            AttributeError,
-            pickle.UnpicklingError,
-        ):
-            return None  # none yet, or damaged: start from round 1
+            content = memoryview(self.checkpoint_path(cell).read_bytes())
+        except OSError:
+            return None
+        digest, content = content[:32], content[32:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        return torch.load(io.BytesIO(content), weights_only=True)
 
     def check_writable(self) -> None:
         """Make the folders; BadInput if that, or writing into them, fails."""
@@ -196,13 +196,20 @@ def write(result: Result, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
 
 
+def _entry(folder: Path, cell) -> Result | None:
+    result = _read(folder / cell.slug)
+    return result if result is not None and result.config["key"] == cell.key else None
+
+
 def _read(folder: Path) -> Result | None:
     try:
         config = json.loads((folder / "config.json").read_text())
         files = config.pop("files")
-        if any(_sha256(folder / name) != digest for name, digest in files.items()):
+        if "key" not in config or any(_sha256(folder / name) != digest for name, digest in files.items()):
             return None
-        metrics = pd.read_csv(folder / "metrics.csv", float_precision="round_trip")
+        # As text first: not every version of pandas reads a float back to its last bit.
+        metrics = pd.read_csv(folder / "metrics.csv", dtype=str)
+        metrics = metrics.astype({name: int if name in ("round", "client") else float for name in metrics.columns})
         shape, weights = config.pop("weights_shape"), None
         if shape is not None:
             weights = np.loadtxt(folder / "weights.csv", delimiter=",", ndmin=2).reshape(shape)
