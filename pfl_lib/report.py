@@ -42,7 +42,10 @@ class Page:
 
 @dataclass(frozen=True)
 class Stamp:
-    """How and when a page was made; `status` is "ok" or "failed", `finished` a UTC time such as "2026-11-21 08:30"."""
+    """How and when a page was made; `status` is "ok" or "failed", `finished` a UTC time such as "2026-11-21 08:30".
+
+    `made_from` is the digest of what it was made from (`freshness`).
+    """
 
     id: str
     status: str
@@ -52,6 +55,7 @@ class Stamp:
     finished: str
     seconds: float
     error: str = ""
+    made_from: str = ""
 
 
 def finish(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[str, str]) -> Stamp:

@@ -43,6 +43,9 @@ def add_parser(subparsers) -> None:
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train (auto)")
     parser.add_argument("--plots-only", action="store_true", help="draw what is stored, train nothing")
+    parser.add_argument(
+        "--again", action="store_true", help="execute every notebook, also where its page is up to date"
+    )
     parser.set_defaults(run=run)
 
 
@@ -139,9 +142,13 @@ def _gradients(cell) -> float:
 
 
 def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, reports: Path) -> dict:
-    """Execute the notebooks and write their pages and the index; returns the stamp of each page by id."""
+    """Execute the notebooks and write their pages and the index; returns the stamp of each page by id.
+
+    A page that would come out as it is already is left alone.
+    """
     from pfl_lib import report
     from pfl_lib.execute import Execution, Job, execute_all
+    from pfl_lib.freshness import made_from
     from pfl_lib.notebook import code_version
     from pfl_lib.papers import EXHIBITS
     from pfl_lib.progress import progress
@@ -157,35 +164,50 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
         "device": args.device,
         "plots_only": args.plots_only,
     }
-    jobs = [
-        Job(exhibit.id, pages[exhibit.id].notebook, _executed(reports, exhibit.id), parameters) for exhibit in exhibits
-    ]
-    profiles = {exhibit.id: exhibit.profile(args.profile, args.seeds) for exhibit in exhibits}
-    version, stamps = code_version(), {}
+    profiles = {exhibit.id: exhibit.profile(args.profile, args.seeds) for exhibit in EXHIBITS.values()}
+    everything = [cell for exhibit in EXHIBITS.values() for cell in exhibit.cells(profiles[exhibit.id])]
+    version, stamps, jobs, digests = code_version(), {}, [], {}
+    for exhibit in exhibits:
+        page, executed = pages[exhibit.id], _executed(reports, exhibit.id)
+        # A page that belongs to no paper, the index, speaks of all runs.
+        cells = exhibit.cells(profiles[exhibit.id]) if exhibit.paper else everything
+        digests[exhibit.id] = made_from(page.notebook, parameters, cells, store)
+        earlier = report.read_stamp(executed)
+        if not args.again and _is_fresh(earlier, digests[exhibit.id]) and (reports / page.name).is_file():
+            stamps[exhibit.id] = earlier
+        else:
+            jobs.append(Job(exhibit.id, page.notebook, executed, parameters))
+    if stamps:
+        _say(f"{_count(len(stamps), 'page')} up to date ({', '.join(stamps)}); --again makes them anew")
     with progress(len(jobs), "notebooks", "notebook") as bar:
 
         def finish(execution: Execution) -> None:
-            job, profile = execution.job, profiles[execution.job.id]
-            now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+            id, profile = execution.job.id, profiles[execution.job.id]
             stamp = report.Stamp(
-                job.id,
-                "failed" if execution.error else "ok",
-                profile.name,
-                profile.banner,
-                version,
-                now,
-                execution.seconds,
-                execution.error or "",
+                id=id,
+                status="failed" if execution.error else "ok",
+                profile=profile.name,
+                banner=profile.banner,
+                version=version,
+                finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+                seconds=execution.seconds,
+                error=execution.error or "",
+                made_from=digests[id],
             )
-            stamps[job.id] = report.finish(job.output, reports / pages[job.id].name, pages[job.id], stamp, links)
-            if stamps[job.id].error:
-                bar.say(f"failed: {job.id}: {stamps[job.id].error}")
+            stamps[id] = report.finish(execution.job.output, reports / pages[id].name, pages[id], stamp, links)
+            if stamps[id].error:
+                bar.say(f"failed: {id}: {stamps[id].error}")
             bar.update()
 
-        execute_all(jobs, AT_ONCE, finish)
+        if jobs:
+            execute_all(jobs, AT_ONCE, finish)
     known = {id: stamp for id in pages if (stamp := report.read_stamp(_executed(reports, id))) is not None}
     report.build_index(reports, list(pages.values()), {**known, **stamps})
     return stamps
+
+
+def _is_fresh(earlier, digest: str) -> bool:
+    return earlier is not None and earlier.status == "ok" and earlier.made_from == digest
 
 
 def _page(exhibit, folder: Path):

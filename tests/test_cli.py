@@ -141,11 +141,20 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     assert index.index("The bad page") < index.index("The good page") and "What it is about." in index
     assert report.faults(good) == report.faults(bad) == report.faults(index) == []
 
-    # A second time everything is stored; a page that is not asked for stays in the index.
+    # A second time everything is stored and the good page is up to date; a page that is not asked for stays in the index.
+    made = (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns
     assert main([*two_pages, "--only", "good"]) == 0
     printed = capsys.readouterr().out
     assert "1 page, 1 run behind it, 1 stored" in printed and "training" not in printed
+    assert "1 page up to date (good)" in printed
+    assert (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns == made
     assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
+
+    # A changed notebook is executed again.
+    notebook(tmp_path / "notebooks" / "good.ipynb", "print('better', profile)")
+    assert main([*two_pages, "--only", "good"]) == 0
+    assert "up to date" not in capsys.readouterr().out
+    assert "better quick" in (tmp_path / "reports" / "good.html").read_text()
 
 
 def test_plots_only_trains_nothing(two_pages, tmp_path, capsys):

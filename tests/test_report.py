@@ -6,6 +6,7 @@ import nbformat
 import pytest
 
 from pfl_lib import report
+from pfl_lib.freshness import made_from
 
 PIXEL = base64.b64encode(b"not really a picture").decode()
 PAGE = report.Page("waffle-fig3", "waffle-fig3.html", "Figure 3: <weights>", "About it.", None, "WAFFLE")
@@ -135,3 +136,25 @@ def test_a_notebook_is_described_by_the_first_sentence_below_its_heading(tmp_pat
     text = "# Title\n\nWhat *it* is, see [Table 2](table2.ipynb) and p<sub>d</sub>. More.\n\nRest."
     source = executed(tmp_path / "notebook.ipynb", markdown=text)
     assert report.describe(source) == "What it is, see Table 2 and pd."
+
+
+def test_a_page_is_made_from_its_notebook_parameters_and_runs_but_not_from_the_number_of_jobs(tmp_path):
+    class Run:
+        key = "1a2b"
+
+    class Store:
+        def __init__(self, stored):
+            self.stored = stored
+
+        def find(self, cell):
+            return cell if self.stored else None
+
+    def digest(profile="quick", jobs=1, stored=True):
+        return made_from(tmp_path / "notebook.ipynb", {"profile": profile, "jobs": jobs}, [Run()], Store(stored))
+
+    executed(tmp_path / "notebook.ipynb")
+    first = digest()
+    assert digest() == digest(jobs=2) == first
+    assert len({first, digest(profile="small"), digest(stored=False)}) == 3
+    executed(tmp_path / "notebook.ipynb", source="other()")
+    assert digest() != first

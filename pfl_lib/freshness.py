@@ -1,0 +1,40 @@
+"""Whether a page made earlier still is what would be made now, so that a repeated `reproduce` does not execute it again.
+
+A page follows from its notebook, its parameters, the package, the libraries that compute and draw, and the stored runs behind it (whose keys say
+everything their numbers depend on).  Their digest is kept with the page.
+"""
+
+import functools
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+
+LIBRARIES = ("torch", "numpy", "pandas", "matplotlib", "seaborn", "nbconvert", "scikit-learn")
+
+
+def made_from(notebook: Path, parameters: Mapping[str, object], cells: Iterable, store) -> str:
+    """The digest of everything a page is made from: 16 hex digits."""
+    runs = sorted([cell.key, store.find(cell) is not None] for cell in cells)
+    # How many processes train side by side changes nothing that a page shows.
+    shown = {name: value for name, value in parameters.items() if name != "jobs"}
+    facts = [_sha256(notebook.read_bytes()), shown, runs, _package(), _versions()]
+    return _sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
+
+
+@functools.cache
+def _package() -> str:
+    root = Path(__file__).resolve().parent
+    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".pyo"))
+    return _sha256("".join(f"{path.relative_to(root)} {_sha256(path.read_bytes())}\n" for path in files).encode())
+
+
+@functools.cache
+def _versions() -> str:
+    return ", ".join([platform.python_version(), *(f"{name} {metadata.version(name)}" for name in LIBRARIES)])
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
