@@ -58,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     exhibits = [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
     folder = notebooks_folder()
-    reports = args.reports_dir or folder.parent / "reports" / "build"
-    _check_writable(reports)
     if args.data_dir is not None and not args.data_dir.is_dir():
         raise BadInput(f"data folder {args.data_dir} does not exist: give the folder that holds the data sets")
     choose_device(args.device)
+    reports = args.reports_dir or folder.parent / "reports" / "build"
+    _check_writable(reports)
     store = Store(args.results_dir)
     if not args.plots_only:
         store.check_writable()
