@@ -97,10 +97,11 @@ class Cell:
         images = self.images or {"mnist": 60_000, "fashion_mnist": 60_000}.get(
             self.dataset, 50_000 if "cifar" in self.dataset else 1_000
         )
+        a_round = images * self.schedule.local_epochs
+        if self.schedule.local_batches is not None:
+            a_round = min(images, self.clients * self.schedule.local_batches * self.schedule.batch_size)
         trained = 1 / self.clients if self.method.name == "local" and self.alice is not None else 1.0
-        return math.ceil(
-            images * self.schedule.rounds * self.schedule.local_epochs * self.schedule.participation * trained
-        )
+        return math.ceil(a_round * self.schedule.rounds * self.schedule.participation * trained)
 
 
 @dataclass(frozen=True)
