@@ -69,19 +69,12 @@ class Federation:
             if choose("engine", engine, ("auto", "loop", "vmap")) == "auto"
             else engine
         )
-        if self.engine == "vmap" and any(
-            isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules()
-        ):
-            raise BadInput("engine 'vmap' cannot repeat dropout's random numbers client by client: use engine='loop'")
-        if any(isinstance(m, nn.modules.batchnorm._NormBase) and m.momentum is None for m in module.modules()):
-            raise BadInput(
-                "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it a number"
-            )
         self._modules = [template] + [
             FlatModule(module, template.loss, self.device, dtype)
             for _ in range(threads - 1 if self.engine == "loop" else 0)
         ]
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()}
+        _check_model(template, self.engine, self._splits["train"], clients.classes)
 
     @classmethod
     def from_arrays(
@@ -257,6 +250,33 @@ def _seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "initial model"))
         return make()
+
+
+def _check_model(flat: FlatModule, engine: str, split: Split, classes: int) -> None:
+    """BadInput for a module that local training would fail on, or take otherwise than its user means."""
+    parts = list(flat.module.modules())
+    if engine == "vmap" and any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in parts):
+        raise BadInput("engine 'vmap' cannot repeat dropout's random numbers client by client: use engine='loop'")
+    if any(isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None for part in parts):
+        raise BadInput(
+            "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it a number"
+        )
+    for name, parameter in flat.module.named_parameters():
+        if not parameter.requires_grad:
+            raise BadInput(f"parameter {name} is frozen (requires_grad=False): train it, or make it a buffer")
+    example = split.pool.inputs(split.index[0][:1])
+    try:
+        with torch.no_grad():
+            logits = flat.module.eval()(example)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        why = str(error).partition("\n")[0]
+        raise BadInput(f"the model cannot take an example of shape {tuple(example.shape[1:])}: {why}") from error
+    finally:
+        flat.module.train()
+    if logits.dim() != 2 or logits.shape[1] < classes:
+        raise BadInput(
+            f"the model gives numbers of shape {tuple(logits.shape)} for a batch of one; give a score to each of {classes} classes"
+        )
 
 
 def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:

@@ -56,11 +56,11 @@ def test_alice_learns_the_same_whether_or_not_the_others_train(small, play, alic
         assert torch.equal(alices_model(method, alone, one)["theta"], alices_model(method, together, all_, 1)["theta"])
 
 
-def test_every_client_without_alice_is_trained_and_weighs_itself(small, play):
+def test_every_client_without_alice_is_trained_and_no_server_weighs_them(small, play):
     fed = small(alice=None)
     (state, log), *_ = play(Local(), fed, rounds=1)
     assert (state["theta"] != fed.initial()["theta"]).any(1).all()
-    assert torch.equal(log["weights"], torch.eye(4, dtype=torch.float64))
+    assert "weights" not in log  # N x N numbers a round, and always the same
 
 
 def test_a_client_that_is_away_keeps_its_model(small, play):
