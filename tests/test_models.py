@@ -103,3 +103,28 @@ def test_batches_of_images_come_channels_last_with_the_values_unchanged(channels
     batch = Pool(x, scale, shift).inputs(index)
     assert batch.stride() == (36 * channels, 1, 6 * channels, channels)
     assert torch.equal(batch, x[index].float() * scale + shift)
+
+
+@pytest.mark.parametrize(("activation", "unit"), [("tanh", nn.Tanh), ("relu", nn.ReLU)])
+def test_lenet5_is_the_textbook_network(activation, unit):
+    """Convolution, activation, pooling, twice; then 400-120-84-10.  That ours pools first makes no difference but in time."""
+    layers = [nn.Conv2d(1, 6, 5, padding=2), unit(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), unit(), nn.MaxPool2d(2)]
+    layers += [nn.Flatten(), nn.Linear(400, 120), unit(), nn.Linear(120, 84), unit(), nn.Linear(84, 10)]
+    textbook, ours = nn.Sequential(*layers).double(), models.LeNet5(activation=activation).double()
+    nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(ours.parameters()), textbook.parameters())
+    x = torch.randn(5, 1, 28, 28, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(ours(x), textbook(x), rtol=1e-12, atol=1e-12)
+
+
+def test_lenet5_has_tanh_units_unless_relu_is_asked_for():
+    assert models.LeNet5().activation == models.build("lenet5", (1, 28, 28), 10).activation == "tanh"
+    assert models.build("lenet5-relu", (1, 28, 28), 10).activation == "relu"
+    with pytest.raises(BadInput, match="^activation 'gelu' is not one of tanh, relu$"):
+        models.LeNet5(activation="gelu")
+
+
+def test_lenet5_refuses_colour_pictures_and_tables():
+    with pytest.raises(BadInput, match="^model lenet5 takes 1x28x28 images, not 3x32x32; choose another model or data"):
+        models.build("lenet5", (3, 32, 32), 10)
+    with pytest.raises(BadInput, match="^model lenet5 takes 1x28x28 images, not 9; choose another model or data set$"):
+        models.build("lenet5", (9,), 2)
