@@ -4,7 +4,7 @@ A model is a mapping of named rows, always {"theta": [P], "statistics": [S]}; n 
 [n, P] and [n, S].  Methods add rows of their own (a personal model, a control variate).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +43,24 @@ def model(rows: Rows) -> Rows:
 def copies(rows: Rows, n: int) -> Rows:
     """n copies of a model, [P] to [n, P]; a view, since training never writes into its input."""
     return {name: row.expand(n, -1) for name, row in model(rows).items()}
+
+
+def chosen(matrix: Tensor, clients: Sequence[int]) -> Tensor:
+    """The rows of `clients` out of [N, ...]; the matrix itself, not a copy, where they are all, in order."""
+    return matrix if _all_in_order(matrix, clients) else matrix[clients]
+
+
+def replaced(matrix: Tensor, clients: Sequence[int], rows: Tensor) -> Tensor:
+    """The matrix [N, ...] with other rows for `clients`; where they are all, in order, the new rows themselves, not a copy."""
+    if _all_in_order(matrix, clients):
+        return rows
+    matrix = matrix.clone(memory_format=torch.contiguous_format)
+    matrix[clients] = rows
+    return matrix
+
+
+def _all_in_order(matrix: Tensor, clients: Sequence[int]) -> bool:
+    return list(clients) == list(range(len(matrix)))
 
 
 def average(weights: Tensor, rows: Rows) -> Rows:

@@ -31,7 +31,7 @@ class Result:
     method logs (models_up, models_down: vectors of P numbers sent by and to all clients; alpha for APFL).  `weights`: the server's weights,
     [rounds, N], or [rounds, N, N] when every client has its own.  `diverged`: the round at which the loss became NaN or infinite; the
     run stopped there.  `seconds`: training and evaluation, over all sessions of a resumed run.  `model`: tensors of the served model by
-    name, [readers, ...]; None for published results, which carry no model.
+    name, [readers, ...], or [1, ...] where it is the same for all; None for published results, which carry no model.
     """
 
     config: dict[str, Any]
@@ -73,7 +73,9 @@ class Result:
             client = readers[0]
         if client not in readers:
             raise BadInput(f"client {client!r} has no served model here: give one of {', '.join(map(str, readers))}")
-        torch.save({name: value[readers.index(client)].clone() for name, value in self.model.items()}, path)
+        one_for_all = all(len(value) == 1 for value in self.model.values())
+        row = 0 if one_for_all else readers.index(client)
+        torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
         return Path(path)
 
 
@@ -149,7 +151,7 @@ class Store:
         digest, content = content[:32], content[32:]
         if hashlib.sha256(content).digest() != digest:
             return None
-        return torch.load(io.BytesIO(content), weights_only=True)
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
     def check_writable(self) -> None:
         """Make the folders; BadInput if that, or writing into them, fails."""

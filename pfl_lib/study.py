@@ -33,6 +33,7 @@ class Cell:
 
     `images` keeps the first so many training images; `alice` is the client whose model is read (None: all).  `measures` names what
     is recorded beside accuracy and loss (`measures.MEASURES`), and "start" that the initial model is evaluated too, as round 0.
+    `evaluate_every`: every so many rounds models are evaluated, and after the last one in any case.
     """
 
     method: Method
@@ -46,6 +47,7 @@ class Cell:
     alice: int | None = 0
     loss: str = "cross_entropy"
     measures: tuple[str, ...] = ()
+    evaluate_every: int = 1
 
     def __post_init__(self) -> None:
         choose("dataset", self.dataset, data.DATASETS)
@@ -58,6 +60,9 @@ class Cell:
             raise BadInput(f"seed {self.seed!r}: give a whole number")
         if not isinstance(self.clients, int) or self.clients < 1:
             raise BadInput(f"clients {self.clients!r}: give a whole number, 1 or more")
+        every = self.evaluate_every
+        if not isinstance(every, int) or isinstance(every, bool) or every < 1:
+            raise BadInput(f"evaluate_every {every!r}: give a whole number of rounds, 1 or more")
         if self.alice is not None and not (isinstance(self.alice, int) and 0 <= self.alice < self.clients):
             raise BadInput(f"alice {self.alice!r} is not one of the clients 0 to {self.clients - 1}")
 
@@ -77,8 +82,9 @@ class Cell:
             "alice": self.alice,
             "loss": self.loss,
             "engine": engine.VERSION,
-            # Only where there are any: a cell that measures nothing more keeps the key it always had.
+            # Only where they differ: a cell that measures as always keeps the key it always had.
             **({"measures": list(self.measures)} if self.measures else {}),
+            **({"evaluate_every": self.evaluate_every} if self.evaluate_every != 1 else {}),
         }
 
     @property
@@ -145,7 +151,7 @@ def run_cell(
     store.check_writable()
     with one_thread():
         fed = federation_of(cell, data_dir, device, engine, threads)
-        run = Run(cell.method, fed, cell.measures)
+        run = Run(cell.method, fed, cell.measures, cell.evaluate_every)
         checkpoint = store.load_checkpoint(cell)
         if checkpoint is not None:
             run.restore(checkpoint)

@@ -11,14 +11,18 @@ from torch import Tensor
 from pfl_lib import measures
 from pfl_lib.federation import Federation
 from pfl_lib.methods import Method
+from pfl_lib.rows import Rows, chosen
 from pfl_lib.store import Result
 
 
 class Run:
-    """One method on one federation, round by round; all that a resumed run needs is in `checkpoint()`."""
+    """One method on one federation, round by round; all that a resumed run needs is in `checkpoint()`.
 
-    def __init__(self, method: Method, fed: Federation, measures: Sequence[str] = ()) -> None:
-        self.method, self.fed, self.measures = method, fed, tuple(measures)
+    The served model is evaluated every `evaluate_every` rounds and after the last.
+    """
+
+    def __init__(self, method: Method, fed: Federation, measures: Sequence[str] = (), evaluate_every: int = 1) -> None:
+        self.method, self.fed, self.measures, self.evaluate_every = method, fed, tuple(measures), evaluate_every
         self.state = method.start(fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
@@ -29,15 +33,23 @@ class Run:
         return self.diverged is not None or self.done == self.fed.schedule.rounds
 
     def rounds(self) -> Iterator[int]:
-        """Run the rounds that are left, yielding the number of each when it is done; stop where the loss is NaN or infinite."""
+        """Run the rounds that are left, yielding the number of each when it is done; stop where the loss is NaN or infinite.
+
+        In a round that is not evaluated the loss is unknown, and the run stops where the model itself is NaN or infinite.
+        """
         if measures.START in self.measures and not self.done:
             self._evaluate(0, {"models_up": 0, "models_down": 0})
         while not self.finished:
             began, r = time.perf_counter(), self.done + 1
             self.state, log = self.method.round(self.fed, self.state, r)
             self.done = r
-            if not self._evaluate(r, log):
+            log = dict(log)
+            weights = log.pop("weights", None)
+            evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
+            if not (self._evaluate(r, log) if evaluated else _finite(self.method.served(self.fed, self.state))):
                 self.diverged = r
+            elif weights is not None:
+                self.weights.append(weights.detach().cpu().double())
             self.seconds += time.perf_counter() - began
             yield r
 
@@ -45,9 +57,9 @@ class Run:
         """Record the served model after round r; False, and nothing recorded, if it or its loss is NaN or infinite."""
         model, readers = self.method.served(self.fed, self.state), self.fed.readers
         if model["theta"].dim() == 2:
-            model = {name: matrix[readers] for name, matrix in model.items()}
+            model = {name: chosen(matrix, readers) for name, matrix in model.items()}
         loss, accuracy = self.fed.evaluate(model, clients=readers)
-        if not (loss.isfinite().all() and all(row.isfinite().all() for row in model.values())):
+        if not (loss.isfinite().all() and _finite(model)):
             return False
         extra = {
             name: measures.MEASURES[name](self.fed, model, readers) for name in self.measures if name != measures.START
@@ -64,10 +76,6 @@ class Run:
         extra: dict[str, Tensor],
         log: dict[str, Any],
     ) -> None:
-        log = dict(log)
-        weights = log.pop("weights", None)
-        if weights is not None:
-            self.weights.append(weights.detach().cpu().double())
         for k, client in enumerate(readers):
             row = {"round": r, "client": client, "accuracy": accuracy[k].item(), "loss": loss[k].item()}
             self.metrics.append(
@@ -94,13 +102,12 @@ class Run:
         self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
 
     def result(self, config: dict[str, Any]) -> Result:
-        """The finished run's result; the model is the last served one, a row for each client whose model is read."""
-        readers = self.fed.readers
+        """The finished run's result; the model is the last served one, a row for each client whose model is read, or one for all."""
         served = self.method.served(self.fed, self.state)
         if served["theta"].dim() == 2:
-            served = {name: matrix[readers] for name, matrix in served.items()}
+            served = {name: chosen(matrix, self.fed.readers) for name, matrix in served.items()}
         else:
-            served = {name: row.expand(len(readers), -1) for name, row in served.items()}
+            served = {name: row[None] for name, row in served.items()}
         named = {
             name: value.cpu().clone()
             for name, value in self.fed.layout.named(served["theta"], served["statistics"]).items()
@@ -108,3 +115,12 @@ class Run:
         columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
         weights = np.stack([w.numpy() for w in self.weights]) if self.weights else None
         return Result(config, pd.DataFrame(self.metrics, columns=columns), weights, self.diverged, self.seconds, named)
+
+
+def _finite(model: Rows) -> bool:
+    """Whether a model, or every client's, holds neither NaN nor infinity; some rows at a time, since the test makes copies."""
+    return all(
+        bool(part.isfinite().all())
+        for matrix in model.values()
+        for part in matrix.split(64 if matrix.dim() == 2 else 2**20)
+    )

@@ -58,6 +58,7 @@ CHANGES = {
     "no alice": {"alice": None},
     "the loss": {"loss": "half_cross_entropy"},
     "what is measured": {"measures": ("start",)},
+    "how often it is evaluated": {"evaluate_every": 2},
     "rounds": {"rounds": 3},
     "the learning rate": {"lr": 0.2},
     **{
@@ -124,6 +125,8 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
         ({"measures": ("speed",)}, "measure 'speed' is not one of start"),
         ({"seed": "1"}, "seed '1': give a whole number"),
         ({"clients": 0}, "clients 0: give a whole number, 1 or more"),
+        ({"evaluate_every": 0}, "evaluate_every 0: give a whole number of rounds, 1 or more"),
+        ({"evaluate_every": True}, "evaluate_every True: give a whole number of rounds, 1 or more"),
         ({"alice": 2}, "alice 2 is not one of the clients 0 to 1"),
         ({"alice": -1}, "alice -1 is not one of the clients 0 to 1"),
     ],

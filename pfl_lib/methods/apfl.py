@@ -9,7 +9,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput
 from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
-from pfl_lib.rows import Batch, Gradient, Rows, average, copies, descend, uniform
+from pfl_lib.rows import Batch, Gradient, Rows, average, chosen, copies, descend, model, replaced, uniform
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class APFL:
     * WAFFLE says only that the mixture is adapted; `alpha` 0.5 is where it starts (the default of FedTorch, APFL's official code, which
       adapts once a round too, and of Roschewitz's implementation, which WAFFLE's authors used); v starts at w, so round 1 leaves it.
     * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
-    * Only clients whose model is read train a v: Alice alone, where she alone is read.
+    * Only clients whose model is read keep and train a v: Alice alone, where she alone is read; the others are served w.
     * The average is uniform, as in WAFFLE's benchmark.
     """
 
@@ -40,33 +40,32 @@ class APFL:
             raise BadInput(f"alpha {self.alpha!r}: give a mixture from 0 (shared model) to 1 (own model)")
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
-        own = copies(fed.initial(), len(fed))
+        own = copies(fed.initial(), len(fed.readers))  # "personal" rows are the readers', in their order
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
         return {
             **fed.initial(),
-            "personal": own["theta"].clone(),
-            "personal statistics": own["statistics"].clone(),
+            "personal": own["theta"],
+            "personal statistics": own["statistics"],
             "alpha": alpha,
         }
 
     def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        mixing = [i for i in clients if i in fed.readers]
-        sharing = [i for i in clients if i not in fed.readers]
-        own = ("personal", "personal statistics", "alpha")
-        rows = {**copies(state, len(mixing)), **{name: state[name][mixing] for name in own}}
-        mixed, _ = fed.train(rows, r, mixing, self._step, trained=("theta", *own))
-        parts = [mixed]
+        row_of = {reader: k for k, reader in enumerate(fed.readers)}
+        mixing, sharing = [i for i in clients if i in row_of], [i for i in clients if i not in row_of]
+        # Whose rows these are in the state's matrices.
+        owners = {name: [row_of[i] for i in mixing] for name in ("personal", "personal statistics")} | {"alpha": mixing}
+        rows = copies(state, len(mixing)) | {name: chosen(state[name], of) for name, of in owners.items()}
+        mixed, _ = fed.train(rows, r, mixing, self._step, trained=("theta", *owners))
+        shared = model(mixed)
         if sharing:
-            parts.append(fed.train(copies(state, len(sharing)), r, sharing)[0])
-        # Back in the clients' order, so that the average does not depend on who mixes.
-        place = sorted(range(len(clients)), key=lambda k: [*mixing, *sharing][k])
-        shared = {name: torch.cat([part[name] for part in parts])[place] for name in ("theta", "statistics")}
+            others, _ = fed.train(copies(state, len(sharing)), r, sharing)
+            # Back in the clients' order, so that the average does not depend on who mixes.
+            place = sorted(range(len(clients)), key=[*mixing, *sharing].__getitem__)
+            shared = {name: torch.cat([shared[name], others[name]])[place] for name in shared}
 
         weights = uniform(len(clients))
-        after = {**average(weights, shared), **{name: state[name].clone() for name in own}}
-        for name in own:
-            after[name][mixing] = mixed[name]
+        after = average(weights, shared) | {name: replaced(state[name], of, mixed[name]) for name, of in owners.items()}
         log = {
             "weights": spread(weights, clients, len(fed)),
             "alpha": after["alpha"][:, 0].double().cpu(),
@@ -76,10 +75,15 @@ class APFL:
         return after, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
-        alpha = state["alpha"]
+        alpha = state["alpha"][fed.readers]
+
+        def mixed(own: Tensor, shared: Tensor) -> Tensor:
+            mixtures = (alpha * own).add_((1 - alpha) * shared)
+            return replaced(shared.expand(len(fed), -1), fed.readers, mixtures)
+
         return {
-            "theta": alpha * state["personal"] + (1 - alpha) * state["theta"],
-            "statistics": alpha * state["personal statistics"] + (1 - alpha) * state["statistics"],
+            "theta": mixed(state["personal"], state["theta"]),
+            "statistics": mixed(state["personal statistics"], state["statistics"]),
         }
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from pfl_lib.federation import Federation
-from pfl_lib.rows import Rows, copies, model
+from pfl_lib.methods.fedavg import spread
+from pfl_lib.rows import Rows, chosen, copies, model, replaced
 
 
 @dataclass(frozen=True)
@@ -22,20 +23,17 @@ class Local:
     version: ClassVar[int] = 1
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
-        return {name: matrix.clone() for name, matrix in copies(fed.initial(), len(fed)).items()}
+        return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
-        clients = [i for i in fed.participants(r) if i in fed.readers]
-        trained, _ = fed.train({name: matrix[clients] for name, matrix in state.items()}, r, clients)
-        after = {name: matrix.clone() for name, matrix in state.items()}
-        for name, matrix in trained.items():
-            after[name][clients] = matrix
-        weights = torch.eye(len(fed), dtype=torch.float64)
-        return after, {
-            "weights": weights if fed.alice is None else weights[fed.alice],
-            "models_up": 0,
-            "models_down": 0,
-        }
+        readers = set(fed.readers)
+        clients = [i for i in fed.participants(r) if i in readers]
+        trained, _ = fed.train({name: chosen(matrix, clients) for name, matrix in state.items()}, r, clients)
+        after = {name: replaced(state[name], clients, matrix) for name, matrix in trained.items()}
+        log = {"models_up": 0, "models_down": 0}
+        if fed.alice is not None:
+            log["weights"] = spread(torch.ones(1), [fed.alice], len(fed))
+        return after, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
         return model(state)

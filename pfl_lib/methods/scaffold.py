@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
-from pfl_lib.rows import Batch, Gradient, Rows, average, copies, descend, model, uniform
+from pfl_lib.rows import Batch, Gradient, Rows, average, chosen, copies, descend, model, replaced, uniform
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ def corrected_training(fed: Federation, state: dict[str, Tensor], r: int, client
     """The clients' part of a round: their trained models ([n, P]) and all control variates after it ([N, P])."""
     rows = {
         **copies(state, len(clients)),
-        "correction": state["control"] - state["controls"][clients],
+        "correction": state["control"] - chosen(state["controls"], clients),
         "gradient sum": fed.zeros(1).expand(len(clients), -1),
     }
     trained, steps = fed.train(rows, r, clients, corrected_step, trained=("theta", "gradient sum"))
-    controls = state["controls"].clone()
-    controls[clients] = trained["gradient sum"] / steps.to(controls)[:, None]
-    return trained, controls
+    del rows  # with a thousand clients every [n, P] counts
+    means = trained.pop("gradient sum").div_(steps.to(fed.device, fed.dtype)[:, None])
+    return trained, replaced(state["controls"], clients, means)
 
 
 def corrected_step(rows: Rows, gradient: Gradient, batch: Batch) -> None:

@@ -12,7 +12,7 @@ from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
 from pfl_lib.methods.scaffold import corrected_training
 from pfl_lib.methods.weight_erosion import alice_of
-from pfl_lib.rows import Rows, average, model
+from pfl_lib.rows import Rows, average, chosen, model
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ class Waffle:
         smoothed = torch.stack([*state["history"], now]).mean(0)[clients]
         smoothed /= smoothed.sum()
 
-        moved = controls[clients] if self.control == "mean" else controls[clients] - state["controls"][clients]
+        moved = chosen(controls, clients)
+        if self.control == "literal":
+            moved = moved - chosen(state["controls"], clients)
         control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
         after = {
             **average(smoothed, trained),

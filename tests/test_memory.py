@@ -1,0 +1,85 @@
+"""Memory grows with clients times parameters, and only for methods that keep a model per client."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pfl_lib.rows import chosen, replaced
+
+GIB = 2**30
+
+# A run as `run_cell` makes it: rounds, evaluation, a checkpoint and the result, LeNet-5, two images a client.
+RUN = """
+import sys
+import torch
+from pfl_lib import Schedule, clients, models
+from pfl_lib.bench.timing import peak_memory
+from pfl_lib.engine import Pool
+from pfl_lib.federation import Federation
+from pfl_lib.methods import METHODS
+from pfl_lib.study import one_thread
+from pfl_lib.training import Run
+
+name, n, participation, alice = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), None if sys.argv[4] == "None" else 0
+x = torch.randint(0, 256, (2 * n, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+y = torch.arange(2 * n) % 10
+split = clients.Split(Pool(x, torch.tensor(1 / 255), torch.tensor(0.0)), torch.arange(2 * n).split(2), y.split(2))
+held = clients.Clients({"train": split, "test": split}, 10, (1, 28, 28))
+schedule = Schedule(2, batch_size=2, lr=0.01, participation=participation)
+with one_thread():
+    fed = Federation(held, lambda: models.build("lenet5", (1, 28, 28), 10), schedule, alice=alice, device="cpu")
+    before = peak_memory()
+    run = Run(METHODS[name](), fed)
+    for _ in run.rounds():
+        pass
+    result = run.result({})
+print(before, peak_memory(), len(result.metrics), len(next(iter(result.model.values()))))
+"""
+
+
+def peak(method: str, clients: int, participation: float = 1.0, alice: int | None = None) -> tuple[int, int, int, int]:
+    """Peak memory in bytes before and after a run of two rounds, rows of its metrics, and how many models its result holds."""
+    words = [method, str(clients), str(participation), str(alice)]
+    done = subprocess.run([sys.executable, "-c", RUN, *words], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    before, after, rows, models = map(int, done.stdout.split())
+    return before, after, rows, models
+
+
+@pytest.mark.parametrize(
+    ("method", "alice"),
+    [("local", None), ("fedavg", None), ("scaffold", None), ("apfl", None), ("weight_erosion", 0), ("waffle", 0)],
+)
+def test_a_thousand_clients_fit_into_two_gib(method, alice):
+    _, after, rows, models = peak(method, 1000, alice=alice)
+    assert after < 2 * GIB
+    assert rows == 2 * (1000 if alice is None else 1)
+    assert models == (1000 if method in ("local", "apfl") else 1)
+
+
+def test_ten_thousand_clients_of_whom_a_hundredth_takes_part_need_room_for_that_hundredth():
+    before, after, rows, models = peak("fedavg", 10_000, participation=0.01)
+    assert after < 2 * GIB
+    assert after - before < 0.5 * GIB  # all their models would be 2.3
+    assert (rows, models) == (20_000, 1)
+
+
+def test_apfl_keeps_a_personal_model_for_alice_alone_where_she_alone_is_read():
+    before, after, _, models = peak("apfl", 300, alice=0)
+    everybody = 300 * 61_706 * 4
+    assert models == 1
+    assert after - before < 6 * everybody  # the clients' shared models, and what is served
+
+
+def test_rows_of_all_clients_are_not_copied_and_others_are():
+    matrix, rows = torch.zeros(3, 2), torch.ones(2, 2)
+    assert chosen(matrix, [0, 1, 2]) is matrix
+    assert chosen(matrix, [2, 0]).data_ptr() != matrix.data_ptr()
+    everybody = torch.ones(3, 2)
+    assert replaced(matrix, [0, 1, 2], everybody) is everybody
+    assert replaced(matrix, [2, 0], rows).tolist() == [[1, 1], [0, 0], [1, 1]]
+    assert matrix.count_nonzero() == 0
+    assert replaced(torch.zeros(2).expand(3, -1), [1], rows[:1]).tolist() == [[0, 0], [1, 1], [0, 0]]
+    assert chosen(torch.tensor([[0.0], [1.0]]), [1, 0]).tolist() == [[1], [0]]  # all, but in another order
