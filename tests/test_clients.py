@@ -1,0 +1,44 @@
+"""The clients' data: nothing copied, every client's own labels."""
+
+import torch
+
+from pfl_lib import clients
+from pfl_lib.data import Dataset
+from pfl_lib.partition import Partition
+
+X = torch.arange(6 * 4, dtype=torch.uint8).view(6, 1, 2, 2)
+Y = torch.tensor([0, 1, 2, 0, 1, 2])
+DATASET = Dataset("made up", X, Y, X[:3], Y[:3], 3, (0.5,), (0.25,), "none")
+TRAIN = (torch.tensor([5, 0]), torch.tensor([1, 2, 3]))
+TEST = (torch.tensor([0, 1]), torch.tensor([2]))
+
+
+def test_clients_of_a_partition_share_the_data_sets_examples():
+    held = clients.from_partition(DATASET, Partition("made up", TRAIN, TEST))
+    assert len(held) == 2 and held.classes == 3 and held.input_shape == (1, 2, 2)
+    assert held.splits.keys() == {"train", "test"}
+    assert held.splits["train"].pool.x.data_ptr() == X.data_ptr()
+    assert [index.tolist() for index in held.splits["train"].index] == [[5, 0], [1, 2, 3]]
+    assert [labels.tolist() for labels in held.splits["train"].labels] == [[2, 0], [1, 2, 0]]
+    assert [labels.tolist() for labels in held.splits["test"].labels] == [[0, 1], [2]]
+
+
+def test_every_split_of_a_client_carries_its_own_labels():
+    """Client 1 calls class 0 two, class 1 zero and class 2 one."""
+    relabel = torch.tensor([[0, 1, 2], [2, 0, 1]])
+    held = clients.from_partition(DATASET, Partition("made up", TRAIN, TEST, (torch.tensor([4]),) * 2, relabel))
+    assert [labels.tolist() for labels in held.splits["train"].labels] == [[2, 0], [0, 1, 2]]
+    assert [labels.tolist() for labels in held.splits["test"].labels] == [[0, 1], [1]]
+    assert [labels.tolist() for labels in held.splits["validation"].labels] == [[1], [0]]
+    assert held.splits["validation"].pool.x.data_ptr() == X.data_ptr()
+
+
+def test_tables_are_standardised_by_feature():
+    x = torch.tensor([[1.0, 10.0], [3.0, 30.0]])
+    table = Dataset("table", x, torch.tensor([0, 1]), x, torch.tensor([0, 1]), 2, (1.0, 10.0), (2.0, 20.0), "none")
+    pool = (
+        clients.from_partition(table, Partition("all", (torch.tensor([0, 1]),), (torch.tensor([0]),)))
+        .splits["train"]
+        .pool
+    )
+    assert pool.inputs(torch.tensor([1, 0])).tolist() == [[1, 1], [0, 0]]
