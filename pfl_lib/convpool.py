@@ -77,7 +77,7 @@ class _ConvPool(torch.autograd.Function):
         if grad is None:
             return None, None
         weight, patches, won = ctx.saved_tensors
-        (o, c, k, _), (_, h, w, b) = weight.shape, ctx.shape
+        (o, c, k, _), b = weight.shape, ctx.shape[3]
         rows, cols = grad.shape[1:3]
         share = grad.reshape(o, -1) / won.sum(0)  # equal parts where pixels tie
         each = (won * share).reshape(4 * o, -1)
