@@ -1,11 +1,16 @@
 """A CSV file of one's own: its clients, its inputs, a run on it, every refusal."""
 
+import dataclasses
 import math
 
 import pytest
 import torch
 
 from pfl_lib import BadInput, Federation, Schedule, models, run, tabular
+from pfl_lib.methods import WeightErosion
+from pfl_lib.papers import weight_erosion
+from pfl_lib.store import Store
+from pfl_lib.study import run_cell
 
 PEOPLE = """age,town,weight,ill
 25,Ayr,70,no
@@ -142,3 +147,57 @@ def test_a_file_that_is_not_there_or_empty_is_refused(tmp_path, text):
     with pytest.raises(BadInput) as caught:
         tabular.from_csv(path, label="a", split_by="b")
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+# --- tables by name -----------------------------------------------------------------------------------------------------
+
+
+def test_run_takes_a_table_as_it_takes_images(results_dir):
+    result = run(
+        "weight_erosion", dataset="breast_cancer", partition="radius_strict", alice=2, rounds=3, results_dir=results_dir
+    )
+    assert result.weights.shape == (3, 4) and (result.weights[:, 2] == 1).all()
+    assert result.config["model"] == "linear" and result.config["clients"] == 4
+    again = run(
+        "weight_erosion", dataset="breast_cancer", partition="radius_strict", alice=2, rounds=3, results_dir=results_dir
+    )
+    assert again.metrics.equals(result.metrics) and again.seconds == pytest.approx(result.seconds, abs=1e-3)
+
+
+def test_run_takes_the_papers_whole_setting(results_dir):
+    setting = {"local_batches": 1, "order": "fixed", "batch_size": 66, "lr": 3.0, "weight_decay": 1e-3}
+    result = run(
+        WeightErosion(counting="after"),
+        dataset="breast_cancer",
+        partition="radius_strict",
+        alice=2,
+        rounds=30,
+        loss="half_cross_entropy",
+        results_dir=results_dir,
+        **setting,
+    )
+    profile = weight_erosion.ALL_PROFILES["quick"]
+    cell = weight_erosion.cell("WE", "AGE_STRICT", 2, profile)
+    expected = run_cell(dataclasses.replace(cell, measures=()), Store(results_dir))
+    assert result.config["key"] == expected.config["key"]
+
+
+def test_the_titanic_runs_by_name(titanic_dir, results_dir):
+    where = {"data_dir": titanic_dir, "results_dir": results_dir}
+    result = run("weight_erosion", dataset="titanic", partition="age_strict", alice=2, rounds=2, **where)
+    assert result.weights.shape == (2, 4) and result.last_accuracy > 0.4
+
+
+def test_both_engines_give_the_same_on_a_table(results_dir):
+    cell = weight_erosion.cell("WE", "AGE_STRICT", 1, weight_erosion.ALL_PROFILES["quick"])
+    cell = dataclasses.replace(cell, schedule=dataclasses.replace(cell.schedule, rounds=6))
+    loop = run_cell(cell, Store(results_dir / "loop", None), device="cpu", engine="loop")
+    vmap = run_cell(cell, Store(results_dir / "vmap", None), device="cpu", engine="vmap")
+    assert loop.weights == pytest.approx(vmap.weights, abs=1e-5)
+    columns = ["accuracy", "loss", "batch_accuracy"]
+    assert loop.metrics[columns].to_numpy() == pytest.approx(vmap.metrics[columns].to_numpy(), abs=1e-5)
+
+
+def test_ten_clients_of_a_table_split_in_four_are_refused(results_dir):
+    with pytest.raises(BadInput, match="clients 10: distribution 'radius_strict' makes 4; give clients=4"):
+        run("local", dataset="breast_cancer", partition="radius_strict", clients=10, rounds=1, results_dir=results_dir)

@@ -6,7 +6,7 @@
 from types import MappingProxyType
 
 from pfl_lib.errors import choose
-from pfl_lib.papers import waffle
+from pfl_lib.papers import waffle, weight_erosion
 from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
 from pfl_lib.papers.profiles import PROFILES, Profile
 
@@ -38,6 +38,7 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 nothing,
             ),
             *waffle.exhibits(),
+            *weight_erosion.exhibits(),
         )
     }
 )

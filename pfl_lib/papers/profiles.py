@@ -47,6 +47,6 @@ class Profile:
         """One or two sentences for the top of a page: what it shows, and how that differs from the paper."""
         seeds = self.seed_words
         if len(self.seeds) != self.paper_seeds:
-            seeds += f" (the paper averages {self.paper_seeds})"
+            seeds += f" (the paper {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
         shown = f"{self.name.capitalize()} profile: {self.data}, {self.clients} clients, {self.rounds} rounds, {seeds}."
         return f"{shown} {self.differs}".strip()

@@ -19,7 +19,7 @@ Decisions, where the paper's text, its code (EPFLiGHT/coML-Personalized-v2) and 
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
@@ -39,6 +39,8 @@ P_D, P_S = 0.01, 0.2
 PENALTIES = tuple((p_d, p_s) for p_d in (0.0, 0.003, 0.01, 0.03, 0.1) for p_s in (0.0, 0.2, 1.0, 5.0))
 FIGURE_2_USERS = (0, 2)
 
+Find = Callable[[Cell], Result | None]
+
 
 class Setting(NamedTuple):
     """What one of the paper's splits is in a data set: our name for the partition, and the batch size."""
@@ -55,8 +57,6 @@ SETTINGS: dict[tuple[str, str], Setting] = {
     ("breast_cancer", "AGE_SOME"): Setting("radius_some", 66),
 }
 
-_QUICK_SEEDS = (1, 2, 3)
-
 QUICK = Profile(
     name="quick",
     dataset="breast_cancer",
@@ -64,7 +64,7 @@ QUICK = Profile(
     images=None,
     rounds=ROUNDS,
     clients=len(USERS),
-    seeds=_QUICK_SEEDS,
+    seeds=(1, 2),
     paper_seeds=1,
     differs="These numbers show that the code works, not whether the paper's hold.",
 )
@@ -164,12 +164,17 @@ def claim_cells(profile: Profile) -> tuple[Cell, ...]:
     return _once((*cells(profile), *repeated(profile)))
 
 
-def results(store, profile: Profile, split: str, schemes: Iterable[str] = SCHEMES) -> dict[int, dict[str, Result]]:
-    """What `store` has of a split's single runs: user -> scheme -> result; what is missing is left out."""
+def results(find: Find, profile: Profile, split: str, schemes: Iterable[str] = SCHEMES) -> dict[int, dict[str, Result]]:
+    """A split's single runs: user -> scheme -> result; what `find` (`Store.find`) does not have is left out."""
     return {
-        user: {scheme: result for scheme in schemes if (result := store.find(cell(scheme, split, user, profile)))}
+        user: {scheme: result for scheme in schemes if (result := find(cell(scheme, split, user, profile)))}
         for user in USERS
     }
+
+
+def heading(profile: Profile, split: str) -> str:
+    """The paper's name of a split, and on other data than the paper's what stands in its place."""
+    return split if profile.dataset == "titanic_as_run" else f"in place of {split}: {profile.dataset}, split by radius"
 
 
 def exhibits() -> tuple[Exhibit, ...]:

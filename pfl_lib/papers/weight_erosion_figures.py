@@ -161,7 +161,7 @@ def _draw_bars(axes: "Axes", table: pd.DataFrame) -> None:
     for output, colour in enumerate((FIRST_OUTPUT, SECOND_OUTPUT)):
         same_side = np.sign(values[:, 0]) == np.sign(values[:, 1])
         in_front = same_side & (np.abs(values[:, output]) < np.abs(values[:, 1 - output]))
-        bars = axes.barh(places, values[:, output], height=0.74, color=colour)
+        bars = axes.barh(places, values[:, output], height=0.74, color=colour, linewidth=0)
         for bar, front in zip(bars, in_front, strict=True):
             bar.set_zorder(3 if front else 2)
     axes.axvline(0, color="black", linewidth=1.5, zorder=4)
@@ -173,9 +173,21 @@ def _heat(axes: "Axes", table: pd.DataFrame, value: str, fmt: str, colours: str,
     import seaborn
 
     grid = table.pivot(index="p_d", columns="p_s", values=value)
+    # At least 6 points (or the whole of a weight) from white to full colour: a passenger more or less is no picture.
+    least = 6.0 if value == "accuracy" else 1.0
+    middle, half = (grid.max().max() + grid.min().min()) / 2, max(grid.max().max() - grid.min().min(), least) / 2
     axes.grid(False)
     seaborn.heatmap(
-        grid, ax=axes, annot=True, fmt=fmt, cmap=colours, cbar=False, linewidths=0.5, annot_kws={"fontsize": 10}
+        grid,
+        ax=axes,
+        annot=True,
+        fmt=fmt,
+        annot_kws={"fontsize": 10},
+        cmap=colours,
+        vmin=middle - half,
+        vmax=middle + half,
+        cbar=False,
+        linewidths=0.5,
     )
     axes.set(title=title, xlabel="size penalty p_s", ylabel="distance penalty p_d")
     axes.set_xticklabels([f"{p_s:g}" for p_s in grid.columns])
@@ -203,7 +215,7 @@ def _about_parameters(tables: Mapping[str, pd.DataFrame], title: str) -> str:
     words = []
     for scheme, table in tables.items():
         largest = table["class 1"].drop("Bias term").abs().nlargest(3).index
-        listed = ", ".join(f"{name} {table.loc[name, 'class 1']:+.2f}" for name in largest)
+        listed = ", ".join(f"{name} {table.loc[name, 'class 1']:+.2f}" for name in largest).replace("-", "−")
         words.append(f"{NAMES[scheme]}: {listed}.")
     head = (
         f"Bar charts{', ' + title if title else ''} of the learned parameters; the three largest weights for class 1."

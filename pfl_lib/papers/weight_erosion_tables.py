@@ -1,0 +1,194 @@
+"""The tables of Weight Erosion's pages: who is there, how accurate the models are in the end, what the penalties do.
+
+Accuracies are in percent, under two names: *as the paper measures* is its mean over test batches, *predicted rightly* the
+share of the user's test examples (see `measures.batch_accuracy`).
+"""
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib import partition
+from pfl_lib.data import Dataset
+from pfl_lib.papers import weight_erosion as paper
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.store import Result, Store
+
+Find = paper.Find
+MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}
+CLEAR = 2.0  # points; a gain is clear when it is larger, and larger than two standard deviations over the seeds
+
+# Read off the authors' Figure 1 (top), final round, in percent; Global with agent 2 as user jumps between 20 and 30.
+READ_OFF = {
+    ("AGE_STRICT", 0): {"Local": 72.0, "WE": 78.5, "Global (code)": 67.0},
+    ("AGE_STRICT", 1): {"Local": 78.0, "WE": 78.0, "Global (code)": 61.0},
+    ("AGE_STRICT", 2): {"Local": 92.5, "WE": 92.0, "Global (code)": 30.0},
+    ("AGE_STRICT", 3): {"Local": 73.0, "WE": 73.0, "Global (code)": 55.0},
+}
+
+
+def agents(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
+    """Who holds what in a split, and what is left for training and testing when the agent is the user.
+
+    Columns agent, examples, class 1 (percent), as user: trains on, tested on, test batches ("161 + 1").
+    """
+    setting = paper.SETTINGS[profile.dataset, split]
+    rows = []
+    for user in paper.USERS:
+        held = partition.make(setting.partition, dataset, alice=user)
+        test, train = held.test[user], held.train[user]
+        labels = dataset.train_y[np.concatenate([test, train])]
+        rows.append(
+            {
+                "agent": user,
+                "examples": len(labels),
+                "class 1 (%)": 100 * labels.double().mean().item(),
+                "as user: trains on": len(train),
+                "tested on": len(test),
+                "test batches": _batches(len(test), setting),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = f"{split}: {partition.PARTITIONS[setting.partition].title}"
+    return frame
+
+
+def prevalence(dataset: Dataset, profile: Profile, split: str) -> dict[int, float]:
+    """The share of class 1 among each user's test examples, 0 to 1: what always saying 1 would reach."""
+    name = paper.SETTINGS[profile.dataset, split].partition
+    made = {user: partition.make(name, dataset, alice=user) for user in paper.USERS}
+    return {user: dataset.test_y[held.test[user]].double().mean().item() for user, held in made.items()}
+
+
+def test_sizes(dataset: Dataset, profile: Profile) -> dict[tuple[str, int], int]:
+    """(split, user) -> the number of the user's test examples."""
+    made = {
+        (split, user): partition.make(paper.SETTINGS[profile.dataset, split].partition, dataset, alice=user)
+        for split, user in itertools.product(paper.SPLITS, paper.USERS)
+    }
+    return {place: len(held.test[place[1]]) for place, held in made.items()}
+
+
+def in_the_end(results: Mapping[int, Mapping[str, Result]], split: str, profile: Profile) -> pd.DataFrame:
+    """The single runs' accuracies after the last round, a row for each user and scheme, beside the authors' figure.
+
+    Columns user, scheme, read off Figure 1 (none for the quick profile), as the paper measures, predicted rightly, before
+    round 1 (as the paper measures), weight of the others (their mean after the last round).
+    """
+    rows = []
+    for user, of_user in results.items():
+        printed = READ_OFF.get((split, user), {}) if profile.name != "quick" else {}
+        for scheme, result in of_user.items():
+            row: dict[str, object] = {"user": user, "scheme": scheme, "read off Figure 1": printed.get(scheme, np.nan)}
+            row |= {name: 100 * result.metrics[column].iloc[-1] for name, column in MEASURES.items()}
+            row["before round 1"] = 100 * result.metrics["batch_accuracy"].iloc[0]
+            row["weight of the others"] = np.delete(result.weights[-1], user).mean() if scheme == "WE" else np.nan
+            rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def averages(finals: Mapping[tuple, np.ndarray], profile: Profile) -> pd.DataFrame:
+    """Accuracy over the seeds' initial models, "78.5 ± 0.7" (sample standard deviation), a row for each split and user."""
+    rows = []
+    for measure, split, user in itertools.product(MEASURES, paper.SPLITS, paper.USERS):
+        row: dict[str, object] = {"measure": measure, "split": split, "user": user}
+        for scheme in paper.AVERAGED:
+            row[scheme] = spread(finals[split, user, scheme, measure])
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def finals(find: Find, profile: Profile) -> dict[tuple, np.ndarray]:
+    """(split, user, scheme, measure) -> accuracies after the last round, percent, [seeds]; nan where a run is missing or diverged.
+
+    `find`: a cell to its result or None, as `Store.find` does.
+    """
+    found = {}
+    for split, user, scheme in itertools.product(paper.SPLITS, paper.USERS, paper.AVERAGED):
+        runs = [find(paper.cell(scheme, split, user, profile, seed)) for seed in profile.seeds]
+        for name, column in MEASURES.items():
+            ends = [100 * run.metrics[column].iloc[-1] if run and run.diverged is None else np.nan for run in runs]
+            found[split, user, scheme, name] = np.array(ends)
+    return found
+
+
+def gains(finals: Mapping[tuple, np.ndarray], sizes: Mapping[tuple, int] | None, profile: Profile) -> pd.DataFrame:
+    """What Weight Erosion gains over a true FedAvg and over Local: points, seed by seed, and whether that is clear.
+
+    *Clear* is more than `CLEAR` points and more than two standard deviations over the seeds, however accuracy is measured.
+    `sizes`: (split, user) -> number of test examples, from which the gain over FedAvg is also counted in examples; None
+    leaves that out.
+    """
+    rows = []
+    for split, user in itertools.product(paper.SPLITS, paper.USERS):
+        row: dict[str, object] = {"split": split, "user": user}
+        for other in ("FedAvg", "Local"):
+            of_measure = {name: difference(finals, split, user, other, name) for name in MEASURES}
+            row |= {f"over {other}, {name}": spread(found, sign=True) for name, found in of_measure.items()}
+            row[f"clear over {other}"] = "yes" if all(clear(found) for found in of_measure.values()) else "no"
+        if sizes is not None:
+            gained = difference(finals, split, user, "FedAvg", "predicted rightly")
+            row["test examples"] = sizes[split, user]
+            row["gained over FedAvg, in examples"] = spread(gained * sizes[split, user] / 100, sign=True)
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def difference(finals: Mapping[tuple, np.ndarray], split: str, user: int, other: str, measure: str) -> np.ndarray:
+    """Weight Erosion's accuracy minus another scheme's in points, for each seed that has both."""
+    both = finals[split, user, "WE", measure] - finals[split, user, other, measure]
+    return both[~np.isnan(both)]
+
+
+def clear(gained: np.ndarray) -> bool:
+    """Whether a gain is larger than `CLEAR` points and than two standard deviations over the seeds."""
+    return bool(len(gained) and gained.mean() > max(CLEAR, 2 * gained.std(ddof=1) if len(gained) > 1 else 0))
+
+
+def grid(store: Store, profile: Profile) -> pd.DataFrame:
+    """Weight Erosion on AGE_STRICT for each user of Figure 2 and each pair of penalties.
+
+    Columns user, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean weight of the other agents over
+    all rounds), alone (the round from which they all weigh 0, nan if never).  Without a distance penalty p_s has no part, so
+    those rows are one run.
+    """
+    rows = []
+    for user, (p_d, p_s) in itertools.product(paper.FIGURE_2_USERS, paper.PENALTIES):
+        result = store.find(paper.cell("WE", "AGE_STRICT", user, profile, p_d=p_d, p_s=p_s if p_d else 0.0))
+        if result is not None and result.weights is not None:
+            others = np.delete(result.weights, user, axis=1)
+            none_left = np.flatnonzero((others == 0).all(axis=1))
+            rows.append(
+                {
+                    "user": user,
+                    "p_d": p_d,
+                    "p_s": p_s,
+                    "accuracy": 100 * result.last_accuracy,
+                    "others": others.mean(),
+                    "alone": none_left[0] + 1 if len(none_left) else np.nan,
+                }
+            )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def spread(values: np.ndarray, sign: bool = False) -> str:
+    """ "78.5 ± 0.7": mean and sample standard deviation of the values that are there; "not run" without any."""
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return "not run"
+    mean = f"{values.mean():{'+' if sign else ''}.1f}"
+    return (mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.1f}").replace("-", "−")
+
+
+def _batches(size: int, setting: paper.Setting) -> str:
+    return " + ".join(str(min(setting.batch_size, size - start)) for start in range(0, size, setting.batch_size))
