@@ -17,7 +17,7 @@ from pfl_lib.papers import weight_erosion_tables as tables
 from pfl_lib.papers.claims import QUICK, answer
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.weight_erosion_figures import learned
-from pfl_lib.store import Result, Store
+from pfl_lib.store import Result
 
 Runs = Mapping[str, Mapping[int, Mapping[str, Result]]]  # split -> user -> scheme -> result
 RUN, RIGHT = "as the paper measures", "predicted rightly"
@@ -219,9 +219,9 @@ CLAIMS: tuple[tuple[str, str, Judge], ...] = (
 OF_THE_TITANIC = (sex, minor, alone_and_death, not_between)  # sentences about inputs that other data do not have
 
 
-def evidence(profile: Profile, store: Store) -> Evidence | None:
-    """What the store has; None unless all runs of `weight_erosion.claim_cells` are there and none diverged."""
-    found = {cell: store.find(cell) for cell in paper.claim_cells(profile)}
+def evidence(profile: Profile, find: paper.Find) -> Evidence | None:
+    """What `find` (`Store.find`) has; None unless all runs of `weight_erosion.claim_cells` are there and none diverged."""
+    found = {cell: find(cell) for cell in paper.claim_cells(profile)}
     if not all(result and result.diverged is None and result.model for result in found.values()):
         return None
     runs = {split: paper.results(found.get, profile, split) for split in paper.SPLITS}
@@ -231,12 +231,12 @@ def evidence(profile: Profile, store: Store) -> Evidence | None:
     return Evidence(runs, tables.finals(found.get, profile), parameters)
 
 
-def answers(profile: Profile, store: Store) -> pd.DataFrame:
+def answers(profile: Profile, find: paper.Find) -> pd.DataFrame:
     """Columns claim, where, as run, done right, numbers; a row for each of `CLAIMS`.
 
     The quick profile answers nothing, since its data are not the paper's; its numbers are shown where there are any.
     """
-    found = evidence(profile, store)
+    found = evidence(profile, find)
     rows = []
     for quote, where, judge in CLAIMS:
         quick = profile.name == "quick"

@@ -14,7 +14,7 @@ from pfl_lib import partition
 from pfl_lib.data import Dataset
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.store import Result, Store
+from pfl_lib.store import Result
 
 Find = paper.Find
 MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}
@@ -153,7 +153,7 @@ def clear(gained: np.ndarray) -> bool:
     return bool(len(gained) and gained.mean() > max(CLEAR, 2 * gained.std(ddof=1) if len(gained) > 1 else 0))
 
 
-def grid(store: Store, profile: Profile) -> pd.DataFrame:
+def grid(find: Find, profile: Profile) -> pd.DataFrame:
     """Weight Erosion on AGE_STRICT for each user of Figure 2 and each pair of penalties.
 
     Columns user, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean weight of the other agents over
@@ -162,7 +162,7 @@ def grid(store: Store, profile: Profile) -> pd.DataFrame:
     """
     rows = []
     for user, (p_d, p_s) in itertools.product(paper.FIGURE_2_USERS, paper.PENALTIES):
-        result = store.find(paper.cell("WE", "AGE_STRICT", user, profile, p_d=p_d, p_s=p_s if p_d else 0.0))
+        result = find(paper.cell("WE", "AGE_STRICT", user, profile, p_d=p_d, p_s=p_s if p_d else 0.0))
         if result is not None and result.weights is not None:
             others = np.delete(result.weights, user, axis=1)
             none_left = np.flatnonzero((others == 0).all(axis=1))

@@ -196,18 +196,18 @@ def test_what_is_not_run_is_a_word(tmp_path):
     finals = tables.finals(empty.find, SHORT)
     assert (tables.averages(finals, SHORT)[list(paper.AVERAGED)] == "not run").all(axis=None)
     assert (tables.gains(finals, None, SHORT)["clear over FedAvg"] == "no").all()
-    answers = claims.answers(dataclasses.replace(SHORT, name="paper"), empty)
+    answers = claims.answers(dataclasses.replace(SHORT, name="paper"), empty.find)
     assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {"not run"}
 
 
 def test_the_quick_profile_answers_nothing(store):
-    answers = claims.answers(SHORT, store)
+    answers = claims.answers(SHORT, store.find)
     assert len(answers) == len(claims.CLAIMS) and answers["as run"].str.startswith("no answer").all()
     assert answers["numbers"].str.len().min() > 0
 
 
 def test_without_a_distance_penalty_the_grid_is_fedavg_and_penalties_only_take_weight(store):
-    grid = tables.grid(store, SHORT)
+    grid = tables.grid(store.find, SHORT)
     assert len(grid) == 2 * len(paper.PENALTIES)
     for user in paper.FIGURE_2_USERS:
         averaged = store.find(paper.cell("FedAvg", "AGE_STRICT", user, SHORT))
@@ -250,7 +250,7 @@ def test_figure_2_draws_a_bar_for_each_output_bias_first(store):
 
 
 def test_the_grid_has_an_alt_text_with_its_ends(store):
-    grid = tables.grid(store, SHORT)
+    grid = tables.grid(store.find, SHORT)
     _, alt = pictures.penalties(grid)
     assert f"to {grid.loc[grid['user'] == 0, 'accuracy'].max():.1f}" in alt
 
