@@ -20,6 +20,7 @@ Decisions, where the paper's text, its code (EPFLiGHT/coML-Personalized-v2) and 
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
@@ -79,10 +80,9 @@ _TITANIC = Profile(
     paper_seeds=1,
     differs="Figures start from the authors' own initial model, averages are over those seeds' initial models.",
 )
-SMALL = _TITANIC.with_seeds(5)
 ALL_PROFILES = {
     "quick": QUICK,
-    "small": Profile(**{**vars(SMALL), "name": "small"}),
+    "small": replace(_TITANIC.with_seeds(5), name="small"),
     "paper": _TITANIC,
 }
 

@@ -18,6 +18,7 @@ from pfl_lib.store import Result
 
 Find = paper.Find
 MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}
+SHORT = {"as the paper measures": "as measured", "predicted rightly": "right"}
 CLEAR = 2.0  # points; a gain is clear when it is larger, and larger than two standard deviations over the seeds
 
 # Read off the authors' Figure 1 (top), final round, in percent; Global with agent 2 as user jumps between 20 and 30.
@@ -130,12 +131,12 @@ def gains(finals: Mapping[tuple, np.ndarray], sizes: Mapping[tuple, int] | None,
         row: dict[str, object] = {"split": split, "user": user}
         for other in ("FedAvg", "Local"):
             of_measure = {name: difference(finals, split, user, other, name) for name in MEASURES}
-            row |= {f"over {other}, {name}": spread(found, sign=True) for name, found in of_measure.items()}
+            row |= {f"over {other}, {SHORT[name]}": spread(found, sign=True) for name, found in of_measure.items()}
             row[f"clear over {other}"] = "yes" if all(clear(found) for found in of_measure.values()) else "no"
         if sizes is not None:
             gained = difference(finals, split, user, "FedAvg", "predicted rightly")
             row["test examples"] = sizes[split, user]
-            row["gained over FedAvg, in examples"] = spread(gained * sizes[split, user] / 100, sign=True)
+            row["over FedAvg, in examples"] = spread(gained * sizes[split, user] / 100, sign=True)
         rows.append(row)
     frame = pd.DataFrame(rows)
     frame.attrs["banner"] = profile.banner

@@ -188,7 +188,7 @@ def test_averages_and_gains_are_over_seeds(store):
     assert len(averages) == 2 * 8 and len(gains) == 8
     assert averages.loc[8, "WE"] == tables.spread(np.array(expected))
     difference = finals[place] - finals["AGE_STRICT", 0, "FedAvg", "predicted rightly"]
-    assert gains.loc[0, "over FedAvg, predicted rightly"] == tables.spread(difference, sign=True)
+    assert gains.loc[0, "over FedAvg, right"] == tables.spread(difference, sign=True)
 
 
 def test_what_is_not_run_is_a_word(tmp_path):
