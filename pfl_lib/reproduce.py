@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pfl_lib import arguments
+from pfl_lib.backends import BACKENDS, workers_of
 from pfl_lib.errors import BadInput
 
 AT_ONCE = 2  # notebooks side by side; each kernel holds torch and pandas, about half a gigabyte
@@ -42,6 +43,12 @@ def add_parser(subparsers) -> None:
         "--reports-dir", type=arguments.folder, metavar="P", help="folder for the pages (reports/build)"
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train (auto)")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="loky", help="train in processes here, or on a Dask cluster (loky)"
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="address of the Dask scheduler, such as tcp://127.0.0.1:8786"
+    )
     parser.add_argument("--plots-only", action="store_true", help="draw what is stored, train nothing")
     parser.add_argument(
         "--again", action="store_true", help="execute every notebook, also where its page is up to date"
@@ -61,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
     if args.data_dir is not None and not args.data_dir.is_dir():
         raise BadInput(f"data folder {args.data_dir} does not exist: give the folder that holds the data sets")
     choose_device(args.device)
+    if args.scheduler is not None and args.backend != "dask":
+        raise BadInput("--scheduler is for --backend dask: give both, or neither")
+    if args.backend == "dask":
+        workers_of(args.scheduler)  # one clear line before anything starts
     reports = args.reports_dir or folder.parent / "reports" / "build"
     _check_writable(reports)
     store = Store(args.results_dir)
@@ -99,14 +110,24 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     if args.plots_only:
         _say(f"{_count(len(missing), 'run')} missing: shown as not run (--plots-only)")
         return 0
-    jobs = min(args.jobs or cores(), len(missing))
+    there = cores() if args.backend == "loky" else max(1, workers_of(args.scheduler))
+    jobs = min(args.jobs or there, len(missing))
     rate, seconds = estimate(missing, jobs, args.data_dir, args.device)
     _say(
         f"training {_count(len(missing), 'run')}, {jobs} at a time: about {_duration(seconds)} "
         f"({rate:,.0f} examples/s per process, measured just now)"
     )
     began = time.monotonic()
-    results = run_cells(missing, store, jobs, args.data_dir, args.device, progress=sys.stderr.isatty())
+    results = run_cells(
+        missing,
+        store,
+        args.jobs if args.backend == "dask" else jobs,  # a cluster may grow
+        args.data_dir,
+        args.device,
+        backend=args.backend,
+        progress=sys.stderr.isatty(),
+        scheduler=args.scheduler,
+    )
     failures = [result for result in results if isinstance(result, CellFailure)]
     for failure in failures:
         _say(f"failed: {failure.cell.slug}: {failure.message}")

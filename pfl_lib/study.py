@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from pfl_lib import clients as client_data
 from pfl_lib import data, engine, measures, models, partition
+from pfl_lib.backends import BACKENDS, completed, completed_by_dask
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation import Federation, cores
 from pfl_lib.methods import METHODS, Method
@@ -176,11 +177,16 @@ def run_cells(
     engine: str = "auto",
     backend: str = "loky",
     progress: bool = True,
+    scheduler: str | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> list[Result | CellFailure]:
     """Results of many cells, in order: stored ones are read, the rest run `jobs` at a time in processes (default: one per core).
 
     A cell that fails becomes a `CellFailure` and stops no other.  Cores left over by few cells train clients side by side.
+    With `backend` "dask" the workers of the cluster whose `scheduler` has this address run them (default: as many at a time as there
+    are workers); they must see the results folder and the data under the same paths.
     """
+    choose("backend", backend, BACKENDS)
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise BadInput(f"jobs {jobs!r}: give a whole number, 1 or more")
     missing = list({cell.key: cell for cell in cells if store.find(cell) is None}.values())
@@ -190,35 +196,35 @@ def run_cells(
         for name, images in dict.fromkeys((cell.dataset, cell.images) for cell in missing):
             data.load(name, data_dir, images)  # one clear line before anything starts, and a download happens once
         missing.sort(key=lambda cell: -cell.examples())  # long ones first, so that the last core is not left alone
-        allowed = jobs or cores()
-        workers = min(allowed, len(missing))
-        settings = (store, data_dir, device, engine, max(1, allowed // workers))
-        bar = tqdm(total=len(missing), unit="run", disable=not progress, leave=False)
-        with bar:
-            for key, message in _run_missing(missing, settings, workers, backend):
+        if backend == "dask":
+            settings = (store, data.data_root(data_dir), device, engine, 1, checkpoint_seconds)
+            ended = completed_by_dask(_guarded, missing, settings, jobs, scheduler)
+        else:
+            allowed = jobs or cores()
+            workers = min(allowed, len(missing))
+            settings = (store, data_dir, device, engine, max(1, allowed // workers), checkpoint_seconds)
+            ended = completed(_guarded, missing, settings, workers)
+        with tqdm(total=len(missing), unit="run", disable=not progress, leave=False) as bar:
+            for key, message in ended:
                 bar.update()
                 if message is not None:
                     failures[key] = CellFailure(next(c for c in missing if c.key == key), message)
-    results = {cell.key: failures.get(cell.key) or store.find(cell) for cell in cells}
+    lost = f"its result is not in {store.root}: workers must see this folder and run the same version of pfl_lib"
+    results = {cell.key: failures.get(cell.key) or store.find(cell) or CellFailure(cell, lost) for cell in cells}
     return [results[cell.key] for cell in cells]
 
 
-def _run_missing(missing: list[Cell], settings: tuple, workers: int, backend: str) -> Iterator[tuple[str, str | None]]:
-    if workers == 1:
-        yield from (_guarded(cell, *settings) for cell in missing)
-        return
-    import joblib
-
-    with joblib.parallel_config(backend=backend, **({"inner_max_num_threads": 1} if backend == "loky" else {})):
-        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="all", batch_size=1)
-        yield from parallel(joblib.delayed(_guarded)(cell, *settings) for cell in missing)
-
-
 def _guarded(
-    cell: Cell, store: Store, data_dir: str | os.PathLike | None, device: str, engine: str, threads: int
+    cell: Cell,
+    store: Store,
+    data_dir: str | os.PathLike | None,
+    device: str,
+    engine: str,
+    threads: int,
+    checkpoint_seconds: float,
 ) -> tuple[str, str | None]:
     try:
-        run_cell(cell, store, data_dir, device, engine, threads)
+        run_cell(cell, store, data_dir, device, engine, threads, checkpoint_seconds=checkpoint_seconds)
     except Exception as error:  # noqa: BLE001  one failed cell must not stop the others; its line is shown with the results
         return cell.key, f"{type(error).__name__}: {error}".splitlines()[0]
     return cell.key, None
