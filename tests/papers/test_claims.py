@@ -133,16 +133,17 @@ def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_tw
 def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_the_rounds():
     def same(waffle_at: int, we_at: int) -> set[str]:
         def weights(method: str):
-            matrix = np.ones((50, 10))
-            matrix[{"WAFFLE": waffle_at, "WE": we_at}.get(method, 51) - 1 :, 1:] = 0
+            matrix = np.ones((waffle.SMALL.rounds, 10))
+            matrix[{"WAFFLE": waffle_at, "WE": we_at}.get(method, len(matrix) + 1) - 1 :, 1:] = 0
             return matrix
 
         frame = waffle_claims.alone(waffle.SMALL, Shelf(printed_percent, weights))
         return set(frame["same time"])
 
-    assert same(40, 45) == {"yes"}
-    assert same(40, 46) == {"no"}
-    assert same(40, 51) == {"no"}  # Weight Erosion never gets there
+    assert waffle.SMALL.rounds == 25  # a tenth of them is two and a half
+    assert same(20, 22) == {"yes"}
+    assert same(20, 23) == {"no"}
+    assert same(20, 26) == {"no"}  # Weight Erosion never gets there
 
 
 def test_the_quick_profile_answers_neither_speed_nor_time():
