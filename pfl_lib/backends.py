@@ -45,8 +45,8 @@ def completed_by_dask(
 ) -> Iterator[tuple[str, str | None]]:
     """The same on a cluster: as many cells at a time as it has workers, or at most `jobs`.
 
-    A cell whose worker dies is given to another one, which goes on from the cell's last checkpoint; after three deaths it
-    counts as failed.  Not through joblib, which waits for ever for such a cell.
+    A cell whose worker dies is given to another one, which goes on from the cell's last checkpoint; a cell
+    that four workers died of counts as failed.  Not through joblib, which waits for ever for such a cell.
     """
     with connected(scheduler) as client:
         from distributed import as_completed

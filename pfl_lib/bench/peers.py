@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pfl_lib.bench import plain
-from pfl_lib.bench.speed import Row, row_of
+from pfl_lib.bench.speed import Row, count, row_of
 from pfl_lib.bench.workloads import WORKLOADS, Ours, Workload, draw, federation, inputs
 from pfl_lib.federation import Federation, cores
 from pfl_lib.study import one_thread
@@ -37,7 +37,7 @@ def peer(name: str, repeats: int, data_dir: Path | None = None, images: int = IM
     """Ours on as many cores as the library gets, then the library, then ours again; medians over rounds."""
     workload = dataclasses.replace(WORKLOADS["lenet5"], images=images)
     threads = cores() if name == "flwr" else 1
-    title = f"a WAFFLE round on {threads} core{'s' if threads > 1 else ''}"
+    title = f"a WAFFLE round on {count(threads, 'core')}"
     if importlib.util.find_spec(name) is None:
         return {"workload": title, "reference": f"{TITLES[name]}: not installed: pip install 'pfl-lib[peers]'"}
     rounds = max(2, min(repeats, 5))

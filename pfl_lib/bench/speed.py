@@ -57,7 +57,10 @@ def threads(repeats: int) -> Row:
     with one_thread():
         ours, single = timing.in_turn((several_cores.round, one.round), repeats)
     row = row_of(
-        f"one cell on {cores()} cores", examples(workload) / ours, "the same on one core", examples(workload) / single
+        f"one cell on {count(cores(), 'core')}",
+        examples(workload) / ours,
+        "the same on one core",
+        examples(workload) / single,
     )
     return row | {"s/round": ours}
 
@@ -75,12 +78,16 @@ def cells(repeats: int) -> Row:
         pairs = [(together(), alone()) for _ in range(rounds)]
     ours, single = (statistics.median(times) for times in zip(*pairs, strict=True))
     size = examples(WORKLOADS["lenet5"])
-    return row_of(f"{n} cells at once", n * size / ours, "one cell", size / single) | {"s/round": ours}
+    return row_of(f"{count(n, 'cell')} at once", n * size / ours, "one cell", size / single) | {"s/round": ours}
 
 
 def several(round, workload: Workload) -> None:
     for _ in range(workload.rounds):
         round()
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def examples(workload: Workload) -> float:
