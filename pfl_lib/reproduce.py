@@ -121,7 +121,7 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     results = run_cells(
         missing,
         store,
-        args.jobs if args.backend == "dask" else jobs,  # a cluster may grow
+        args.jobs,  # not `jobs`: cores that few runs leave over train clients side by side, and a cluster may grow
         args.data_dir,
         args.device,
         backend=args.backend,

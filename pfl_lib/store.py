@@ -68,7 +68,9 @@ class Result:
         """Write the served model's state dict (torch.save) for a client whose model was read (default: Alice, or the only one)."""
         readers = sorted(int(c) for c in self.metrics["client"].unique())
         if self.model is None:
-            raise BadInput("this published result carries no model: run the cell again with another results folder")
+            raise BadInput(
+                "this published result carries no model: move its folder out of reports/published and run it again"
+            )
         if client is None and len(readers) == 1:
             client = readers[0]
         if client not in readers:
@@ -111,12 +113,16 @@ class Store:
 
     def publish(self, cell) -> bool:
         """Copy a stored result, without its model, into the published folder; False if it is there already or not stored."""
-        result = _read(self.root / "cells" / cell.slug)
-        if result is None or self.published is None or _read(self.published / cell.slug) is not None:
+        result = _entry(self.root / "cells", cell)
+        if result is None or self.published is None or _entry(self.published, cell) is not None:
             return False
-        with tempfile.TemporaryDirectory(dir=self.published, prefix=".") as temporary:
-            write(dataclasses.replace(result, model=None), Path(temporary) / "cell")
-            (Path(temporary) / "cell").rename(self.published / cell.slug)
+        try:
+            self.published.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self.published, prefix=".") as temporary:
+                write(dataclasses.replace(result, model=None), Path(temporary) / "cell")
+                (Path(temporary) / "cell").rename(self.published / cell.slug)
+        except OSError as error:
+            raise BadInput(f"{cell.slug} cannot be published in {self.published} ({error.strerror})") from None
         return True
 
     def cells(self) -> Iterator[dict[str, Any]]:

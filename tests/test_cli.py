@@ -48,7 +48,17 @@ def test_bad_input_is_told_in_one_line_with_status_2(capsys, argv, words):
 
 def test_a_data_folder_without_the_data_names_the_files_and_what_to_do(capsys, tmp_path):
     (tmp_path / "data").mkdir()
-    argv = ["reproduce", "--profile", "small", "--only", "waffle-fig3", "--data-dir", tmp_path / "data"]
+    argv = [
+        "reproduce",
+        "--profile",
+        "small",
+        "--only",
+        "waffle-fig4",
+        "--seeds",
+        "99",
+        "--data-dir",
+        tmp_path / "data",
+    ]
     line = told(capsys, [*argv, "--results-dir", tmp_path / "results", "--reports-dir", tmp_path / "reports"])
     assert "train-images-idx3-ubyte" in line and "--data-dir" in line
 

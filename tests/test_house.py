@@ -93,7 +93,9 @@ def conda(path: str) -> tuple[dict, list[str], list[str]]:
 
 def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
     modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "notebooks/**/*.py")
-    undeclared = {m: modules[m] for m, owners in distributions_of(modules).items() if not owners & names(CORE + PEERS + DASK)}
+    undeclared = {
+        m: modules[m] for m, owners in distributions_of(modules).items() if not owners & names(CORE + PEERS + DASK)
+    }
     assert len(modules) > 5
     assert undeclared == {}
 

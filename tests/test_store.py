@@ -312,5 +312,8 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
 
 
 def test_a_published_result_has_no_model_to_save(tmp_path):
-    with pytest.raises(BadInput, match="^this published result carries no model: run the cell again"):
+    with pytest.raises(
+        BadInput,
+        match="^this published result carries no model: move its folder out of reports/published and run it again$",
+    ):
         result(model=None).save_model(tmp_path / "model.pt")
