@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib import digits, table_sets
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, whole
 
 Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test_y
 
@@ -80,6 +80,8 @@ def load(name: str, data_dir: str | os.PathLike | None = None, images: int | Non
     training set's size.
     """
     source = DATASETS[choose("dataset", name, DATASETS)]
+    if images is not None:
+        whole("images", images)
     dataset = _load(name, data_root(data_dir) if source.folder else Path(), _chosen(data_dir) is None)
     return dataset if images is None else _first(dataset, images)
 

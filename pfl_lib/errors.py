@@ -1,6 +1,6 @@
-"""One exception for everything a user can get wrong, and the sentence it is told in."""
+"""One exception for everything a user can get wrong, and the sentences it is told in."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class BadInput(ValueError):
@@ -20,3 +20,25 @@ def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
     if value not in allowed:
         raise BadInput(f"{kind} {value!r} is not one of {', '.join(map(str, allowed))}")
     return value
+
+
+def whole(name: str, value: object, least: int | None = None) -> None:
+    """Raise `BadInput` unless `value` is a whole number, `least` or more ("rounds 0: give a whole number, 1 or more")."""
+    if not _is_whole(value) or (least is not None and value < least):
+        raise BadInput(f"{name} {value!r}: give a whole number" + ("" if least is None else f", {least} or more"))
+
+
+def number(name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
+    """Raise `BadInput` unless `value` is a number that `fits` ("lr 0: give a number above 0", where that is `wanted`)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+        raise BadInput(f"{name} {value!r}: give {wanted}")
+
+
+def check_alice(alice: object, clients: int) -> None:
+    """Raise `BadInput` unless `alice` is None or the number of one of so many clients."""
+    if alice is not None and not (_is_whole(alice) and 0 <= alice < clients):
+        raise BadInput(f"alice {alice!r} is not one of the clients 0 to {clients - 1}")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python, and a slip to a reader

@@ -12,7 +12,7 @@ from pfl_lib import clients as client_data
 from pfl_lib.clients import Clients, Split
 from pfl_lib.engine import LOSSES, Work, loop, vmap
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.randomness import generator, number
 from pfl_lib.rows import Rows, Step, sgd
 from pfl_lib.schedule import Schedule
@@ -46,10 +46,8 @@ class Federation:
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            raise BadInput(f"seed {seed!r}: give a whole number")
-        if alice is not None and not (isinstance(alice, int) and 0 <= alice < len(clients)):
-            raise BadInput(f"alice {alice!r} is not one of the clients 0 to {len(clients) - 1}")
+        whole("seed", seed)
+        check_alice(alice, len(clients))
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
                 raise BadInput(f"client {client} has no test examples, so her model cannot be read: give another alice")

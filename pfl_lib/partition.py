@@ -15,7 +15,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib import groups
 from pfl_lib.data import Dataset
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, check_alice, choose
 from pfl_lib.randomness import generator
 
 
@@ -200,8 +200,7 @@ def by_column(
         )
     if clients != agents:
         raise BadInput(f"clients {clients!r}: distribution {name!r} makes {agents}; give clients={agents}")
-    if alice is not None and not (isinstance(alice, int) and 0 <= alice < agents):
-        raise BadInput(f"alice {alice!r} is not one of the clients 0 to {agents - 1}")
+    check_alice(alice, agents)
     rows = groups.by_bins(dataset.columns[column].numpy(), bins, SHUFFLE, mixed)
     train, test = groups.hold_out(rows, alice)
     return Partition(name, *(tuple(torch.tensor(part, dtype=torch.int64) for part in split) for split in (train, test)))

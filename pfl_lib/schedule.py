@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, number, whole
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,20 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_epochs", "batch_size"):
-            _whole(name, getattr(self, name))
+            whole(name, getattr(self, name), 1)
         if self.local_batches is not None:
-            _whole("local_batches", self.local_batches)
+            whole("local_batches", self.local_batches, 1)
         choose("order", self.order, ("shuffled", "fixed"))
-        _number("lr", self.lr, "above 0", lambda v: v > 0)
-        _number("lr_decay", self.lr_decay, "above 0 and at most 1", lambda v: 0 < v <= 1)
-        _number("momentum", self.momentum, "from 0 to below 1", lambda v: 0 <= v < 1)
-        _number("weight_decay", self.weight_decay, "0 or more", lambda v: v >= 0)
-        _number("participation", self.participation, "above 0 and at most 1", lambda v: 0 < v <= 1)
+        number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)
+        number("lr_decay", self.lr_decay, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
+        number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+        number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
+        number("participation", self.participation, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
+        if not isinstance(self.availability, tuple):
+            raise BadInput(f"availability {self.availability!r}: give a tuple of (client, first round, last round)")
         for entry in self.availability:
-            if len(entry) != 3 or not (0 <= entry[0] and 1 <= entry[1] <= entry[2]):
+            three = isinstance(entry, tuple) and len(entry) == 3 and all(type(part) is int for part in entry)
+            if not (three and 0 <= entry[0] and 1 <= entry[1] <= entry[2]):
                 raise BadInput(
                     f"availability entry {entry!r}: give (client, first round, last round) with 1 <= first <= last"
                 )
@@ -50,13 +53,3 @@ class Schedule:
     def lr_at(self, round: int) -> float:
         """Learning rate of a round, counted from 1."""
         return self.lr * self.lr_decay ** (round - 1)
-
-
-def _whole(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadInput(f"{name} {value!r}: give a whole number, 1 or more")
-
-
-def _number(name: str, value: object, allowed: str, fits) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not fits(value):
-        raise BadInput(f"{name} {value!r}: give a number {allowed}")

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from pfl_lib import clients as client_data
 from pfl_lib import data, engine, measures, models, partition
 from pfl_lib.backends import BACKENDS, completed, completed_by_dask
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import Federation, cores
 from pfl_lib.methods import METHODS, Method
 from pfl_lib.partition import PARTITIONS
@@ -57,15 +57,12 @@ class Cell:
         choose("loss", self.loss, engine.LOSSES)
         for measure in self.measures:
             choose("measure", measure, (measures.START, *measures.MEASURES))
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise BadInput(f"seed {self.seed!r}: give a whole number")
-        if not isinstance(self.clients, int) or self.clients < 1:
-            raise BadInput(f"clients {self.clients!r}: give a whole number, 1 or more")
-        every = self.evaluate_every
-        if not isinstance(every, int) or isinstance(every, bool) or every < 1:
-            raise BadInput(f"evaluate_every {every!r}: give a whole number of rounds, 1 or more")
-        if self.alice is not None and not (isinstance(self.alice, int) and 0 <= self.alice < self.clients):
-            raise BadInput(f"alice {self.alice!r} is not one of the clients 0 to {self.clients - 1}")
+        whole("seed", self.seed)
+        whole("clients", self.clients, 1)
+        whole("evaluate_every", self.evaluate_every, 1)
+        if self.images is not None:
+            whole("images", self.images, 1)
+        check_alice(self.alice, self.clients)
 
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it."""
@@ -187,8 +184,8 @@ def run_cells(
     are workers); they must see the results folder and the data under the same paths.
     """
     choose("backend", backend, BACKENDS)
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
-        raise BadInput(f"jobs {jobs!r}: give a whole number, 1 or more")
+    if jobs is not None:
+        whole("jobs", jobs, 1)
     missing = list({cell.key: cell for cell in cells if store.find(cell) is None}.values())
     failures: dict[str, CellFailure] = {}
     if missing:

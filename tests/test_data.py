@@ -177,6 +177,11 @@ def test_images_outside_the_training_set_are_refused(images):
     assert refusal("digits", images=images) == sentence
 
 
+@pytest.mark.parametrize("images", ["12", 1.5, True])
+def test_a_number_of_images_that_is_no_whole_number_is_refused(images):
+    assert refusal("digits", images=images) == f"images {images!r}: give a whole number"
+
+
 def test_a_folder_without_the_data_is_told_with_its_files_and_what_to_do(tmp_path):
     assert refusal("mnist", tmp_path / "empty") == (
         f"mnist: {MNIST_FILES} missing in {tmp_path / 'empty' / 'MNIST' / 'raw'}; point --data-dir (or PFL_DATA_DIR) "

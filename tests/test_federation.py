@@ -98,6 +98,7 @@ def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
         ({"alice": 6}, "alice 6 is not one of the clients 0 to 5"),
         ({"alice": -1}, "alice -1 is not one of the clients 0 to 5"),
         ({"alice": "0"}, "alice '0' is not one of the clients 0 to 5"),
+        ({"alice": True}, "alice True is not one of the clients 0 to 5"),
         ({"seed": 1.5}, "seed 1.5: give a whole number"),
         ({"engine": "fast"}, "engine 'fast' is not one of auto, loop, vmap"),
         (

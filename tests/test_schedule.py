@@ -40,6 +40,9 @@ def test_equal_schedules_are_equal_and_hashable():
         ({"weight_decay": -1e-4}, "weight_decay -0.0001: give a number 0 or more"),
         ({"participation": 0}, "participation 0: give a number above 0 and at most 1"),
         ({"participation": 1.1}, "participation 1.1: give a number above 0 and at most 1"),
+        ({"participation": True}, "participation True: give a number above 0 and at most 1"),
+        ({"availability": 3}, "availability 3: give a tuple of (client, first round, last round)"),
+        ({"availability": [(0, 1, 2)]}, "availability [(0, 1, 2)]: give a tuple of (client, first round, last round)"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(wrong, sentence):
@@ -48,7 +51,7 @@ def test_a_value_that_makes_no_sense_is_refused(wrong, sentence):
     assert str(refused.value) == sentence
 
 
-@pytest.mark.parametrize("entry", [(0, 1), (-1, 1, 2), (0, 0, 2), (0, 3, 2)])
+@pytest.mark.parametrize("entry", [(0, 1), (-1, 1, 2), (0, 0, 2), (0, 3, 2), 3, (0, 1, "2"), (0, 1.0, 2)], ids=str)
 def test_an_availability_that_makes_no_sense_is_refused(entry):
     with pytest.raises(BadInput, match=r"give \(client, first round, last round\) with 1 <= first <= last$"):
         Schedule(5, availability=(entry,))

@@ -125,10 +125,14 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
         ({"measures": ("speed",)}, "measure 'speed' is not one of start"),
         ({"seed": "1"}, "seed '1': give a whole number"),
         ({"clients": 0}, "clients 0: give a whole number, 1 or more"),
-        ({"evaluate_every": 0}, "evaluate_every 0: give a whole number of rounds, 1 or more"),
-        ({"evaluate_every": True}, "evaluate_every True: give a whole number of rounds, 1 or more"),
+        ({"clients": True}, "clients True: give a whole number, 1 or more"),
+        ({"images": "12"}, "images '12': give a whole number, 1 or more"),
+        ({"images": 0}, "images 0: give a whole number, 1 or more"),
+        ({"evaluate_every": 0}, "evaluate_every 0: give a whole number, 1 or more"),
+        ({"evaluate_every": True}, "evaluate_every True: give a whole number, 1 or more"),
         ({"alice": 2}, "alice 2 is not one of the clients 0 to 1"),
         ({"alice": -1}, "alice -1 is not one of the clients 0 to 1"),
+        ({"alice": True}, "alice True is not one of the clients 0 to 1"),
     ],
 )
 def test_a_cell_that_cannot_be_is_refused(wrong, sentence):
@@ -312,7 +316,7 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trai
     assert rounds == []
 
 
-@pytest.mark.parametrize("jobs", [0, -1, 1.5])
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True])
 def test_a_number_of_jobs_that_makes_no_sense_is_refused(store, jobs):
     with pytest.raises(BadInput, match=f"^jobs {jobs}: give a whole number, 1 or more$"):
         run_cells([cell()], store, jobs=jobs)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, number
 from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
 from pfl_lib.rows import Batch, Gradient, Rows, average, chosen, copies, descend, model, replaced, uniform
@@ -36,8 +36,9 @@ class APFL:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise BadInput(f"alpha {self.alpha!r}: give a mixture from 0 (shared model) to 1 (own model)")
+        number("alpha", self.alpha, "a mixture from 0 (shared model) to 1 (own model)", lambda v: 0 <= v <= 1)
+        if not isinstance(self.adaptive, bool):
+            raise BadInput(f"adaptive {self.adaptive!r}: give True or False")
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         own = copies(fed.initial(), len(fed.readers))  # "personal" rows are the readers', in their order

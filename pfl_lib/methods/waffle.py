@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, check_alice, choose, number
 from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
 from pfl_lib.methods.scaffold import corrected_training
@@ -38,8 +38,7 @@ class Waffle:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.slope, int | float) and math.isfinite(self.slope)):
-            raise BadInput(f"slope {self.slope!r}: give a finite number; the paper uses 3.2")
+        number("slope", self.slope, "a finite number; the paper uses 3.2", math.isfinite)
         choose("control", self.control, ("mean", "literal"))
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
@@ -102,8 +101,7 @@ def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:
     """
     distances = torch.as_tensor(distances, dtype=torch.float64).clone()
     n = len(distances)
-    if not 0 <= alice < n:
-        raise BadInput(f"alice {alice!r} is not one of the clients 0 to {n - 1}")
+    check_alice(alice, n)
     if not (0 < omega <= 1 and 0 < psi <= 1):
         raise BadInput(f"omega {omega!r} and psi {psi!r}: each is above 0 and at most 1")
     others = torch.cat([distances[:alice], distances[alice + 1 :]])

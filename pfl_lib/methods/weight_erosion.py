@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
 from pfl_lib.rows import Rows, average, copies, model
@@ -39,10 +39,8 @@ class WeightErosion:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not self.p_d >= 0:
-            raise BadInput(f"p_d {self.p_d!r}: give a penalty of 0 or more")
-        if not 0 <= self.p_s < math.inf:
-            raise BadInput(f"p_s {self.p_s!r}: give a finite penalty of 0 or more")
+        number("p_d", self.p_d, "a penalty of 0 or more", lambda v: v >= 0)
+        number("p_s", self.p_s, "a finite penalty of 0 or more", lambda v: 0 <= v < math.inf)
         choose("counting", self.counting, ("before", "after"))
         choose("newcomer", self.newcomer, ("mean", "median"))
 

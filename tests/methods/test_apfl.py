@@ -122,7 +122,13 @@ def test_a_client_that_is_away_keeps_its_model_and_mixture(small, play):
     assert [log["weights"][1].item() for _, log in played] == [0.25, 0.25, 0, 0]
 
 
-@pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan])
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan, "x", True])
 def test_a_mixture_outside_zero_to_one_is_refused(alpha):
-    with pytest.raises(BadInput, match=f"^alpha {alpha}: give a mixture from 0"):
+    with pytest.raises(BadInput, match=f"^alpha {alpha!r}: give a mixture from 0"):
         APFL(alpha=alpha)
+
+
+@pytest.mark.parametrize("adaptive", ["false", 1, None])
+def test_adaptive_is_true_or_false(adaptive):
+    with pytest.raises(BadInput, match=f"^adaptive {adaptive!r}: give True or False$"):
+        APFL(adaptive=adaptive)

@@ -166,6 +166,7 @@ def test_it_needs_an_alice(small):
     ("wrong", "sentence"),
     [
         ({"p_d": -0.1}, "p_d -0.1: give a penalty of 0 or more"),
+        ({"p_d": "0.1"}, "p_d '0.1': give a penalty of 0 or more"),
         ({"p_d": math.nan}, "p_d nan: give a penalty of 0 or more"),
         ({"p_s": math.nan}, "p_s nan: give a finite penalty of 0 or more"),
         ({"p_s": math.inf}, "p_s inf: give a finite penalty of 0 or more"),
