@@ -52,12 +52,15 @@ class Dataset:
 class Source:
     """A row of `DATASETS`: what is known of a data set before it is read.
 
-    `read(root)` returns the tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes
-    them.  A data set that needs no files leaves these three out.  Of the files of `any_of` one is enough; `read` then checks
-    the content.  A table names its `inputs` and reads the `columns` it may be split by; `model` is what `run` trains on it.
+    `examples` and `classes` count the training examples and their labels.  `read(root)` returns the tensors; `folder`, below the
+    root, holds `files` (name -> MD5), and `download(root)` writes them.  A data set that needs no files leaves these three out.  Of
+    the files of `any_of` one is enough; `read` then checks the content.  A table names its `inputs` and reads the `columns` it may
+    be split by; `model` is what `run` trains on it.  `version` is raised by hand when the same files give other inputs: another mean
+    or std, another preparation, neither of which the fingerprint holds.
     """
 
     title: str
+    examples: int
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -70,6 +73,7 @@ class Source:
     inputs: tuple[str, ...] = ()
     columns: Callable[[Path], Mapping[str, Tensor]] = lambda root: {}
     model: str = "lenet5"
+    version: int = 1
 
 
 def load(name: str, data_dir: str | os.PathLike | None = None, images: int | None = None) -> Dataset:
@@ -173,7 +177,13 @@ def _download(name: str, source: Source, root: Path) -> None:
 
 
 def _torchvision_source(
-    title: str, classes: int, folder: str, files: Mapping[str, str], mean: tuple[float, ...], std: tuple[float, ...]
+    title: str,
+    examples: int,
+    classes: int,
+    folder: str,
+    files: Mapping[str, str],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
 ) -> Source:
     """A data set read and downloaded by the class of torchvision that is called `title`."""
 
@@ -192,12 +202,13 @@ def _torchvision_source(
     listing = "".join(f"{file} {md5}\n" for file, md5 in sorted(files.items()))
     fingerprint = hashlib.sha256(listing.encode()).hexdigest()[:16]
     download = functools.partial(open_split, train=True, download=True)
-    return Source(title, classes, mean, std, fingerprint, read, folder, files, download)
+    return Source(title, examples, classes, mean, std, fingerprint, read, folder, files, download)
 
 
 def _titanic_source(as_run: bool) -> Source:
     return Source(
         "Passengers of the Titanic" + (", unknown ages as in Weight Erosion's code" if as_run else ""),
+        examples=1_309,
         classes=2,
         mean=(0.0,),
         std=(1.0,),
@@ -216,6 +227,7 @@ def _titanic_source(as_run: bool) -> Source:
 DATASETS: dict[str, Source] = {
     "mnist": _torchvision_source(
         "MNIST",
+        examples=60_000,
         classes=10,
         folder="MNIST/raw",
         files={
@@ -229,6 +241,7 @@ DATASETS: dict[str, Source] = {
     ),
     "digits": Source(
         "Optical digits of scikit-learn",
+        examples=1_438,
         classes=10,
         mean=(0.3058,),
         std=(0.3250,),
@@ -237,6 +250,7 @@ DATASETS: dict[str, Source] = {
     ),
     "fashion_mnist": _torchvision_source(
         "FashionMNIST",
+        examples=60_000,
         classes=10,
         folder="FashionMNIST/raw",
         files={
@@ -250,6 +264,7 @@ DATASETS: dict[str, Source] = {
     ),
     "cifar10": _torchvision_source(
         "CIFAR10",
+        examples=50_000,
         classes=10,
         folder="cifar-10-batches-py",
         files={
@@ -266,6 +281,7 @@ DATASETS: dict[str, Source] = {
     ),
     "cifar100": _torchvision_source(
         "CIFAR100",
+        examples=50_000,
         classes=100,
         folder="cifar-100-python",
         files={
@@ -280,6 +296,7 @@ DATASETS: dict[str, Source] = {
     "titanic_as_run": _titanic_source(as_run=True),
     "breast_cancer": Source(
         "Tumours of scikit-learn's breast cancer data",
+        examples=569,
         classes=2,
         mean=(0.0,),
         std=(1.0,),

@@ -128,6 +128,9 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "linear-authors": functools.partial(linear.build, start="authors"),
 }
 
+VERSIONS: dict[str, int] = {}
+"""Part of a result's key: raised by hand when a named network, or what it starts from, changes; 1 where not named."""
+
 
 def build(name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
     """A new module of the named architecture for inputs of `shape` (without the batch) and so many classes."""

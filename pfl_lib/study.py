@@ -65,22 +65,38 @@ class Cell:
         check_alice(self.alice, self.clients)
 
     def config(self) -> dict[str, Any]:
-        """Everything the numbers depend on, as JSON has it."""
+        """Everything the numbers depend on, as JSON has it.
+
+        Raises BadInput for a method that is not the package's own: no version number tells when it changes, so its results
+        cannot be told from older ones, nor a subclass's from its parent's.
+        """
+        method = self.method
+        if type(method) is not METHODS.get(getattr(method, "name", None)):
+            raise BadInput(
+                f"method {method!r} is not the package's own, so its results are not stored: use pfl_lib.run"
+            )
         recipe = partition.PARTITIONS[self.partition]
+        versions = {
+            f"dataset {self.dataset}": data.DATASETS[self.dataset].version,
+            f"model {self.model}": models.VERSIONS.get(self.model, 1),
+            **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
+        }
+        raised = {name: version for name, version in versions.items() if version != 1}
         return {
-            "method": {"name": self.method.name, "version": self.method.version, **dataclasses.asdict(self.method)},
+            "method": {"name": method.name, "version": method.version, **_fields(method)},
             "dataset": self.dataset,
             "fingerprint": data.fingerprint(self.dataset),
             "images": self.images,
             "partition": {"name": self.partition, "version": recipe.version},
             "model": self.model,
             "clients": self.clients,
-            "schedule": dataclasses.asdict(self.schedule),
+            "schedule": _fields(self.schedule),
             "seed": self.seed,
             "alice": self.alice,
             "loss": self.loss,
             "engine": engine.VERSION,
-            # Only where they differ: a cell that measures as always keeps the key it always had.
+            # Only where they differ: a cell for which nothing has changed keeps the key it always had.
+            **({"versions": raised} if raised else {}),
             **({"measures": list(self.measures)} if self.measures else {}),
             **({"evaluate_every": self.evaluate_every} if self.evaluate_every != 1 else {}),
         }
@@ -93,19 +109,23 @@ class Cell:
     @property
     def slug(self) -> str:
         """A readable folder name that is unique: method, data, partition, seed and the key's first digits."""
-        letters = self.partition.replace("*", "star")
-        return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{self.key[:10]}"
+        key, letters = self.key[:10], self.partition.replace("*", "star")
+        return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{key}"
 
     def examples(self) -> int:
         """About how many gradient examples the run takes: a measure of its length."""
-        images = self.images or {"mnist": 60_000, "fashion_mnist": 60_000}.get(
-            self.dataset, 50_000 if "cifar" in self.dataset else 1_000
-        )
+        images = self.images or data.DATASETS[self.dataset].examples
         a_round = images * self.schedule.local_epochs
         if self.schedule.local_batches is not None:
             a_round = min(images, self.clients * self.schedule.local_batches * self.schedule.batch_size)
         trained = 1 / self.clients if self.method.name == "local" and self.alice is not None else 1.0
         return math.ceil(a_round * self.schedule.rounds * self.schedule.participation * trained)
+
+
+def _fields(of: Any) -> dict[str, Any]:
+    """A dataclass as JSON has it.  Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0 and -0.0 becomes 0.0."""
+    values = dataclasses.asdict(of)
+    return values | {field.name: values[field.name] + 0.0 for field in dataclasses.fields(of) if field.type is float}
 
 
 @dataclass(frozen=True)
@@ -297,7 +317,7 @@ def run(
     )
     clients = recipe.agents if clients is None else clients
     cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
-    if type(method) is not METHODS.get(method.name):
+    if type(method) is not METHODS.get(getattr(method, "name", None)):
         return _unstored(method, federation_of(cell, data_dir, device, engine, cores()))
     bar = tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS")))
     with bar:

@@ -161,6 +161,38 @@ def test_fingerprints_are_known_without_the_data_differ_and_never_change():
     assert data.load("digits").fingerprint == found["digits"]
 
 
+SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar100": 50_000, "digits": 1_438}
+SIZES |= {"titanic": 1_309, "titanic_as_run": 1_309, "breast_cancer": 569}
+
+
+def test_training_examples_are_counted_without_the_data():
+    assert {name: source.examples for name, source in data.DATASETS.items()} == SIZES
+
+
+@pytest.mark.parametrize("name", ["digits", "breast_cancer", "mnist", "titanic"])
+def test_the_count_of_training_examples_is_the_datas(name, request):
+    needs = {"mnist": "mnist_dir", "titanic": "titanic_dir"}
+    root = request.getfixturevalue(needs[name]) if name in needs else None
+    assert len(data.load(name, root).train_y) == data.DATASETS[name].examples
+
+
+# What a model is given of each data set beside its files: to be changed together with the version, which keys of results hold.
+NORMALISED = {
+    "mnist": (1, (0.1307,), (0.3081,)),
+    "fashion_mnist": (1, (0.2860,), (0.3205,)),
+    "cifar10": (1, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+    "cifar100": (1, (0.5071, 0.4865, 0.4409), (0.2009, 0.1984, 0.2023)),
+    "digits": (1, (0.3058,), (0.3250,)),
+    "titanic": (1, (0.0,), (1.0,)),
+    "titanic_as_run": (1, (0.0,), (1.0,)),
+    "breast_cancer": (1, (0.0,), (1.0,)),
+}
+
+
+def test_a_data_set_is_normalised_as_its_version_says():
+    assert {name: (s.version, s.mean, s.std) for name, s in data.DATASETS.items()} == NORMALISED
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,5 @@
-"""Cells: their keys, the same bits however they are run, interrupted or not, and what failures leave behind."""
+"""Cells: what is refused, the same bits however they are run, interrupted or not, and what failures leave behind."""
 
-import dataclasses
-import json
 import math
 import multiprocessing
 import random
@@ -13,9 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput, Federation, Schedule, engine, partition
+from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
-from pfl_lib.partition import PARTITIONS
 from pfl_lib.store import Result, Store
 from pfl_lib.study import Cell, CellFailure, run_cell, run_cells
 from pfl_lib.training import Run
@@ -43,76 +40,7 @@ def same_bits(one: Result, other: Result) -> bool:
     return one.diverged == other.diverged and all(torch.equal(one.model[name], other.model[name]) for name in one.model)
 
 
-# --- keys -------------------------------------------------------------------------------------------------------------
-
-CHANGES = {
-    "the method": {"method": Scaffold()},
-    "a hyper-parameter": {"method": FedAvg(weighting="uniform")},
-    "the data set": {"dataset": "mnist"},
-    "the partition": {"partition": "B"},
-    "the model": {"model": "lenet5-relu"},
-    "the number of clients": {"clients": 3},
-    "the number of images": {"images": 1000},
-    "the seed": {"seed": 2},
-    "alice": {"alice": 1},
-    "no alice": {"alice": None},
-    "the loss": {"loss": "half_cross_entropy"},
-    "what is measured": {"measures": ("start",)},
-    "how often it is evaluated": {"evaluate_every": 2},
-    "rounds": {"rounds": 3},
-    "the learning rate": {"lr": 0.2},
-    **{
-        f"the schedule's {name}": {"schedule": {name: value}}
-        for name, value in {
-            "local_epochs": 2,
-            "local_batches": 4,
-            "order": "fixed",
-            "batch_size": 16,
-            "lr_decay": 0.5,
-            "momentum": 0.9,
-            "weight_decay": 1e-4,
-            "participation": 0.5,
-            "availability": ((1, 1, 1),),
-        }.items()
-    },
-}
-
-
-def test_every_field_of_a_cell_and_its_schedule_is_tried_below():
-    tried = {name for change in CHANGES.values() for name in change} | {"schedule"}
-    assert {field.name for field in dataclasses.fields(Cell)} <= tried
-    tried = {name for change in CHANGES.values() for name in change.get("schedule", ())} | {"rounds", "lr"}
-    assert {field.name for field in dataclasses.fields(Schedule)} == tried
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_the_key_changes_with(change):
-    settings = dict(CHANGES[change])
-    changed = cell(**settings)
-    assert changed.key != cell().key and changed.slug != cell().slug
-    assert cell(**CHANGES[change]).key == changed.key
-
-
-@pytest.mark.parametrize("of", ["method", "partition", "engine", "data"])
-def test_the_key_changes_with_the_version_of_the(of, monkeypatch):
-    before = cell().key
-    if of == "method":
-        monkeypatch.setattr(FedAvg, "version", FedAvg.version + 1)
-    elif of == "partition":
-        raised = dataclasses.replace(PARTITIONS["C"], version=PARTITIONS["C"].version + 1)
-        monkeypatch.setitem(partition.PARTITIONS, "C", raised)
-    elif of == "engine":
-        monkeypatch.setattr(engine, "VERSION", engine.VERSION + 1)
-    else:
-        monkeypatch.setattr("pfl_lib.data.fingerprint", lambda name: "another content")
-    assert cell().key != before
-
-
-def test_the_key_is_known_without_the_data_and_its_config_is_json():
-    mnist = Cell(Waffle(), Schedule(100))
-    assert mnist.slug == f"waffle-mnist-C-seed1-{mnist.key[:10]}"
-    assert json.loads(json.dumps(mnist.config()))["fingerprint"]
-    assert Cell(Waffle(), Schedule(100), partition="A*").slug.startswith("waffle-mnist-Astar-seed1-")
+# --- cells that cannot be --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
