@@ -2,9 +2,9 @@
 
 from pfl_lib.errors import BadInput
 from pfl_lib.federation import Federation
+from pfl_lib.running import run
 from pfl_lib.schedule import Schedule
 from pfl_lib.store import Result
-from pfl_lib.study import run
 
 __all__ = ["BadInput", "Federation", "Result", "Schedule", "run"]
 __version__ = "0.1.0"

@@ -20,7 +20,6 @@ from pfl_lib.backends import BACKENDS, completed, completed_by_dask
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import Federation, cores
 from pfl_lib.methods import METHODS, Method
-from pfl_lib.partition import PARTITIONS
 from pfl_lib.schedule import Schedule
 from pfl_lib.store import Result, Store
 from pfl_lib.training import Run
@@ -256,86 +255,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def named_method(method: str | Method) -> Method:
-    """A method's instance from its name or itself; BadInput for an unknown name or something without start, round and served."""
-    if isinstance(method, str):
-        return METHODS[choose("method", method, METHODS)]()
-    missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
-    if missing or isinstance(method, type):
-        what = (
-            "an instance, not the class itself" if isinstance(method, type) else f"an object with {', '.join(missing)}"
-        )
-        raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
-    return method
-
-
-def run(
-    method: str | Method,
-    *,
-    dataset: str = "digits",
-    partition: str = "C",
-    model: str | None = None,
-    clients: int | None = None,
-    images: int | None = None,
-    rounds: int = 20,
-    local_epochs: int = 1,
-    local_batches: int | None = None,
-    order: str = "shuffled",
-    batch_size: int = 32,
-    lr: float = 0.1,
-    lr_decay: float = 1.0,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    participation: float = 1.0,
-    loss: str = "cross_entropy",
-    seed: int = 1,
-    alice: int | None = 0,
-    data_dir: str | os.PathLike | None = None,
-    results_dir: str | os.PathLike | None = None,
-    device: str = "auto",
-    engine: str = "auto",
-    federation: Federation | None = None,
-) -> Result:
-    """Train one method and return its result; a run that is stored already is read instead.
-
-    `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go through its class.  `alice` is the
-    client whose model is read (None: all clients, and accuracies are their mean).  `model` and `clients` default to what fits the data
-    set (lenet5; linear for tables) and the partition (10 clients; 4 for ages).  With `federation`, made by
-    `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the federation's and the other arguments are not
-    looked at.  Runs of a federation of one's own, and of methods that are not the package's, are not stored.
-    Raises BadInput for a value that does not fit, before anything is trained.
-    """
-    method = named_method(method)
-    if federation is not None:
-        return _unstored(method, federation)
-    model = data.DATASETS[choose("dataset", dataset, data.DATASETS)].model if model is None else model
-    recipe = PARTITIONS[choose("distribution", partition, PARTITIONS)]
-    schedule = Schedule(
-        rounds, local_epochs, local_batches, order, batch_size, lr, lr_decay, momentum, weight_decay, participation
-    )
-    clients = recipe.agents if clients is None else clients
-    cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
-    if type(method) is not METHODS.get(getattr(method, "name", None)):
-        return _unstored(method, federation_of(cell, data_dir, device, engine, cores()))
-    bar = tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS")))
-    with bar:
-        return run_cell(
-            cell, Store(results_dir), data_dir, device, engine, cores(), progress=lambda r: bar.update(r - bar.n)
-        )
-
-
-def _unstored(method: Method, fed: Federation) -> Result:
-    with one_thread():
-        run = Run(method, fed)
-        for _ in run.rounds():
-            pass
-    return run.result(
-        {
-            "method": {"name": method.name},
-            "seed": fed.seed,
-            "alice": fed.alice,
-            "schedule": dataclasses.asdict(fed.schedule),
-        }
-    )

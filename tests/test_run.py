@@ -150,8 +150,9 @@ def own(rounds: int = 3, alice: int | None = None) -> Federation:
     return Federation.from_arrays(pairs, pairs, Two, Schedule(rounds, batch_size=4), alice=alice, device="cpu")
 
 
-def test_arrays_a_module_and_a_method_of_ones_own(tmp_path, results_dir):
-    result = pfl_lib.run(Mine(until=2), federation=own(), results_dir=results_dir)
+def test_arrays_a_module_and_a_method_of_ones_own(tmp_path, results_dir, monkeypatch):
+    monkeypatch.setenv("PFL_RESULTS_DIR", str(results_dir))
+    result = pfl_lib.run(Mine(until=2), federation=own())
     assert result.metrics["round"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert result.metrics["shared"].tolist() == [1.0] * 6 + [0.0] * 3 and result.weights is None
     assert result.config["method"]["name"] == "mine" and not any(results_dir.iterdir())
@@ -222,6 +223,19 @@ def test_what_is_no_method_is_told_in_one_line(run):
     )
     assert refusal(run, 3) == f"method 3: give an object with name, start, round, served, or a name: {names}"
     assert refusal(run, "waffle", alice=None).startswith("WAFFLE makes one client's model: give alice=0")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rounds": 50}, "rounds: a federation has data, model and settings of its own"),
+        ({"seed": 2, "alice": None, "lr": 0.1}, "seed, alice: a federation has data, model and settings of its own"),
+        ({"results_dir": "here"}, "results_dir: a federation"),
+    ],
+    ids=str,
+)
+def test_what_a_federation_has_of_its_own_is_not_given_beside_it(settings, words):
+    assert refusal(pfl_lib.run, "fedavg", federation=own(), **settings).startswith(words)
 
 
 def test_an_unknown_argument_is_refused(run):
