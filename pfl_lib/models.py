@@ -7,16 +7,15 @@ paper's tables need, by name.
 import functools
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pfl_lib import linear
-from pfl_lib.convpool import conv_pool
+from pfl_lib.convpool import ACTIVATIONS, conv_pool
 from pfl_lib.dla import DLA
 from pfl_lib.errors import BadInput, choose
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
+UNITS = ("tanh", "relu")
 
 
 class LeNet5(nn.Module):
@@ -30,7 +29,7 @@ class LeNet5(nn.Module):
 
     def __init__(self, classes: int = 10, activation: str = "tanh") -> None:
         super().__init__()
-        self.activation = choose("activation", activation, ACTIVATIONS)
+        self.activation = choose("activation", activation, UNITS)
         self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
         self.conv2 = nn.Conv2d(6, 16, 5)
         self.fc1 = nn.Linear(400, 120)
@@ -38,9 +37,9 @@ class LeNet5(nn.Module):
         self.fc3 = nn.Linear(84, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        act = ACTIVATIONS[self.activation]
-        x = act(conv_pool(x, self.conv1.weight, self.conv1.bias, padding=2))
-        x = act(conv_pool(x, self.conv2.weight, self.conv2.bias)).flatten(1)
+        act = ACTIVATIONS[self.activation].of
+        x = conv_pool(x, self.conv1.weight, self.conv1.bias, 2, self.activation)
+        x = conv_pool(x, self.conv2.weight, self.conv2.bias, 0, self.activation).flatten(1)
         return self.fc3(act(self.fc2(act(self.fc1(x)))))
 
 

@@ -5,7 +5,7 @@ import torch
 from torch.func import grad, vmap
 from torch.nn import functional as F
 
-from pfl_lib.convpool import conv_pool
+from pfl_lib.convpool import ACTIVATIONS, conv_pool
 
 SHAPES = [
     (1, 6, 28, 2),
@@ -41,7 +41,22 @@ def test_values_and_gradients_are_those_of_convolution_and_pooling(c, o, size, p
 
 def test_gradients_agree_with_finite_differences():
     x, weight, bias = _inputs(2, 3, 8, batch=2)
-    assert torch.autograd.gradcheck(lambda *args: conv_pool(*args, 2), (x, weight, bias))
+    for activation in ("none", "tanh"):
+        assert torch.autograd.gradcheck(lambda *args, unit=activation: conv_pool(*args, 2, unit), (x, weight, bias))
+
+
+@pytest.mark.parametrize(("activation", "function"), [("tanh", torch.tanh), ("relu", torch.relu)])
+def test_the_activation_comes_last_in_value_and_in_gradient(activation, function):
+    x, weight, bias = _inputs(6, 16, 14)
+    ours, plain = conv_pool(x, weight, bias, 0, activation), function(_plain(x, weight, bias, 0))
+    torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-12)
+    for a, b in zip(*(torch.autograd.grad(y.square().sum(), (x, weight, bias)) for y in (ours, plain)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+def test_tanh_by_the_sigmoid_is_tanh_to_the_rounding_of_one():
+    x = torch.linspace(-100, 100, 20_001)
+    assert (ACTIVATIONS["tanh"].in_place(x.clone()) - torch.tanh(x)).abs().max() <= 2e-7
 
 
 def test_ties_share_the_gradient_equally_and_keep_its_sum():
@@ -62,10 +77,10 @@ def test_clients_side_by_side_get_the_gradients_of_each_alone():
     x = torch.randn(3, 4, 1, 28, 28, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
     def ours(p, x):
-        return conv_pool(x, p["weight"], p["bias"], 2).square().sum()
+        return conv_pool(x, p["weight"], p["bias"], 2, "tanh").square().sum()
 
     def plain(p, x):
-        return F.max_pool2d(F.conv2d(x, p["weight"], p["bias"], padding=2), 2).square().sum()
+        return F.max_pool2d(F.conv2d(x, p["weight"], p["bias"], padding=2), 2).tanh().square().sum()
 
     side_by_side = vmap(grad(ours))(parameters, x)
     for k in range(3):
