@@ -6,7 +6,7 @@ marker and line.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 
 from pfl_lib import tables
 from pfl_lib.looks import blank, legend, look, png, settle, show, theme
+from pfl_lib.papers.verdicts import at_round, status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ def accuracy_evolution(
         figure, axes = blank(4.4)
         by_round = tables.accuracy_by_round(results, running_best)
         _draw_accuracy(axes, by_round)
-        axes.set(title=title, xlabel="round", ylabel=_accuracy_label(running_best))
+        axes.set(title=title, xlabel="round", ylabel=f"{_accuracy_label(running_best)}, {_mean_of([results])}")
         legend(figure, axes)
     return figure, _about_accuracy(results, by_round, running_best, title)
 
@@ -78,43 +79,43 @@ def accuracy_all_distributions(
         for axes in panels[len(results) :]:
             axes.set_axis_off()
         handles = {line.get_label(): line for axes in panels for line in axes.get_lines() if line.get_label()[0] != "_"}
-        panels[len(results)].legend(handles.values(), handles, loc="center", title=_accuracy_label(running_best))
+        title = f"{_accuracy_label(running_best)},\n{_mean_of(results.values())}"
+        panels[len(results)].legend(handles.values(), handles, loc="center", title=title)
     return figure, " ".join(alts)
 
 
 def _draw_accuracy(axes: "Axes", by_round: pd.DataFrame) -> None:
     spacing = max(1, len(by_round) // 8)
+    told = 0
     for place, (method, curve) in enumerate(by_round.items()):
         curve = curve.dropna()
         drawn = look(method, by_round.columns)
         first_mark = min(place * spacing // by_round.shape[1], max(0, len(curve) - 1))
         axes.plot(curve.index, curve, label=method, markevery=(first_mark, spacing), **drawn)
-        if len(curve) < len(by_round):
-            words = f"{method} diverged at round {len(curve) + 1}"
-            axes.text(0.98, 0.04 + 0.1 * place, words, transform=axes.transAxes, ha="right", color=drawn["color"])
+        if method in by_round.attrs["diverged"]:
+            words = f"{method} {at_round(by_round.attrs['diverged'][method])}"
+            axes.text(0.98, 0.04 + 0.1 * told, words, transform=axes.transAxes, ha="right", color=drawn["color"])
+            told += 1
     settle(axes, by_round)
 
 
 def _about_accuracy(results, by_round: pd.DataFrame, running_best: bool, title: str) -> str:
-    final = {}
-    words = []
-    for method, curve in by_round.items():
-        ended = [result.diverged for result in results[method] if result.diverged is not None]
-        if ended:
-            words.append(f"{method} diverged at round {min(ended)}")
-        elif pd.notna(curve.iloc[-1]):
-            final[method] = curve.iloc[-1]
+    final = by_round.iloc[-1].dropna()  # of those that did not diverge
+    words = [f"{method} {at_round(round)}" for method, round in by_round.attrs["diverged"].items()]
     ranked = sorted(final.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{method} {value:.2f}" for method, value in ranked)
-    seeds = max((len(of_method) for of_method in results.values()), default=0)
     kind = "best accuracy so far" if running_best else "accuracy"
-    head = f"Line plot{', ' + title if title else ''}: {kind} in percent by round, {_mean_of(seeds)}."
+    head = f"Line plot{', ' + title if title else ''}: {kind} in percent by round, {_mean_of([results])}."
     tail = f" After round {by_round.index[-1]}, from best to worst: {listed}." if ranked else ""
     return head + tail + "".join(f" {word}." for word in words)
 
 
-def _mean_of(seeds: int) -> str:
-    return "one seed" if seeds == 1 else f"mean of {seeds} seeds"
+def _mean_of(several: Iterable[Mapping[str, Sequence["Result"]]]) -> str:
+    """Over how many seeds curves are means: "one seed", "mean of 5 seeds", or "mean of 1 to 5 seeds" where methods differ."""
+    seeds = {len(of_method) for results in several for of_method in results.values()} or {0}
+    if seeds == {1}:
+        return "one seed"
+    return f"mean of {' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds"
 
 
 def _accuracy_label(running_best: bool) -> str:
@@ -124,37 +125,44 @@ def _accuracy_label(running_best: bool) -> str:
 # --- weights ---
 
 
-def weight_evolution(weights: Mapping[str, np.ndarray], alice: int = 0, title: str = "") -> tuple["Figure", str]:
+def weight_evolution(results: Mapping[str, "Result"], alice: int = 0, title: str = "") -> tuple["Figure", str]:
     """Each agent's share of the average by round, Alice in the centre (WAFFLE, Figure 3); a picture for each method.
 
-    `weights`: method -> [rounds, N].  A heat map rather than N lines: agents next to Alice hold labels next to hers, so
-    the way from everyone to Alice alone is seen as a wedge, where ten lines of equal weights lie on top of each other.
-    White is a weight of exactly 0; colours follow the square root of the share, so that a tenth is still told from a
-    hundredth.
+    `results`: method -> result with weights [rounds, N].  A heat map rather than N lines: agents next to Alice hold labels
+    next to hers, so the way from everyone to Alice alone is seen as a wedge, where ten lines of equal weights lie on top
+    of each other.  White is a weight of exactly 0; colours follow the square root of the share, so that a tenth is still
+    told from a hundredth.  A run that diverged says so, and its picture, if it has any round, ends there.
     """
     with theme():
-        figure, panels = blank(0.7 + 2.5 * len(weights), rows=len(weights))
-        alts = []
-        for place, (axes, (method, of_method)) in enumerate(zip(np.ravel(panels), weights.items(), strict=True)):
-            _draw_weights(axes, tables.shares(of_method), alice)
-            axes.set_title(method)
-            axes.set_xlabel("round" if place == len(weights) - 1 else "")
-            alts.append(f"{method}: {_about_weights(np.asarray(of_method), alice)}")
+        figure, panels = blank(0.7 + 2.5 * len(results), rows=len(results))
+        panels = list(np.ravel(panels))
+        alts, bar = [], None
+        for axes, (method, result) in zip(panels, results.items(), strict=True):
+            axes.set_title(tables.named(method, result))
+            if result.weights is None:
+                axes.set_axis_off()
+                alts.append(f"{tables.named(method, result)}, without any weights.")
+            else:
+                bar = _draw_weights(axes, tables.shares(result.weights), alice)
+                alts.append(f"{tables.named(method, result)}: {_about_weights(result.weights, alice)}")
+        panels[-1].set_xlabel("round")
         figure.suptitle(title or None)
-        bar = np.ravel(panels)[0].collections[0]
-        figure.colorbar(bar, ax=panels, label="share of the average", ticks=SHARES)
+        if bar is not None:
+            figure.colorbar(bar, ax=panels, label="share of the average", ticks=SHARES)
     head = "Heat map of each agent's share of the average by round, Alice in the centre."
     return figure, " ".join([head, *alts])
 
 
-def _draw_weights(axes: "Axes", share: np.ndarray, alice: int) -> None:
+def _draw_weights(axes: "Axes", share: np.ndarray, alice: int | None):
+    """Draw shares [rounds, N], Alice in the centre where there is one, and return what a colour bar is made for."""
     import seaborn
     from matplotlib.colors import PowerNorm
 
     rounds, agents = share.shape
-    order = [(alice - agents // 2 + place) % agents for place in range(agents)]
+    first = 0 if alice is None else alice - agents // 2
+    order = [(first + place) % agents for place in range(agents)]
     axes.grid(False)
-    axes.pcolormesh(
+    mesh = axes.pcolormesh(
         np.arange(rounds + 1) + 0.5,
         np.arange(agents + 1) - 0.5,
         np.ma.masked_equal(share[:, order].T, 0),
@@ -162,14 +170,18 @@ def _draw_weights(axes: "Axes", share: np.ndarray, alice: int) -> None:
         norm=PowerNorm(0.5, vmin=0, vmax=1),
         rasterized=True,
     )
-    shown = range(agents) if agents <= 12 else [agents // 2]
+    shown = range(agents) if agents <= 12 else [0 if alice is None else agents // 2]
     axes.set_yticks(list(shown), ["Alice" if order[place] == alice else str(order[place]) for place in shown])
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(ylabel="agent", facecolor="white", ylim=(agents - 0.5, -0.5), xlim=(0.5, rounds + 0.5))
+    return mesh
 
 
-def _about_weights(weights: np.ndarray, alice: int) -> str:
+def _about_weights(weights: np.ndarray, alice: int | None) -> str:
     rounds = len(weights)
+    if alice is None:
+        last = tables.shares(weights)[-1]
+        return f"after {rounds} rounds the agents' shares are between {last.min():.0%} and {last.max():.0%}."
     alone = tables.alone_from(weights, alice)
     gone = tables.vanishing(weights).drop(alice)
     if alone is not None:
@@ -282,7 +294,7 @@ def result_plot(result: "Result", title: str | None = None) -> tuple["Figure", s
     weights = result.weights if result.weights is not None and np.ndim(result.weights) == 2 else None
     each = tables.accuracy_by_round({"each round": [result]})
     best = tables.accuracy_by_round({"best so far": [result]}, running_best=True)
-    alice = result.config.get("alice") or 0
+    alice = result.config.get("alice")
     with theme():
         figure, panels = blank(3.2 if weights is None else 5.8, rows=1 if weights is None else 2)
         panels = np.ravel(panels)
@@ -291,17 +303,18 @@ def result_plot(result: "Result", title: str | None = None) -> tuple["Figure", s
         settle(panels[0], each)
         panels[0].set(title=title, xlabel="round", ylabel="accuracy (%)")
         panels[0].legend(loc="lower right")
+        if result.diverged is not None:
+            panels[0].text(0.98, 0.94, status(result), transform=panels[0].transAxes, ha="right", va="top")
         if weights is not None:
-            _draw_weights(panels[1], tables.shares(weights), alice)
+            bar = _draw_weights(panels[1], tables.shares(weights), alice)
             panels[1].set_xlabel("round")
-            figure.colorbar(panels[1].collections[0], ax=panels[1], label="share", ticks=SHARES)
+            figure.colorbar(bar, ax=panels[1], label="share", ticks=SHARES)
     each = each["each round"].dropna()
-    said = f"best {each.max():.2f}, last {each.iloc[-1]:.2f}." if len(each) else "none was measured."
-    alt = f"Line plot{', ' + title if title else ''}: accuracy in percent by round, {len(each)} rounds, {said}"
-    if result.diverged is not None:
-        alt += f" The run diverged at round {result.diverged}."
+    diverged = result.diverged is not None
+    said = f"then the run {status(result)}" if diverged else f"best {each.max():.2f}, last {each.iloc[-1]:.2f}"
+    alt = f"Line plot{', ' + title if title else ''}: accuracy in percent by round, {len(each)} rounds, {said}."
     if weights is not None:
-        alt += f" Heat map of weights: {_about_weights(np.asarray(weights), alice)}"
+        alt += f" Heat map of weights: {_about_weights(weights, alice)}"
     return figure, alt
 
 

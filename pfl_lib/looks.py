@@ -90,10 +90,10 @@ def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: in
 
 def settle(axes: "Axes", by_round: pd.DataFrame) -> None:
     """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all others into a line."""
-    settled = by_round.iloc[len(by_round) // 8 :].stack()
+    settled = by_round.iloc[len(by_round) // 8 :].stack().dropna()
     if len(settled):
         low, high = settled.min(), by_round.max().max()
         margin = max(0.05 * (high - low), 0.2)
         axes.set_ylim(max(0, low - margin), high + margin)
-    axes.set_xlim(0, len(by_round) + 1)
+    axes.set_xlim(0, max(by_round.index, default=0) + 1)
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.papers.verdicts import Ours, gather, judge, ranking
+from pfl_lib.papers.verdicts import MEANINGS, Ours, at_round, gather, judge, ranking, status
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.papers.exhibits import Entry, Exhibit
@@ -47,7 +47,8 @@ def beside(exhibit: "Exhibit", profile: "Profile", store: "Store") -> pd.DataFra
         ours = {entry.method: gather((cell.seed, store.find(cell)) for cell in entry.cells) for entry in of_row}
         order = ranking({entry.method: entry.printed for entry in of_row}, ours)
         for entry in of_row:
-            verdict = judge(profile.name, entry.printed, ours[entry.method], order, entry.reason)
+            found = ours[entry.method]
+            verdict = judge(profile.name, entry.printed, found, order, entry.reason, profile.paper_seeds)
             rows.append(_line(entry, profile, ours[entry.method], str(verdict)))
     frame = pd.DataFrame(rows)
     frame.attrs["banner"] = profile.banner
@@ -123,6 +124,12 @@ def as_printed(table: pd.DataFrame) -> pd.DataFrame:
     return _keep(table, pd.DataFrame(lines, dtype=object))
 
 
+def legend(table: pd.DataFrame) -> pd.DataFrame:
+    """What the verdicts in the rows of `beside` mean, a row for each word that stands there."""
+    there = [word for word in MEANINGS if table["verdict"].str.match(rf"{word}\b").any()]
+    return pd.DataFrame({"verdict": there, "means": [MEANINGS[word] for word in there]})
+
+
 # --- the numbers behind the figures ---
 
 
@@ -130,24 +137,36 @@ def accuracy_by_round(results: Mapping[str, Sequence["Result"]], running_best: b
     """Accuracy in percent by round and method (columns, in the order of `results`), the mean over each method's
     results.
 
-    `running_best` takes the best accuracy up to each round, as WAFFLE's Figure 4 does, before the mean.  After the
-    round at which the first of a method's runs diverged there is no number for that method.
+    `running_best` takes the best accuracy up to each round, as WAFFLE's Figure 4 does, before the mean.  From the
+    round at which the first of a method's runs diverged there is no number for that method; `attrs["diverged"]` has
+    that round by method.
     """
-    curves = {}
+    curves, diverged = {}, {}
     for method, of_method in results.items():
-        runs = pd.concat([100 * result.accuracy_by_round() for result in of_method], axis=1)
+        runs = pd.concat([100 * result.accuracy_by_round().astype(float) for result in of_method], axis=1)
         if running_best:
             runs = runs.cummax()
         curves[method] = runs.mean(axis=1, skipna=False)
+        if ended := [result.diverged for result in of_method if result.diverged is not None]:
+            diverged[method] = min(ended)
     frame = pd.DataFrame(curves)
+    # A row for that round also where no other run has one, so that no table ends before it.
+    frame = frame.reindex(sorted({*frame.index, *diverged.values()}))
     frame.index.name = "round"
+    frame.attrs["diverged"] = diverged
     return frame
 
 
 def some_rounds(by_round: pd.DataFrame, count: int = 10) -> pd.DataFrame:
-    """About `count` evenly spaced rows of a table by round, first and last included, with `round` as first column."""
+    """About `count` evenly spaced rows of a table by round, first and last included, with `round` as first column.
+
+    Of a table made by `accuracy_by_round`, what diverged says so from that round on.
+    """
     chosen = np.unique(np.linspace(0, len(by_round) - 1, count).round().astype(int))
-    return by_round.iloc[chosen].reset_index()
+    shown = by_round.iloc[chosen].copy()
+    for method, round in by_round.attrs.get("diverged", {}).items():
+        shown[method] = shown[method].astype(object).where(shown.index < round, at_round(round))
+    return shown.reset_index()
 
 
 def shares(weights: np.ndarray) -> np.ndarray:
@@ -162,6 +181,20 @@ def vanishing(weights: np.ndarray) -> pd.Series:
     rounds = len(positive)
     last = np.where(positive.any(axis=0), rounds - positive[::-1].argmax(axis=0), 0)
     return pd.Series(np.where(last < rounds, last + 1.0, np.nan), name="weight 0 from round").rename_axis("agent")
+
+
+def stops_counting(result: "Result", agents: int, alice: int = 0) -> dict[int, str]:
+    """For each of the agents but Alice "round 12", from which its weight stays 0, or "never"; all alike for a run that diverged."""
+    others = [agent for agent in range(agents) if agent != alice]
+    if result.diverged is not None:
+        return dict.fromkeys(others, status(result))
+    gone = vanishing(result.weights)
+    return {agent: "never" if math.isnan(gone[agent]) else f"round {gone[agent]:.0f}" for agent in others}
+
+
+def named(method: str, result: "Result") -> str:
+    """A method's name for a title or a caption: "WAFFLE", or "WAFFLE, diverged at round 7"."""
+    return method if result.diverged is None else f"{method}, {status(result)}"
 
 
 def alone_from(weights: np.ndarray, alice: int = 0) -> int | None:

@@ -42,6 +42,11 @@ def wedge(agents: int = 6, rounds: int = ROUNDS) -> np.ndarray:
     return weights
 
 
+def weighing(**weights: np.ndarray) -> dict[str, Result]:
+    """Runs with these weights."""
+    return {method: result(0.9, rounds=len(of_method), weights=of_method) for method, of_method in weights.items()}
+
+
 def shifted() -> tuple[Partition, SimpleNamespace]:
     """Two clients with three classes; client 1 calls class 0 label 2."""
     dataset = SimpleNamespace(name="toy", train_y=torch.tensor([0, 0, 1, 2, 0, 1]), classes=3)
@@ -54,7 +59,7 @@ RUNS = {method: [result(final)] for method, final in FINAL.items()}
 DRAWN = {
     "accuracy_evolution": lambda: figures.accuracy_evolution(RUNS, title="distribution C"),
     "accuracy_all_distributions": lambda: figures.accuracy_all_distributions(dict.fromkeys(waffle.DISTRIBUTIONS, RUNS)),
-    "weight_evolution": lambda: figures.weight_evolution({"Weight Erosion": wedge(), "WAFFLE": wedge()}),
+    "weight_evolution": lambda: figures.weight_evolution(weighing(**{"Weight Erosion": wedge(), "WAFFLE": wedge()})),
     "omega": lambda: figures.omega([1.6, 3.2, 6.4]),
     "partition_card": lambda: figures.partition_card(*shifted()),
     "result_plot": lambda: figures.result_plot(result(0.9, weights=wedge())),
@@ -143,6 +148,26 @@ def test_a_diverged_method_is_told_in_words_and_its_line_stops():
     assert "WAFFLE diverged at round 7" in [text.get_text() for text in figure.axes[0].texts]
 
 
+def test_a_plot_whose_only_method_diverged_says_so_too():
+    """Nothing else has a round in which its line could be missing."""
+    figure, alt = figures.accuracy_evolution({"WAFFLE": [result(0.9, rounds=6, diverged=7)]})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["WAFFLE diverged at round 7"]
+    assert alt == "Line plot: best accuracy so far in percent by round, one seed. WAFFLE diverged at round 7."
+
+
+def test_axis_and_alt_text_say_over_how_many_seeds_a_line_is_a_mean():
+    figure, alt = figures.accuracy_evolution({"FedAvg": [result(0.9)] * 5, "WAFFLE": [result(0.9)]})
+    assert figure.axes[0].get_ylabel() == "best accuracy so far (%), mean of 1 to 5 seeds"
+    assert "by round, mean of 1 to 5 seeds." in alt
+    assert "mean of 5 seeds." in figures.accuracy_evolution({"FedAvg": [result(0.9)] * 5})[1]
+
+
+def test_rounds_that_were_not_evaluated_are_still_on_the_axis():
+    sparse = result(0.9)
+    sparse.metrics = sparse.metrics.iloc[4::5]
+    assert figures.accuracy_evolution({"WAFFLE": [sparse]})[0].axes[0].get_xlim() == (0, 21)
+
+
 def test_the_small_multiples_show_and_tell_every_distribution(drawn):
     figure, alt = drawn["accuracy_all_distributions"]
     titles = [axes.get_title() for axes in figure.axes[:5]]
@@ -152,7 +177,7 @@ def test_the_small_multiples_show_and_tell_every_distribution(drawn):
 
 
 def test_alice_is_drawn_in_the_centre_row():
-    figure, _ = figures.weight_evolution({"WAFFLE": wedge(agents=5)}, alice=1)
+    figure, _ = figures.weight_evolution(weighing(WAFFLE=wedge(agents=5)), alice=1)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["4", "0", "Alice", "2", "3"]
 
 
@@ -165,14 +190,32 @@ def test_the_weights_alt_text_says_who_vanishes_first_and_when_alice_is_alone(dr
     assert f"Weight Erosion: {told}" in alt and f"WAFFLE: {told}" in alt
 
 
+def test_weights_of_a_run_that_diverged_are_drawn_as_far_as_they_go_and_without_any_told():
+    runs = {"WE": result(0.9, rounds=6, diverged=7, weights=wedge(rounds=6)), "WAFFLE": result(0.9, diverged=1)}
+    figure, alt = figures.weight_evolution(runs)
+    titles = [axes.get_title() for axes in figure.axes[:2]]
+    assert titles == ["WE, diverged at round 7", "WAFFLE, diverged at round 1"]
+    assert "WE, diverged at round 7: after 6 rounds" in alt and alt.endswith(
+        "WAFFLE, diverged at round 1, without any weights."
+    )
+
+
+def test_without_an_alice_nobody_is_called_alice():
+    run = result(0.9, weights=np.full((ROUNDS, 4), 0.25))
+    run.config["alice"] = None
+    figure, alt = figures.result_plot(run)
+    assert [label.get_text() for label in figure.axes[1].get_yticklabels()] == ["0", "1", "2", "3"]
+    assert "Alice" not in alt and "shares are between 25% and 25%" in alt
+
+
 def test_weights_that_never_vanish_are_told_by_alices_share():
     weights = np.array([[0.25, 0.25, 0.25, 0.25], [0.6, 0.4, 0.0, 0.0]])
-    _, alt = figures.weight_evolution({"WE": weights})
+    _, alt = figures.weight_evolution(weighing(WE=weights))
     assert "after 2 rounds Alice has 60% of the weight and 1 others still count" in alt
 
 
 def test_a_weight_of_zero_is_left_white_and_a_small_one_is_not():
-    figure, _ = figures.weight_evolution({"WE": np.array([[0.99, 0.01], [1.0, 0.0]])})
+    figure, _ = figures.weight_evolution(weighing(WE=np.array([[0.99, 0.01], [1.0, 0.0]])))
     shown = figure.axes[0].collections[0].get_array()
     assert shown.mask.tolist() == [[False, True], [False, False]]  # row 0 is agent 1, row 1 Alice in the centre
 
@@ -211,8 +254,14 @@ def test_one_results_plot_names_it_and_tells_best_last_and_weights(drawn):
 def test_a_diverged_result_without_any_round_can_be_drawn():
     empty = result(0.9, rounds=1, diverged=1)
     empty.metrics = empty.metrics.iloc[:0]
-    _, alt = figures.result_plot(empty)
-    assert alt.endswith("none was measured. The run diverged at round 1.")
+    figure, alt = figures.result_plot(empty)
+    assert alt.endswith("accuracy in percent by round, 0 rounds, then the run diverged at round 1.")
+    assert "diverged at round 1" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_the_accuracy_that_a_diverged_result_had_reached_is_not_told():
+    _, alt = figures.result_plot(result(0.9, rounds=6, diverged=7))
+    assert "6 rounds, then the run diverged at round 7." in alt and "best" not in alt
 
 
 # looks and showing

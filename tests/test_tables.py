@@ -63,14 +63,14 @@ def test_best_and_last_round_stand_side_by_side_in_percent_with_spread_and_seeds
     assert row["seeds"] == 2
     assert row["difference"] == pytest.approx(-0.05)
     assert row["protocol"] == "best of 100 rounds on Alice's test set"
-    assert row["verdict"].startswith("reproduced: 0.05 points apart")
+    assert row["verdict"].startswith("reproduced (2 of 5 seeds): 0.05 points apart")
 
 
 def test_a_diverged_run_is_words_and_no_number(full):
     row = row_of(full, "WAFFLE")
     assert row["status"] == "diverged at round 3"
     assert all(math.isnan(row[column]) for column in ("ours", "ours std", "last round", "difference"))
-    assert row["verdict"] == "not reproduced: diverged at round 3"
+    assert row["verdict"] == "not reproduced (1 of 5 seeds): diverged at round 3"
     assert row_of(tables.in_words(full), "WAFFLE")["ours"] == "diverged at round 3"
     printed = tables.as_printed(full[full.dataset == "MNIST"])
     ours = printed[(printed["distribution"] == "C") & (printed[""] == "ours, best round")].iloc[0]
@@ -96,6 +96,19 @@ def test_the_papers_layout_has_a_column_a_method_and_marks_the_best_of_a_line(fu
     assert paper["FedAvg"] == "98.56 ± 0.10"
     assert [method for method in waffle.METHODS if isinstance(paper[method], tables.Strong)] == ["WE", "WAFFLE"]
     assert "<strong>99.00 ± 0.08</strong>" in tables.to_html(printed, "Table 1")
+
+
+def test_beside_the_word_of_a_verdict_stands_on_how_few_seeds_it_rests(full):
+    printed = tables.as_printed(full[full.dataset == "MNIST"])
+    verdicts = printed[(printed["distribution"] == "C") & (printed[""] == "verdict")].iloc[0]
+    assert verdicts["FedAvg"] == "reproduced (2 of 5 seeds)" and verdicts["WE"] == "not run"
+
+
+def test_the_legend_explains_every_verdict_of_the_table_and_no_other(full):
+    assert tables.legend(full)["verdict"].tolist() == ["reproduced", "not reproduced", "not run"]
+    quick = tables.beside(TABLE1, waffle.QUICK, Shelf({("FedAvg", "C", 1): result(0.9)}, waffle.QUICK))
+    meanings = tables.legend(quick).set_index("verdict")["means"]
+    assert list(meanings.index) == ["no verdict", "not run"] and "not the paper's" in meanings["no verdict"]
 
 
 def test_both_data_sets_are_told_apart_in_the_papers_layout(full):
@@ -124,6 +137,22 @@ def test_after_the_first_diverged_seed_a_method_has_no_number():
     assert frame["WAFFLE"].notna().tolist() == [True, False, False]
 
 
+def test_in_a_table_by_round_a_diverged_method_says_so_from_that_round_on():
+    runs = {"Local": [result(0.5, 0.6, 0.7)], "WAFFLE": [result(0.5, diverged=2)]}
+    shown = tables.some_rounds(tables.accuracy_by_round(runs))
+    assert shown["WAFFLE"].tolist() == [50.0, "diverged at round 2", "diverged at round 2"]
+    assert shown["Local"].tolist() == pytest.approx([50, 60, 70])
+
+
+@pytest.mark.parametrize("accuracy", [(), (0.5,)])
+def test_a_table_by_round_ends_with_the_round_at_which_its_only_method_diverged(accuracy):
+    run = result(*accuracy, diverged=len(accuracy) + 1)
+    if not accuracy:
+        run.metrics = pd.DataFrame([], columns=["round", "client", "accuracy", "loss"])
+    shown = tables.some_rounds(tables.accuracy_by_round({"WAFFLE": [run]}))
+    assert shown.iloc[-1].tolist() == [run.diverged, f"diverged at round {run.diverged}"]
+
+
 def test_a_table_by_round_is_thinned_to_rows_that_include_first_and_last():
     frame = tables.accuracy_by_round({"Local": [result(*np.linspace(0, 1, 100))]})
     rounds = tables.some_rounds(frame, 5)["round"].tolist()
@@ -142,6 +171,16 @@ def test_a_weight_has_vanished_from_the_round_after_which_it_stays_zero():
     assert math.isnan(gone[0]) and gone[1] == 4 and gone[2] == 1 and math.isnan(gone[3])
     assert tables.alone_from(weights) is None
     assert tables.alone_from(weights[:, :3]) == 4
+
+
+def test_when_agents_stop_counting_is_told_in_words_and_of_a_diverged_run_only_that():
+    run = result(0.5, 0.5)
+    run.weights = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+    assert tables.stops_counting(run, agents=3) == {1: "round 2", 2: "never"}
+    early = result(diverged=1)  # no round, no weights
+    assert tables.stops_counting(early, agents=3, alice=1) == dict.fromkeys((0, 2), "diverged at round 1")
+    assert tables.named("WAFFLE", run) == "WAFFLE"
+    assert tables.named("WAFFLE", early) == "WAFFLE, diverged at round 1"
 
 
 def test_holdings_count_each_clients_images_by_label():

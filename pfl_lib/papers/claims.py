@@ -16,7 +16,7 @@ import pandas as pd
 
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.values import Printed
-from pfl_lib.papers.verdicts import FLOOR, HAIR, Ours
+from pfl_lib.papers.verdicts import FLOOR, HAIR, Ours, few_seeds
 
 QUICK = "no answer (quick profile)"
 Place = tuple[str, str]  # (distribution, method)
@@ -68,7 +68,8 @@ def answers(
 ) -> pd.DataFrame:
     """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here; a row for each claim.
 
-    The quick profile answers nothing, since its data are not the paper's; its numbers are shown all the same.
+    The quick profile answers nothing, since its data are not the paper's; its numbers are shown all the same.  An answer
+    from fewer seeds than the paper averages says from how many: "yes (1 of 5 seeds)".
     """
     rows = []
     for claim in claims:
@@ -81,7 +82,9 @@ def answers(
             {
                 "claim": claim.quote,
                 "where": claim.where,
-                "here": QUICK if profile.name == "quick" else answer(found.values()),
+                "here": QUICK
+                if profile.name == "quick"
+                else with_seeds(answer(found.values()), _places(claim, ours).values(), profile),
                 "by the paper's own numbers": answer(own),
                 "numbers here": _numbers(claim, ours),
                 "not confirmed here": "–" if profile.name == "quick" else "; ".join(open_or_no) or "nothing",
@@ -92,11 +95,20 @@ def answers(
     return frame
 
 
+def with_seeds(word: str, behind: Iterable[Ours], profile: Profile) -> str:
+    """An answer, and on how few seeds it rests, if something of what ran `behind` it has fewer than the paper averages."""
+    runs = min((ours.runs for ours in behind if ours.ran), default=profile.paper_seeds)
+    seeds = few_seeds(runs, profile.paper_seeds)
+    return f"{word} ({seeds})" if seeds else word
+
+
+def _places(claim: Claim, ours: Mapping[Place, Ours]) -> dict[Place, Ours]:
+    return {(where, method): ours[where, method] for where, *methods in claim.above for method in methods}
+
+
 def _numbers(claim: Claim, ours: Mapping[Place, Ours]) -> str:
-    places = dict.fromkeys((where, method) for where, *methods in claim.above for method in methods)
     by_place = {}
-    for where, method in places:
-        found = ours[where, method]
+    for (where, method), found in _places(claim, ours).items():
         word = f"{found.mean:.2f}" if found.status == "ran" else found.status
         by_place.setdefault(where, []).append((-found.mean if found.comparable else math.inf, f"{method} {word}"))
     return "; ".join(f"{where}: {', '.join(word for _, word in sorted(words))}" for where, words in by_place.items())

@@ -5,11 +5,13 @@
 * *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose printed values
   differ by more than both printed standard deviations, at least 90 % stand in the same order here.
 * *not reproduced*, with the reason, or the words "reason unknown".
+* *no verdict*: nothing can be said, as `MEANINGS` has it.
 * *not run*: no result.
 
 Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not
 reproduced* whatever it reached before, and no pair with it stands in order.  Where the paper prints no standard
-deviation it counts as 0; with a single seed our standard error is unknown and does not widen the tolerance.
+deviation it counts as 0; with a single seed our standard error is unknown and does not widen the tolerance.  A verdict on
+fewer seeds than the paper averages says on how many.
 """
 
 import itertools
@@ -25,6 +27,18 @@ from pfl_lib.papers.values import Printed
 FLOOR = 0.4
 SAME_ORDER = 0.9
 HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary
+
+MEANINGS = {
+    "reproduced": f"our mean over seeds is within {FLOOR:g} points of the printed value, or within two of the paper's standard "
+    "deviations, or within two standard errors of ours; paper profile only",
+    "same ranking": f"further apart, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row separates by more "
+    "than both standard deviations stand in the same order here; paper and small profiles",
+    "not reproduced": "neither, or a run diverged",
+    "no verdict": "neither, but nothing is contradicted either: the data are not the paper's (quick profile), methods of the row "
+    "that were not run could still decide its ranking, or (small profile) the paper's row separates no pair clearly",
+    "not run": "there is no result",
+}
+"""What a page says of each word; a number of seeds beside one means that fewer ran than the paper averages."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +57,14 @@ class Ours:
     missing: int = 0
 
     @property
+    def runs(self) -> int:
+        """How many results there are, finished or diverged."""
+        return len(self.best) + len(self.diverged)
+
+    @property
     def ran(self) -> bool:
         """Whether there is any result, finished or diverged."""
-        return bool(self.best or self.diverged)
+        return self.runs > 0
 
     @property
     def comparable(self) -> bool:
@@ -80,7 +99,7 @@ class Ours:
         if not self.diverged:
             return "ran"
         if not self.best and len(self.diverged) == 1:
-            return f"diverged at round {self.diverged[0][1]}"
+            return at_round(self.diverged[0][1])
         return "diverged at " + ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged)
 
 
@@ -110,13 +129,15 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of the words above, "no verdict" included, and why."""
+    """One of the words above and why; `seeds` is "1 of 5 seeds" where fewer ran than the paper averages, else empty."""
 
     word: str
     reason: str = ""
+    seeds: str = ""
 
     def __str__(self) -> str:
-        return f"{self.word}: {self.reason}" if self.reason else self.word
+        word = f"{self.word} ({self.seeds})" if self.seeds else self.word
+        return f"{word}: {self.reason}" if self.reason else word
 
 
 def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
@@ -148,29 +169,37 @@ def tolerance(printed: Printed, ours: Ours) -> float:
     return max(FLOOR, 2 * _spread(printed), two_errors)
 
 
-def judge(profile: str, printed: Printed, ours: Ours, row: Ranking, known_reason: str = "") -> Verdict:
+def judge(
+    profile: str, printed: Printed, ours: Ours, row: Ranking, known_reason: str = "", paper_seeds: int = 1
+) -> Verdict:
     """The verdict on one printed result, for the profile ("quick", "small" or "paper") that `ours` was run in.
 
     `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there is one, for a value
-    not reproduced.
+    not reproduced; `paper_seeds` the number of seeds that the paper averages.
     """
     choose("profile", profile, PROFILES)
     if not ours.ran:
         return Verdict("not run")
     if profile == "quick":
         return Verdict("no verdict", "quick profile")
+    seeds = few_seeds(ours.runs, paper_seeds)
     if not ours.comparable:
-        return Verdict("not reproduced", "; ".join(filter(None, [ours.status, known_reason])))
+        return Verdict("not reproduced", "; ".join(filter(None, [ours.status, known_reason])), seeds)
     allowed = tolerance(printed, ours)
     difference = ours.mean - printed.value
     if profile == "paper" and abs(difference) <= allowed + HAIR:
-        return Verdict("reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed")
+        return Verdict("reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed", seeds)
     if row.holds:
-        return Verdict("same ranking", str(row))
+        return Verdict("same ranking", str(row), seeds)
     if row.holds is None and (row.unknown or profile == "small"):
-        return Verdict("no verdict", str(row))
+        return Verdict("no verdict", str(row), seeds)
     found = f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {row}" if profile == "paper" else str(row)
-    return Verdict("not reproduced", f"{found}; {known_reason or 'reason unknown'}")
+    return Verdict("not reproduced", f"{found}; {known_reason or 'reason unknown'}", seeds)
+
+
+def few_seeds(runs: int, paper_seeds: int) -> str:
+    """ "1 of 5 seeds" where fewer ran than the paper averages, else nothing."""
+    return f"{runs} of {paper_seeds} seeds" if runs < paper_seeds else ""
 
 
 def gather(results: Iterable[tuple[int, object | None]]) -> Ours:
@@ -186,6 +215,16 @@ def gather(results: Iterable[tuple[int, object | None]]) -> Ours:
             best.append(100 * float(result.best_accuracy))
             last.append(100 * float(result.last_accuracy))
     return Ours(tuple(seeds), tuple(best), tuple(last), tuple(diverged), missing)
+
+
+def status(result: object | None) -> str:
+    """What became of one run, in the words of `Ours.status`: "ran", "not run" or "diverged at round 7"."""
+    return gather([(1, result)]).status
+
+
+def at_round(diverged: int) -> str:
+    """What stands in place of the number of a run that diverged at that round."""
+    return f"diverged at round {diverged}"
 
 
 def _spread(printed: Printed) -> float:

@@ -1,14 +1,20 @@
 """What WAFFLE's sections 3 and 4 say about MNIST, and whether our runs say the same."""
 
+import math
+from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from pfl_lib import tables
 from pfl_lib.papers import waffle
-from pfl_lib.papers.claims import QUICK, Claim, answer, answers
+from pfl_lib.papers.claims import QUICK, Claim, answer, answers, with_seeds
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import gather
+from pfl_lib.papers.verdicts import at_round, gather
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.store import Result
 
 GLOBAL = ("FedAvg", "SCAFFOLD")
 PERSONALISED = ("WE", "WAFFLE", "APFL")
@@ -71,26 +77,55 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and C).
 
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE and WAFFLE (the round
-    in which the mean best accuracy reaches it) and faster ("yes", "no" or, when less than two rounds apart or not run,
-    "undecided").
+    in which the mean best accuracy reaches it; "ran" when the other one did not) and faster ("yes", "no" or, when less
+    than two rounds apart, not run or diverged, "undecided").
     """
     rows = []
     for distribution in distributions:
         found = waffle.results(store, profile, distribution, waffle.WEIGHTED)
-        curves = tables.accuracy_by_round(found, running_best=True)
-        row = {"distribution": distribution, "target": float("nan"), "WE": "not run", "WAFFLE": "not run"}
-        row["faster"] = "undecided"
-        if set(curves) == set(waffle.WEIGHTED) and curves.iloc[-1].notna().all():
+        ours = {
+            method: gather(
+                (seed, store.find(waffle.cell(method, distribution, profile, seed))) for seed in profile.seeds
+            )
+            for method in waffle.WEIGHTED
+        }
+        row = {"distribution": distribution, "target": float("nan")}
+        row |= {method: of_method.status for method, of_method in ours.items()}
+        verdict = None
+        if all(of_method.comparable for of_method in ours.values()):
+            curves = tables.accuracy_by_round(found, running_best=True)
             target = curves.iloc[-1].min() - 0.4
             reached = {method: int((curves[method] >= target).idxmax()) for method in curves}
             lead = reached["WE"] - reached["WAFFLE"]
             verdict = None if abs(lead) < CLEARLY_EARLIER else lead > 0
             row |= {"target": target, **{method: str(r) for method, r in reached.items()}}
-            row["faster"] = QUICK if profile.name == "quick" else answer([verdict])
+        quick = profile.name == "quick"
+        row["faster"] = QUICK if quick else with_seeds(answer([verdict]), ours.values(), profile)
         rows.append(row)
     frame = pd.DataFrame(rows)
     frame.attrs["banner"] = profile.banner
     return frame
+
+
+def reached(results: Mapping[str, Sequence["Result"]], below: Sequence[float] = (5, 2, 1, 0.5)) -> pd.DataFrame:
+    """The first round in which each method's mean best accuracy reaches the highest final one less some points.
+
+    `results`: method -> its results.  Columns method and one for each level, "97.35 %": "round 12", "never" or that a run
+    diverged; only the column method if all did.
+    """
+    best = tables.accuracy_by_round(results, running_best=True)
+    top = best.iloc[-1].max()
+    levels = [] if math.isnan(top) else [top - points for points in below]
+    rows = []
+    for method, curve in best.items():
+        row = {"method": method}
+        for level in levels:
+            there = curve.index[curve >= level]
+            row[f"{level:.2f} %"] = f"round {there[0]}" if len(there) else "never"
+            if method in best.attrs["diverged"]:
+                row[f"{level:.2f} %"] = at_round(best.attrs["diverged"][method])
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def alone(profile: Profile, store) -> pd.DataFrame:

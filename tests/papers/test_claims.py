@@ -63,17 +63,20 @@ def test_the_table_of_answers_lists_the_numbers_best_first_and_what_is_not_confi
     ours = {("C", "a"): seeds(99.0), ("C", "b"): seeds(97.0), ("C", "c"): DIVERGED}
     printed = {place: Printed(1.0, 0.1) for place in ours}
     row = answers([claim], waffle.SMALL, ours, printed).iloc[0]
-    assert row["here"] == "undecided"
+    assert row["here"] == "undecided (1 of 5 seeds)"
     assert row["numbers here"] == "C: a 99.00, b 97.00, c diverged at round 7"
     assert row["not confirmed here"] == "C: a above c"
     assert answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
 
 
 class Shelf:
-    """A store whose runs reach `percent(method, distribution)` at once, with the weights `weights(method)`."""
+    """A store whose runs reach `percent(method, distribution)` at once, with the weights `weights(method)`.
 
-    def __init__(self, percent, weights=lambda method: None, rises=lambda method: 1):
-        self.percent, self.weights, self.rises = percent, weights, rises
+    `diverged`: method -> the round at which its run diverged.
+    """
+
+    def __init__(self, percent, weights=lambda method: None, rises=lambda method: 1, diverged=()):
+        self.percent, self.weights, self.rises, self.diverged = percent, weights, rises, dict(diverged)
         profiles = (waffle.SMALL, waffle.QUICK)
         self.places = {
             waffle.cell(m, d, p, 1).key: (m, d, p.rounds)
@@ -86,9 +89,10 @@ class Shelf:
         method, distribution, rounds = self.places[cell.key]
         curve = np.full(rounds, self.percent(method, distribution) / 100)
         curve[: self.rises(method) - 1] = 0.1
-        series = pd.Series(curve, index=pd.RangeIndex(1, rounds + 1))
+        diverged = self.diverged.get(method)
+        series = pd.Series(curve, index=pd.RangeIndex(1, rounds + 1))[: diverged and diverged - 1]
         return SimpleNamespace(
-            diverged=None,
+            diverged=diverged,
             best_accuracy=series.max(),
             last_accuracy=series.iloc[-1],
             accuracy_by_round=lambda: series,
@@ -114,8 +118,23 @@ def test_runs_far_apart_in_the_claimed_order_answer_yes():
     order = {"WE": 99, "WAFFLE": 98, "Local": 97, "APFL": 96, "SCAFFOLD": 50, "FedAvg": 40}
     frame = waffle_claims.accuracy_claims(waffle.SMALL, Shelf(lambda method, distribution: order[method]))
     words = dict(zip(frame["claim"], frame["here"], strict=True))
-    assert words["On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"] == "yes"
-    assert words["like with MNIST, global FL methods outperform personalized methods on the IID distribution"] == "no"
+    skews = "On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"
+    assert words[skews] == "yes (1 of 5 seeds)"
+    iid = "like with MNIST, global FL methods outperform personalized methods on the IID distribution"
+    assert words[iid] == "no (1 of 5 seeds)"
+
+
+def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():
+    claim = Claim("a beats b", "section 9", (("C", "a", "b"),))
+    printed = {place: Printed(1.0, 0.1) for place in (("C", "a"), ("C", "b"))}
+
+    def said(a: Ours, b: Ours) -> str:
+        return answers([claim], waffle.FULL, {("C", "a"): a, ("C", "b"): b}, printed).iloc[0]["here"]
+
+    five = seeds(99.0, 99.1, 99.2, 99.1, 99.0)
+    assert said(five, seeds(*(best - 1 for best in five.best))) == "yes"
+    assert said(five, seeds(98.0, 98.1)) == "yes (2 of 5 seeds)"
+    assert said(Ours(missing=5), Ours(missing=5)) == "undecided"
 
 
 def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_two_rounds_earlier():
@@ -125,9 +144,30 @@ def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_tw
         assert set(frame["WAFFLE"]) == {str(waffle_at)} and set(frame["WE"]) == {str(we_at)}
         return list(frame["faster"])
 
-    assert faster(5, 9) == ["yes", "yes"]
-    assert faster(9, 5) == ["no", "no"]
-    assert faster(5, 6) == ["undecided", "undecided"]
+    assert waffle.SMALL.seeds == (1,)
+    assert faster(5, 9) == ["yes (1 of 5 seeds)"] * 2
+    assert faster(9, 5) == ["no (1 of 5 seeds)"] * 2
+    assert faster(5, 6) == ["undecided (1 of 5 seeds)"] * 2
+
+
+def test_of_two_methods_one_of_which_diverged_none_is_faster_and_the_table_says_which_diverged():
+    frame = waffle_claims.speed(waffle.SMALL, Shelf(lambda m, d: 99.0, diverged={"WAFFLE": 7}))
+    assert set(frame["WAFFLE"]) == {"diverged at round 7"} and set(frame["WE"]) == {"ran"}
+    assert frame["target"].isna().all() and set(frame["faster"]) == {"undecided (1 of 5 seeds)"}
+
+
+def test_rounds_in_which_levels_are_reached_are_words_also_for_a_run_that_diverged():
+    """The best method ends at 99 %; levels are 94 and 98."""
+    shelf = Shelf(
+        lambda m, d: {"WE": 95.0}.get(m, 99.0), rises=lambda m: {"WAFFLE": 5, "WE": 3}.get(m, 1), diverged={"APFL": 7}
+    )
+    results = waffle.results(shelf, waffle.SMALL, "C", ("WE", "WAFFLE", "APFL"))
+    frame = waffle_claims.reached(results, below=(5, 1)).set_index("method")
+    assert list(frame) == ["94.00 %", "98.00 %"]
+    assert frame.loc["WE"].tolist() == ["round 3", "never"]
+    assert frame.loc["WAFFLE"].tolist() == ["round 5", "round 5"]
+    assert frame.loc["APFL"].tolist() == ["diverged at round 7"] * 2
+    assert list(waffle_claims.reached({"APFL": results["APFL"]})) == ["method"]
 
 
 def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_the_rounds():

@@ -8,7 +8,17 @@ import pytest
 from pfl_lib.errors import BadInput
 from pfl_lib.papers.profiles import PROFILES
 from pfl_lib.papers.values import Printed
-from pfl_lib.papers.verdicts import Ours, Ranking, clearly_ordered, gather, judge, ranking, tolerance
+from pfl_lib.papers.verdicts import (
+    MEANINGS,
+    Ours,
+    Ranking,
+    clearly_ordered,
+    gather,
+    judge,
+    ranking,
+    status,
+    tolerance,
+)
 
 C = {
     "Local": Printed(98.54, 0.1),
@@ -156,6 +166,28 @@ def test_one_diverged_seed_among_several_leaves_no_number_either():
 def test_no_pair_with_a_diverged_run_stands_in_order():
     row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
     assert ranking(row, {"a": once(5.0), "b": DIVERGED}) == Ranking(0, 1, 0)
+
+
+def test_a_verdict_on_fewer_seeds_than_the_paper_averages_says_on_how_many():
+    def said(ours: Ours) -> str:
+        return str(judge("paper", C["FedAvg"], ours, FAILS, paper_seeds=5))
+
+    assert said(once(98.41)) == "reproduced (1 of 5 seeds): 0.15 points apart, 0.40 allowed"
+    assert said(once(90.0)).startswith("not reproduced (1 of 5 seeds): 8.56 points apart")
+    assert said(DIVERGED) == "not reproduced (1 of 5 seeds): diverged at round 7"
+    assert said(seeds(98.4, 98.4, 98.4, 98.4, 98.4)) == "reproduced: 0.16 points apart, 0.40 allowed"
+    assert said(Ours(missing=5)) == "not run"
+
+
+def test_every_word_of_a_verdict_has_a_meaning():
+    results = {once(98.41), once(90.0), DIVERGED, Ours(missing=1)}
+    rows = (HOLDS, FAILS, NO_PAIRS, Ranking(10, 12, unknown=1))
+    said = {judge(p, C["FedAvg"], ours, row).word for p in PROFILES for ours in results for row in rows}
+    assert said == set(MEANINGS)
+
+
+def test_one_run_is_told_in_the_words_of_several():
+    assert (status(None), status(SimpleNamespace(diverged=7))) == ("not run", "diverged at round 7")
 
 
 def test_without_a_result_the_value_is_not_run():
