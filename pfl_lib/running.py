@@ -41,13 +41,15 @@ def run(
     results_dir: str | os.PathLike | None = None,
     device: str = "auto",
     engine: str = "auto",
+    with_model: bool = False,
     federation: Federation | None = None,
 ) -> Result:
     """Train one method and return its result; a run that is stored already is read instead.
 
     `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go through its class.  `alice` is the
     client whose model is read (None: all clients, and accuracies are their mean).  `model` and `clients` default to what fits the data
-    set (lenet5; linear for tables) and the partition (10 clients; 4 for ages).  With `federation`, made by
+    set (lenet5; linear for tables) and the partition (10 clients; 4 for ages).  Stored results that come with the package have no
+    model to save; `with_model` trains those again here.  With `federation`, made by
     `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the federation's, and no other argument may be
     given.  Runs of a federation of one's own, and of methods that are not the package's, are not stored.
     Raises BadInput for a value that does not fit, before anything is trained.
@@ -55,8 +57,8 @@ def run(
     given = locals()
     method = _method(method)
     if federation is not None:
-        others = [name for name, default in run.__kwdefaults__.items() if given[name] != default]
-        others.remove("federation")
+        fits = ("federation", "with_model")  # its result always has its model
+        others = [name for name, default in run.__kwdefaults__.items() if name not in fits and given[name] != default]
         if others:
             raise BadInput(
                 f"{', '.join(others)}: a federation has data, model and settings of its own, and its runs are not stored: "
@@ -72,10 +74,10 @@ def run(
     cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
     if type(method) is not METHODS.get(method.name):
         return _unstored(method, federation_of(cell, data_dir, device, engine, cores()))
-    bar = tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS")))
-    with bar:
+    with tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS"))) as bar:
+        progress = lambda r: bar.update(r - bar.n)  # noqa: E731
         return run_cell(
-            cell, Store(results_dir), data_dir, device, engine, cores(), progress=lambda r: bar.update(r - bar.n)
+            cell, Store(results_dir), data_dir, device, engine, cores(), progress=progress, with_model=with_model
         )
 
 

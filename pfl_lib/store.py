@@ -69,7 +69,8 @@ class Result:
         readers = sorted(int(c) for c in self.metrics["client"].unique())
         if self.model is None:
             raise BadInput(
-                "this published result carries no model: move its folder out of reports/published and run it again"
+                "this published result carries no model: ask for one that does with pfl_lib.run(..., with_model=True), "
+                "which trains it here"
             )
         if client is None and len(readers) == 1:
             client = readers[0]
@@ -88,9 +89,13 @@ class Store:
         self.root = Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
         self.published = published
 
-    def find(self, cell) -> Result | None:
-        """The cell's result, or None if there is none or it is damaged (then it will be run again)."""
-        return next((result for folder in self._folders() if (result := _entry(folder, cell)) is not None), None)
+    def find(self, cell, with_model: bool = False) -> Result | None:
+        """The cell's result, or None if there is none or it is damaged (then it will be run again).
+
+        `with_model`: only a result that carries its model, which published ones do not.
+        """
+        found = (_entry(folder, cell) for folder in self._folders())
+        return next((result for result in found if result and (result.model or not with_model)), None)
 
     def save(self, cell, result: Result) -> None:
         """Write a result; a reader sees all of it or nothing.  Raises BadInput if the folder cannot be written."""
@@ -100,13 +105,15 @@ class Store:
             new, target = Path(temporary) / "cell", cells / cell.slug
             write(result, new)
             for _ in range(2):
-                # The place may be taken: by another process, with the same bits, or by a damaged entry, which goes.
+                # The place may be taken: by another process, with the same bits, or by an entry that is damaged or has no model
+                # where this one has: that goes.
                 with contextlib.suppress(OSError):
                     new.rename(target)
-                if _entry(cells, cell) is not None:
+                there = _entry(cells, cell)
+                if there and (there.model or not result.model):
                     break
                 with contextlib.suppress(OSError):
-                    target.rename(Path(temporary) / "damaged")
+                    target.rename(Path(temporary) / "worse")
             else:
                 new.rename(target)
         self.checkpoint_path(cell).unlink(missing_ok=True)

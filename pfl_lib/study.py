@@ -157,12 +157,14 @@ def run_cell(
     threads: int = 1,
     progress: Callable[[int], object] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    with_model: bool = False,
 ) -> Result:
     """The cell's result: from the store, else by running it, from its last checkpoint if it was interrupted.
 
-    `progress` is called with the number of each finished round.
+    `progress` is called with the number of each finished round.  `with_model`: a stored result without its model, as published ones
+    are, does not do.
     """
-    found = store.find(cell)
+    found = store.find(cell, with_model)
     if found is not None:
         return found
     store.check_writable()
@@ -195,17 +197,18 @@ def run_cells(
     progress: bool = True,
     scheduler: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    with_model: bool = False,
 ) -> list[Result | CellFailure]:
     """Results of many cells, in order: stored ones are read, the rest run `jobs` at a time in processes (default: one per core).
 
     A cell that fails becomes a `CellFailure` and stops no other.  Cores left over by few cells train clients side by side.
     With `backend` "dask" the workers of the cluster whose `scheduler` has this address run them (default: as many at a time as there
-    are workers); they must see the results folder and the data under the same paths.
+    are workers); they must see the results folder and the data under the same paths.  `with_model` as in `run_cell`.
     """
     choose("backend", backend, BACKENDS)
     if jobs is not None:
         whole("jobs", jobs, 1)
-    missing = list({cell.key: cell for cell in cells if store.find(cell) is None}.values())
+    missing = list({cell.key: cell for cell in cells if store.find(cell, with_model) is None}.values())
     failures: dict[str, CellFailure] = {}
     if missing:
         store.check_writable()
@@ -213,12 +216,12 @@ def run_cells(
             data.load(name, data_dir, images)  # one clear line before anything starts, and a download happens once
         missing.sort(key=lambda cell: -cell.examples())  # long ones first, so that the last core is not left alone
         if backend == "dask":
-            settings = (store, data.data_root(data_dir), device, engine, 1, checkpoint_seconds)
+            settings = (store, data.data_root(data_dir), device, engine, 1, checkpoint_seconds, with_model)
             ended = completed_by_dask(_guarded, missing, settings, jobs, scheduler)
         else:
             allowed = jobs or cores()
             workers = min(allowed, len(missing))
-            settings = (store, data_dir, device, engine, max(1, allowed // workers), checkpoint_seconds)
+            settings = (store, data_dir, device, engine, max(1, allowed // workers), checkpoint_seconds, with_model)
             ended = completed(_guarded, missing, settings, workers)
         with tqdm(total=len(missing), unit="run", disable=not progress, leave=False) as bar:
             for key, message in ended:
@@ -226,7 +229,9 @@ def run_cells(
                 if message is not None:
                     failures[key] = CellFailure(next(c for c in missing if c.key == key), message)
     lost = f"its result is not in {store.root}: workers must see this folder and run the same version of pfl_lib"
-    results = {cell.key: failures.get(cell.key) or store.find(cell) or CellFailure(cell, lost) for cell in cells}
+    results = {
+        cell.key: failures.get(cell.key) or store.find(cell, with_model) or CellFailure(cell, lost) for cell in cells
+    }
     return [results[cell.key] for cell in cells]
 
 
@@ -238,9 +243,10 @@ def _guarded(
     engine: str,
     threads: int,
     checkpoint_seconds: float,
+    with_model: bool,
 ) -> tuple[str, str | None]:
     try:
-        run_cell(cell, store, data_dir, device, engine, threads, checkpoint_seconds=checkpoint_seconds)
+        run_cell(cell, store, data_dir, device, engine, threads, None, checkpoint_seconds, with_model)
     except Exception as error:  # noqa: BLE001  one failed cell must not stop the others; its line is shown with the results
         return cell.key, f"{type(error).__name__}: {error}".splitlines()[0]
     return cell.key, None

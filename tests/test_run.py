@@ -1,5 +1,7 @@
 """`pfl_lib.run`: what a notebook user gets back, and in which words a mistake is told."""
 
+import dataclasses
+import shutil
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +11,7 @@ import torch
 from torch import nn
 
 import pfl_lib
-from pfl_lib import BadInput, Federation, Result, Schedule
+from pfl_lib import BadInput, Federation, Result, Schedule, store
 from pfl_lib import clients as client_data
 from pfl_lib import data as data_sets
 from pfl_lib import partition as partitions
@@ -93,6 +95,17 @@ def test_a_saved_model_loads_into_lenet5_and_has_the_last_accuracy(run, tmp_path
     assert right.double().mean().item() == result.last_accuracy
 
 
+def test_a_result_stored_without_its_model_is_trained_again_where_it_is_asked_for(run, results_dir, tmp_path):
+    stored = run("local", rounds=1)
+    (entry,) = (results_dir / "cells").iterdir()
+    store.write(dataclasses.replace(stored, model=None), tmp_path / "bare")
+    shutil.rmtree(entry)
+    (tmp_path / "bare").rename(entry)
+    assert run("local", rounds=1).model is None
+    run("local", rounds=1, with_model=True).save_model(tmp_path / "alice.pt")
+    assert run("local", rounds=1).model is not None
+
+
 def test_schedule_arguments_reach_the_schedule(run):
     given = {
         "local_epochs": 2,
@@ -152,7 +165,7 @@ def own(rounds: int = 3, alice: int | None = None) -> Federation:
 
 def test_arrays_a_module_and_a_method_of_ones_own(tmp_path, results_dir, monkeypatch):
     monkeypatch.setenv("PFL_RESULTS_DIR", str(results_dir))
-    result = pfl_lib.run(Mine(until=2), federation=own())
+    result = pfl_lib.run(Mine(until=2), federation=own(), with_model=True)
     assert result.metrics["round"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert result.metrics["shared"].tolist() == [1.0] * 6 + [0.0] * 3 and result.weights is None
     assert result.config["method"]["name"] == "mine" and not any(results_dir.iterdir())

@@ -314,6 +314,21 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
 def test_a_published_result_has_no_model_to_save(tmp_path):
     with pytest.raises(
         BadInput,
-        match="^this published result carries no model: move its folder out of reports/published and run it again$",
+        match=r"^this published result carries no model: ask for one that does with pfl_lib.run\(..., with_model=True\), which",
     ):
         result(model=None).save_model(tmp_path / "model.pt")
+
+
+def test_a_result_is_asked_for_with_its_model(tmp_path):
+    published = tmp_path / "published"
+    Store(tmp_path, published=None).save(CELL, result(model=None, seconds=1.0))
+    (tmp_path / "cells").rename(published)
+    store = Store(tmp_path / "mine", published)
+    assert store.find(CELL).seconds == 1.0 and store.find(CELL, with_model=True) is None
+    store.save(CELL, result(model=None, seconds=2.0))
+    assert store.find(CELL).seconds == 2.0 and store.find(CELL, with_model=True) is None
+    store.save(CELL, result(seconds=3.0))
+    assert store.find(CELL).seconds == store.find(CELL, with_model=True).seconds == 3.0
+    store.save(CELL, result(model=None, seconds=4.0))
+    assert store.find(CELL).seconds == 3.0
+    assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], "something was left behind"

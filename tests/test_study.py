@@ -177,6 +177,16 @@ def test_a_stored_cell_is_read_and_not_run_whatever_the_device_engine_or_threads
     assert rounds == [] and same_bits(first, again) and again.seconds == pytest.approx(first.seconds, abs=1e-3)
 
 
+@pytest.mark.parametrize("run", [run_cell, lambda c, s, **asked: run_cells([c], s, jobs=1, progress=False, **asked)[0]])
+def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_asked_for(run, tmp_path):
+    chosen, first = cell(), Store(tmp_path / "first", tmp_path / "published")
+    whole = run_cell(chosen, first)
+    assert first.publish(chosen)
+    other = Store(tmp_path / "other", tmp_path / "published")
+    assert run(chosen, other).model is None and not (tmp_path / "other").exists()
+    assert same_bits(run(chosen, other, with_model=True), whole) and same_bits(other.find(chosen), whole)
+
+
 def test_a_fresh_result_equals_the_one_read_back(store):
     chosen = cell(WeightErosion(), rounds=2, measures=("start",))
     fresh, read = run_cell(chosen, store), store.find(chosen)
