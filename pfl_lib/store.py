@@ -148,12 +148,13 @@ class Store:
     def save_checkpoint(self, cell, state: dict[str, Any]) -> None:
         path, content = self.checkpoint_path(cell), io.BytesIO()
         torch.save(state, content)
-        temporary = path.with_suffix(f".{os.getpid()}.part")
-        with temporary.open("wb") as file:
-            # torch.load does not notice altered numbers, so their checksum goes first.
-            file.write(hashlib.sha256(content.getbuffer()).digest())
-            file.write(content.getbuffer())
-        os.replace(temporary, path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as temporary:
+            new = Path(temporary) / path.name
+            with new.open("wb") as file:
+                # torch.load does not notice altered numbers, so their checksum goes first.
+                file.write(hashlib.sha256(content.getbuffer()).digest())
+                file.write(content.getbuffer())
+            new.replace(path)
 
     def load_checkpoint(self, cell) -> dict[str, Any] | None:
         """What was saved last, or None if there is none or it is damaged: then start from round 1."""
@@ -192,7 +193,7 @@ def default_results_dir() -> Path:
 
 
 def write(result: Result, folder: Path) -> None:
-    """Write a result's files into a new folder; config.json, which holds the others' checksums, comes last."""
+    """Write a result's files into a new folder; config.json, which holds the others' checksums and its own, comes last."""
     folder.mkdir(parents=True)
     result.metrics.to_csv(folder / "metrics.csv", index=False)
     shape = None
@@ -208,6 +209,7 @@ def write(result: Result, folder: Path) -> None:
         "weights_shape": shape,
         "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
     }
+    config["checksum"] = _checksum(config)
     (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
 
 
@@ -219,6 +221,9 @@ def _entry(folder: Path, cell) -> Result | None:
 def _read(folder: Path) -> Result | None:
     try:
         config = json.loads((folder / "config.json").read_text())
+        # Results stored before config.json had a checksum of its own have none.
+        if "checksum" in config and config.pop("checksum") != _checksum(config):
+            return None
         files = config.pop("files")
         if "key" not in config or any(_sha256(folder / name) != digest for name, digest in files.items()):
             return None
@@ -232,6 +237,10 @@ def _read(folder: Path) -> Result | None:
         return Result(config, metrics, weights, config.pop("diverged"), config.pop("seconds"), model)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError):
         return None
+
+
+def _checksum(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -181,7 +181,7 @@ def run_cell(
             if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
                 store.save_checkpoint(cell, run.checkpoint())
                 saved = time.monotonic()
-        result = run.result({**cell.config(), "key": cell.key, "device": str(fed.device), "torch": torch.__version__})
+        result = run.result({**cell.config(), "key": cell.key})
     store.save(cell, result)
     return result
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 
 from pfl_lib import measures
@@ -18,7 +19,8 @@ from pfl_lib.store import Result
 class Run:
     """One method on one federation, round by round; all that a resumed run needs is in `checkpoint()`.
 
-    The served model is evaluated every `evaluate_every` rounds and after the last.
+    The served model is evaluated every `evaluate_every` rounds and after the last.  `made_with`: the devices and versions of torch that
+    took part, in order; only a run with one of each gives the same bits again.
     """
 
     def __init__(self, method: Method, fed: Federation, measures: Sequence[str] = (), evaluate_every: int = 1) -> None:
@@ -27,6 +29,7 @@ class Run:
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
         self.weights: list[Tensor] = []
+        self.made_with = {"device": [str(fed.device)], "torch": [str(torch.__version__)]}
 
     @property
     def finished(self) -> bool:
@@ -94,15 +97,21 @@ class Run:
             "seconds": self.seconds,
             "metrics": self.metrics,
             "weights": self.weights,
+            "made_with": self.made_with,
         }
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
         self.state = {name: value.to(self.state[name].device) for name, value in checkpoint["state"].items()}
         self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
         self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
+        before = checkpoint.get("made_with", self.made_with)  # checkpoints of earlier versions do not say
+        self.made_with = {name: list(dict.fromkeys(before[name] + now)) for name, now in self.made_with.items()}
 
     def result(self, config: dict[str, Any]) -> Result:
-        """The finished run's result; the model is the last served one, a row for each client whose model is read, or one for all."""
+        """The finished run's result; `config` is completed by what it was made with.
+
+        The model is the last served one, a row for each client whose model is read, or one for all.
+        """
         served = self.method.served(self.fed, self.state)
         if served["theta"].dim() == 2:
             served = {name: chosen(matrix, self.fed.readers) for name, matrix in served.items()}
@@ -114,6 +123,7 @@ class Run:
         }
         columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
         weights = np.stack([w.numpy() for w in self.weights]) if self.weights else None
+        config = config | {name: ", ".join(values) for name, values in self.made_with.items()}
         return Result(config, pd.DataFrame(self.metrics, columns=columns), weights, self.diverged, self.seconds, named)
 
 

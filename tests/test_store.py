@@ -15,7 +15,7 @@ import torch
 from pfl_lib import BadInput, Schedule
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.models import LeNet5
-from pfl_lib.store import Result, Store, default_results_dir
+from pfl_lib.store import PUBLISHED, Result, Store, default_results_dir
 from pfl_lib.study import Cell
 
 CELL = Cell(FedAvg(), Schedule(3), dataset="digits", clients=2)
@@ -129,6 +129,12 @@ DAMAGES = {
     "config.json has another key": lambda at: (at / "config.json").write_text(
         (at / "config.json").read_text().replace(CELL.key, "0" * 64)
     ),
+    "config.json says that it diverged": lambda at: (at / "config.json").write_text(
+        (at / "config.json").read_text().replace('"diverged": null', '"diverged": 7')
+    ),
+    "config.json says another data set": lambda at: (at / "config.json").write_text(
+        (at / "config.json").read_text().replace('"dataset": "digits"', '"dataset": "mnist"')
+    ),
     "config.json has no key": lambda at: (at / "config.json").write_text(
         (at / "config.json").read_text().replace('"key"', '"kez"')
     ),
@@ -146,6 +152,21 @@ def test_a_damaged_entry_is_noticed_and_replaced(store, damage):
     store.save(CELL, result())
     assert store.find(CELL) is not None
     assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], "something was left behind"
+
+
+def test_a_result_of_before_config_json_had_a_checksum_is_read(store):
+    store.save(CELL, result())
+    path = folder(store) / "config.json"
+    config = json.loads(path.read_text())
+    del config["checksum"]
+    path.write_text(json.dumps(config))
+    assert store.find(CELL).config == json.loads(json.dumps(result().config))
+
+
+def test_every_published_result_is_whole_and_would_tell_if_it_were_altered():
+    published = sorted(PUBLISHED.iterdir())
+    assert len(list(Store(Path("/nowhere")).cells())) == len(published) > 0
+    assert all("checksum" in json.loads((entry / "config.json").read_text()) for entry in published)
 
 
 def test_saving_what_is_there_already_keeps_it(store):
@@ -170,6 +191,26 @@ def test_a_checkpoint_comes_back_and_goes_when_the_result_is_saved(store):
     store.save(CELL, result())
     assert store.load_checkpoint(CELL) is None
     assert not any((store.root / "checkpoints").iterdir())
+
+
+def test_checkpoints_saved_at_once_disturb_each_other_nowhere_and_leave_nothing(store, monkeypatch):
+    """Two machines on one shared folder may have the same process id, and so must not name a temporary file by it."""
+    store.check_writable()
+    replace, nested = Path.replace, []
+
+    def interrupted(path, target):
+        if not nested:
+            nested.append(path)
+            store.save_checkpoint(CELL, STATE | {"done": 8})
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    store.save_checkpoint(CELL, STATE)
+    assert store.load_checkpoint(CELL)["done"] == 7
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    with pytest.raises(OSError, match="no room"):
+        store.save_checkpoint(CELL, STATE)
+    assert [path.name for path in (store.root / "checkpoints").iterdir()] == [f"{CELL.slug}.pt"]
 
 
 def test_no_altered_or_cut_checkpoint_is_believed(store):

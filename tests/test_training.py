@@ -73,6 +73,20 @@ def test_a_run_resumed_between_two_evaluations_goes_on_as_if_nothing_had_happene
     assert again.metrics.equals(whole.metrics) and (again.weights == whole.weights).all()
 
 
+def test_a_result_says_every_device_and_torch_that_took_part():
+    """The first rounds were another machine's; its checkpoint says so."""
+    first = Run(FedAvg(), federation())
+    assert next(first.rounds()) == 1
+    checkpoint = first.checkpoint() | {"made_with": {"device": ["cuda"], "torch": [torch.__version__]}}
+    second = Run(FedAvg(), federation())
+    second.restore(checkpoint)
+    third = Run(FedAvg(), federation())
+    third.restore(second.checkpoint())
+    made = {"device": "cuda, cpu", "torch": torch.__version__}
+    assert finished(third).result({"seed": 1}).config == {"seed": 1, **made}
+    assert finished(Run(FedAvg(), federation())).result({}).config == {**made, "device": "cpu"}
+
+
 @pytest.mark.parametrize("alice", [None, 1])
 def test_a_result_holds_one_model_where_it_is_the_same_for_all(alice, tmp_path):
     shared = finished(Run(FedAvg(), federation(alice=alice))).result({})
