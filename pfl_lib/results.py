@@ -1,38 +1,102 @@
-"""`pfl-lib results`: what is stored, and which of it comes with the checkout."""
+"""`pfl-lib results`: what is stored, what comes with the checkout, and what only takes room."""
 
 import argparse
+import json
 from collections.abc import Iterable
 
 from pfl_lib import arguments
 
 
 def add_parser(subparsers) -> None:
-    """Add `results` to the command line."""
+    """Add `results` and its actions to the command line."""
     parser = subparsers.add_parser(
         "results",
-        help="list stored results; publish some with the checkout",
-        description="List stored results, or copy those behind pages into reports/published, without their models: small text files "
-        "that are committed and read wherever a run is missing.",
+        help="list, show, merge, publish and tidy stored results",
+        description="Look after stored results.",
     )
-    parser.add_argument("action", choices=("list", "publish"), help="what to do")
-    arguments.add_only(parser)
-    parser.add_argument(
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+
+    def action(name: str, run, help: str, description: str = "") -> argparse.ArgumentParser:
+        added = actions.add_parser(name, help=help, description=description or f"{help[0].upper()}{help[1:]}.")
+        arguments.add_results_dir(added)
+        added.set_defaults(run=run)
+        return added
+
+    action("list", _list, "list all results, one's own and the published ones")
+    action("show", _show, "show one result's settings and accuracies").add_argument(
+        "name", metavar="NAME", help="its folder's name, or its key as list shows it"
+    )
+    action(
+        "merge", _merge, "take over the results of another results folder; none of one's own is replaced"
+    ).add_argument("other", metavar="FOLDER", type=arguments.folder, help="another results folder")
+    action("prune", _prune, "remove damaged results and what killed runs have left behind; results stay").add_argument(
+        "--checkpoints", action="store_true", help="also of runs that are not finished: they begin anew"
+    )
+    publish = action(
+        "publish",
+        _publish,
+        "copy results into reports/published",
+        "Copy the results behind pages into reports/published, without their models: small text files that are committed and read "
+        "wherever a run is missing.",
+    )
+    arguments.add_only(publish)
+    publish.add_argument(
         "--profile", choices=("quick", "small", "paper"), default="paper", help="publish this profile's runs (paper)"
     )
-    parser.add_argument("--seeds", type=arguments.at_least_one, metavar="N", help="seeds 1 to N, not the profile's own")
-    arguments.add_results_dir(parser)
-    parser.set_defaults(run=run)
+    publish.add_argument(
+        "--seeds", type=arguments.at_least_one, metavar="N", help="seeds 1 to N, not the profile's own"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """List results, or publish those of the given pages and profile that are stored."""
-    from pfl_lib.papers import EXHIBITS, exhibit
+def _store(args: argparse.Namespace):
     from pfl_lib.store import Store
 
-    store = Store(args.results_dir)
-    if args.action == "list":
-        print(_table(store.cells()))
-        return 0
+    return Store(args.results_dir)
+
+
+def _list(args: argparse.Namespace) -> int:
+    print(_table(_store(args).cells()))
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    path, result = _store(args).named(args.name)
+    print(f"{path}\n{json.dumps(result.config, indent=1)}")
+    accuracy = result.accuracy_by_round()
+    if len(accuracy):
+        print(
+            f"accuracy: best {accuracy.max():.2%} (round {accuracy.idxmax()}), last {accuracy.iloc[-1]:.2%} "
+            f"(round {accuracy.index[-1]})"
+        )
+    if result.diverged is not None:
+        print(f"diverged in round {result.diverged}")
+    print(f"{result.seconds:,.1f} seconds of training; {'with' if result.model else 'without'} its model")
+    return 0
+
+
+def _merge(args: argparse.Namespace) -> int:
+    became = _store(args).merge(args.other)
+    for name, what in became.items():
+        if what != "here already":
+            print(f"{what}: {name}")
+    taken, damaged = (list(became.values()).count(what) for what in ("taken", "damaged"))
+    print(f"{taken} of {len(became)} results taken over, {damaged} damaged, the others are here already")
+    return 1 if damaged else 0
+
+
+def _prune(args: argparse.Namespace) -> int:
+    store = _store(args)
+    removed = store.prune(args.checkpoints)
+    for path, why in removed.items():
+        print(f"{why}: {path.relative_to(store.root)}")
+    print(f"{len(removed)} removed from {store.root}")
+    return 0
+
+
+def _publish(args: argparse.Namespace) -> int:
+    from pfl_lib.papers import EXHIBITS, exhibit
+
+    store = _store(args)
     pages = [exhibit(id) for id in args.only] if args.only else list(EXHIBITS.values())
     wanted = {cell.key: cell for page in pages for cell in page.cells(page.profile(args.profile, args.seeds))}
     published = [cell.slug for cell in wanted.values() if store.publish(cell)]

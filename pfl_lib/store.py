@@ -4,82 +4,23 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import json
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from torch import Tensor
 
+from pfl_lib.entries import Result, read, write
 from pfl_lib.errors import BadInput
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "reports" / "published"
 """Results that come with the checkout; read after the user's own, never written by a run."""
 
-
-@dataclass
-class Result:
-    """What one cell gave.
-
-    `metrics`: tidy, one row per evaluated round and client whose model is read: round, client, accuracy (0 to 1), loss, and what the
-    method logs (models_up, models_down: vectors of P numbers sent by and to all clients; alpha for APFL).  `weights`: the server's weights,
-    [rounds, N], or [rounds, N, N] when every client has its own.  `diverged`: the round at which the loss became NaN or infinite; the
-    run stopped there.  `seconds`: training and evaluation, over all sessions of a resumed run.  `model`: tensors of the served model by
-    name, [readers, ...], or [1, ...] where it is the same for all; None for published results, which carry no model.
-    """
-
-    config: dict[str, Any]
-    metrics: pd.DataFrame
-    weights: np.ndarray | None
-    diverged: int | None
-    seconds: float
-    model: dict[str, Tensor] | None = field(default=None, repr=False)
-
-    def accuracy_by_round(self) -> pd.Series:
-        """Test accuracy (0 to 1) by round: Alice's where there is an Alice, else the mean over clients."""
-        return self.metrics.groupby("round")["accuracy"].mean()
-
-    @property
-    def best_accuracy(self) -> float:
-        """The best round's accuracy (0 to 1), as the WAFFLE paper reports it; nan if no round was evaluated."""
-        return float(self.accuracy_by_round().max())
-
-    @property
-    def last_accuracy(self) -> float:
-        """The last round's accuracy (0 to 1); nan if no round was evaluated."""
-        accuracy = self.accuracy_by_round()
-        return float(accuracy.iloc[-1]) if len(accuracy) else float("nan")
-
-    def plot(self):
-        """Draw accuracy by round, and the weights where there are any; returns the matplotlib figure."""
-        from pfl_lib import figures
-
-        figure, alt = figures.result_plot(self)
-        figures.show(figure, alt)
-        return figure
-
-    def save_model(self, path: str | os.PathLike, client: int | None = None) -> Path:
-        """Write the served model's state dict (torch.save) for a client whose model was read (default: Alice, or the only one)."""
-        readers = sorted(int(c) for c in self.metrics["client"].unique())
-        if self.model is None:
-            raise BadInput(
-                "this published result carries no model: ask for one that does with pfl_lib.run(..., with_model=True), "
-                "which trains it here"
-            )
-        if client is None and len(readers) == 1:
-            client = readers[0]
-        if client not in readers:
-            raise BadInput(f"client {client!r} has no served model here: give one of {', '.join(map(str, readers))}")
-        one_for_all = all(len(value) == 1 for value in self.model.values())
-        row = 0 if one_for_all else readers.index(client)
-        torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
-        return Path(path)
+LEFT_BEHIND = "left behind by a process that was killed"
 
 
 class Store:
@@ -94,34 +35,37 @@ class Store:
 
         `with_model`: only a result that carries its model, which published ones do not.
         """
-        found = (_entry(folder, cell) for folder in self._folders())
+        found = (read(folder / cell.slug, cell.key) for folder in self._folders())
         return next((result for result in found if result and (result.model or not with_model)), None)
 
     def save(self, cell, result: Result) -> None:
         """Write a result; a reader sees all of it or nothing.  Raises BadInput if the folder cannot be written."""
         self.check_writable()
-        cells = self.root / "cells"
+        self._put(cell.slug, result)
+        self.checkpoint_path(cell).unlink(missing_ok=True)
+
+    def _put(self, slug: str, result: Result) -> None:
+        cells, key = self.root / "cells", result.config["key"]
         with tempfile.TemporaryDirectory(dir=cells, prefix=".") as temporary:
-            new, target = Path(temporary) / "cell", cells / cell.slug
+            new, target = Path(temporary) / "cell", cells / slug
             write(result, new)
             for _ in range(2):
                 # The place may be taken: by another process, with the same bits, or by an entry that is damaged or has no model
                 # where this one has: that goes.
                 with contextlib.suppress(OSError):
                     new.rename(target)
-                there = _entry(cells, cell)
+                there = read(target, key)
                 if there and (there.model or not result.model):
                     break
                 with contextlib.suppress(OSError):
                     target.rename(Path(temporary) / "worse")
             else:
                 new.rename(target)
-        self.checkpoint_path(cell).unlink(missing_ok=True)
 
     def publish(self, cell) -> bool:
         """Copy a stored result, without its model, into the published folder; False if it is there already or not stored."""
-        result = _entry(self.root / "cells", cell)
-        if result is None or self.published is None or _entry(self.published, cell) is not None:
+        result = read(self.root / "cells" / cell.slug, cell.key)
+        if not (result and self.published) or read(self.published / cell.slug, cell.key):
             return False
         try:
             self.published.mkdir(parents=True, exist_ok=True)
@@ -137,10 +81,76 @@ class Store:
         seen = set()
         for folder in self._folders():
             for entry in sorted(folder.glob("*/config.json")):
-                result = _read(entry.parent)
+                result = read(entry.parent)
                 if result is not None and result.config["key"] not in seen:
                     seen.add(result.config["key"])
                     yield result.config
+
+    def named(self, end: str) -> tuple[Path, Result]:
+        """The one entry whose name ends so (all of it, or its key's first ten digits), the user's own first; else BadInput."""
+        folders = reversed(self._folders())
+        found = {path.name: path for folder in folders for path in folder.glob("[!.]*") if path.name.endswith(end)}
+        if len(found) != 1:
+            what = f"fits {len(found)} results" if found else f"is no result in {self.root} and not published"
+            raise BadInput(f"{end!r} {what}: give the name or the key of one that 'pfl-lib results list' shows")
+        (path,) = found.values()
+        result = read(path)
+        if result is None:
+            raise BadInput(f"{path} is damaged: 'pfl-lib results prune' removes it, and then it will be run again")
+        return path, result
+
+    def merge(self, other: Path) -> dict[str, str]:
+        """Take over what another results folder has and this one lacks; what became of each entry there, by name.
+
+        What is here is never replaced, unless it is damaged.  Raises BadInput if there is no such folder, or this one cannot be written.
+        """
+        if not (other / "cells").is_dir():
+            raise BadInput(f"{other} is no results folder: give one that holds 'cells'")
+        self.check_writable()
+        became = {}
+        for entry in sorted((other / "cells").glob("[!.]*")):
+            result = read(entry)
+            if result is None or not entry.name.endswith(result.config["key"][:10]):
+                became[entry.name] = "damaged"
+            elif read(self.root / "cells" / entry.name, result.config["key"]):
+                became[entry.name] = "here already"
+            else:
+                self._put(entry.name, result)
+                became[entry.name] = "taken"
+        return became
+
+    def prune(self, checkpoints: bool = False) -> dict[Path, str]:
+        """Remove what no run will read; returns what was removed, and why.  Results stay.
+
+        So do the checkpoints of unfinished runs, unless `checkpoints` are to go as well, and what was written in the last hour under a
+        temporary name: a run may be at it.  Raises BadInput where something cannot be removed.
+        """
+        removed = {}
+        for path, why in self._useless(checkpoints):
+            try:
+                if why == LEFT_BEHIND and time.time() - path.stat().st_mtime < 3600:
+                    continue
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except OSError as error:
+                raise BadInput(f"{path} cannot be removed ({error.strerror})") from None
+            removed[path] = why
+        return removed
+
+    def _useless(self, checkpoints: bool) -> Iterator[tuple[Path, str]]:
+        for path in sorted((self.root / "cells").glob("*")):
+            if path.name.startswith("."):
+                yield path, LEFT_BEHIND
+            elif read(path) is None:
+                yield path, "damaged result"
+        for path in sorted((self.root / "checkpoints").glob("*")):
+            if path.suffix != ".pt":
+                yield path, LEFT_BEHIND
+            elif read(self.root / "cells" / path.stem):
+                yield path, "checkpoint of a finished run"
+            elif _whole_checkpoint(path) is None:
+                yield path, "damaged checkpoint"
+            elif checkpoints:
+                yield path, "checkpoint of an unfinished run"
 
     def checkpoint_path(self, cell) -> Path:
         return self.root / "checkpoints" / f"{cell.slug}.pt"
@@ -158,14 +168,8 @@ class Store:
 
     def load_checkpoint(self, cell) -> dict[str, Any] | None:
         """What was saved last, or None if there is none or it is damaged: then start from round 1."""
-        try:
-            content = memoryview(self.checkpoint_path(cell).read_bytes())
-        except OSError:
-            return None
-        digest, content = content[:32], content[32:]
-        if hashlib.sha256(content).digest() != digest:
-            return None
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        content = _whole_checkpoint(self.checkpoint_path(cell))
+        return None if content is None else torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
     def check_writable(self) -> None:
         """Make the folders; BadInput if that, or writing into them, fails."""
@@ -192,56 +196,10 @@ def default_results_dir() -> Path:
     return (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()) / "results"
 
 
-def write(result: Result, folder: Path) -> None:
-    """Write a result's files into a new folder; config.json, which holds the others' checksums and its own, comes last."""
-    folder.mkdir(parents=True)
-    result.metrics.to_csv(folder / "metrics.csv", index=False)
-    shape = None
-    if result.weights is not None:
-        shape = list(result.weights.shape)
-        np.savetxt(folder / "weights.csv", result.weights.reshape(shape[0], -1), fmt="%.17g", delimiter=",")
-    if result.model is not None:
-        torch.save(result.model, folder / "model.pt")
-    config = {
-        **result.config,
-        "diverged": result.diverged,
-        "seconds": round(result.seconds, 3),
-        "weights_shape": shape,
-        "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
-    }
-    config["checksum"] = _checksum(config)
-    (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
-
-
-def _entry(folder: Path, cell) -> Result | None:
-    result = _read(folder / cell.slug)
-    return result if result is not None and result.config["key"] == cell.key else None
-
-
-def _read(folder: Path) -> Result | None:
+def _whole_checkpoint(path: Path) -> memoryview | None:
+    """What a checkpoint's file holds behind its checksum; None if there is none or it does not agree."""
     try:
-        config = json.loads((folder / "config.json").read_text())
-        # Results stored before config.json had a checksum of its own have none.
-        if "checksum" in config and config.pop("checksum") != _checksum(config):
-            return None
-        files = config.pop("files")
-        if "key" not in config or any(_sha256(folder / name) != digest for name, digest in files.items()):
-            return None
-        # As text first: not every version of pandas reads a float back to its last bit.
-        metrics = pd.read_csv(folder / "metrics.csv", dtype=str)
-        metrics = metrics.astype({name: int if name in ("round", "client") else float for name in metrics.columns})
-        shape, weights = config.pop("weights_shape"), None
-        if shape is not None:
-            weights = np.loadtxt(folder / "weights.csv", delimiter=",", ndmin=2).reshape(shape)
-        model = torch.load(folder / "model.pt", weights_only=True) if "model.pt" in files else None
-        return Result(config, metrics, weights, config.pop("diverged"), config.pop("seconds"), model)
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError):
+        content = memoryview(path.read_bytes())
+    except OSError:
         return None
-
-
-def _checksum(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None

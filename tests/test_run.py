@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import pfl_lib
-from pfl_lib import BadInput, Federation, Result, Schedule, store
+from pfl_lib import BadInput, Federation, Result, Schedule, entries
 from pfl_lib import clients as client_data
 from pfl_lib import data as data_sets
 from pfl_lib import partition as partitions
@@ -98,7 +98,7 @@ def test_a_saved_model_loads_into_lenet5_and_has_the_last_accuracy(run, tmp_path
 def test_a_result_stored_without_its_model_is_trained_again_where_it_is_asked_for(run, results_dir, tmp_path):
     stored = run("local", rounds=1)
     (entry,) = (results_dir / "cells").iterdir()
-    store.write(dataclasses.replace(stored, model=None), tmp_path / "bare")
+    entries.write(dataclasses.replace(stored, model=None), tmp_path / "bare")
     shutil.rmtree(entry)
     (tmp_path / "bare").rename(entry)
     assert run("local", rounds=1).model is None
