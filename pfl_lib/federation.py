@@ -72,7 +72,7 @@ class Federation:
             for _ in range(threads - 1 if self.engine == "loop" else 0)
         ]
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()}
-        _check_model(template, self.engine, self._splits["train"], clients.classes)
+        _check_model(template, self._splits["train"], clients.classes, schedule.batch_size)
 
     @classmethod
     def from_arrays(
@@ -250,12 +250,11 @@ def _seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
         return make()
 
 
-def _check_model(flat: FlatModule, engine: str, split: Split, classes: int) -> None:
+def _check_model(flat: FlatModule, split: Split, classes: int, batch_size: int) -> None:
     """BadInput for a module that local training would fail on, or take otherwise than its user means."""
-    parts = list(flat.module.modules())
-    if engine == "vmap" and any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in parts):
-        raise BadInput("engine 'vmap' cannot repeat dropout's random numbers client by client: use engine='loop'")
-    if any(isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None for part in parts):
+    if any(
+        isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None for part in flat.module.modules()
+    ):
         raise BadInput(
             "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it a number"
         )
@@ -275,6 +274,28 @@ def _check_model(flat: FlatModule, engine: str, split: Split, classes: int) -> N
         raise BadInput(
             f"the model gives numbers of shape {tuple(logits.shape)} for a batch of one; give a score to each of {classes} classes"
         )
+    # A client's smallest batch is the last of a pass; BatchNorm cannot take a single number.
+    size, client = min(((len(own) - 1) % batch_size + 1, i) for i, own in enumerate(split.index))
+    batch = split.pool.inputs(split.index[client][:size])
+    before = _random_state(batch.device)
+    try:
+        with torch.no_grad():
+            flat.module(batch)
+    except (RuntimeError, ValueError) as error:
+        why = str(error).partition("\n")[0]
+        raise BadInput(
+            f"the model cannot train on a batch of {size}, client {client}'s last: {why}; give another batch_size"
+        ) from error
+    if not torch.equal(_random_state(batch.device), before):
+        raise BadInput(
+            "the model draws random numbers in training, as dropout does, and so its runs could neither be repeated nor resumed: "
+            "leave that out (dropout with p=0)"
+        )
+
+
+def _random_state(device: torch.device) -> Tensor:
+    """Where torch's own generator of a device stands."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:

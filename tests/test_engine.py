@@ -147,10 +147,42 @@ def test_training_leaves_its_input_as_it_was(engine):
     assert all(torch.equal(rows[name], before[name]) for name in before) and rows.keys() == before.keys()
 
 
-def test_vmap_refuses_dropout():
-    network = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(784, 3))
-    with pytest.raises(BadInput, match="^engine 'vmap' cannot repeat dropout's random numbers client by client: use"):
-        Federation.from_arrays(images(), images(), network, Schedule(1), engine="vmap", device="cpu")
+class Noisy(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(F.dropout(x, 0.5, self.training))
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize("drops", [[nn.Dropout(0.5), nn.Linear(784, 3)], [Noisy(784, 3)]], ids=["module", "function"])
+def test_random_numbers_in_training_are_refused(engine, drops):
+    network = nn.Sequential(nn.Flatten(), *drops)
+    with pytest.raises(BadInput, match="^the model draws random numbers in training, as dropout does, and so its runs"):
+        Federation.from_arrays(images(), images(), network, Schedule(1), engine=engine, device="cpu")
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_dropout_of_nothing_is_taken(engine):
+    network = nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 3))
+    data = images(dtype=torch.float32)
+    fed = Federation.from_arrays(data, data, network, Schedule(1), engine=engine, device="cpu")
+    assert fed.train(copies(fed.initial(), 4), 1, range(4))[1].tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize(
+    ("sizes", "batch_size"), [((7, 12, 1, 10), 4), ((8, 9), 4)], ids=["one alone", "one left over"]
+)
+def test_a_batch_of_one_that_batchnorm_cannot_normalise_is_refused(engine, sizes, batch_size):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
+    data, client = images(sizes, torch.float32), [n % batch_size for n in sizes].index(1)
+    sentence = (
+        f"^the model cannot train on a batch of 1, client {client}'s last: Expected more than 1 value per channel"
+    )
+    with pytest.raises(BadInput, match=sentence) as refused:
+        Federation.from_arrays(data, data, network, Schedule(1, batch_size=batch_size), engine=engine, device="cpu")
+    assert str(refused.value).endswith("; give another batch_size") and "\n" not in str(refused.value)
+    fits = Federation.from_arrays(data[:1], data[:1], network, Schedule(1, batch_size=batch_size), device="cpu")
+    assert torch.equal(fits.initial()["statistics"], torch.tensor([0.0, 0, 0, 1, 1, 1])), "it was changed by the check"
 
 
 @pytest.mark.parametrize("engine", ["loop", "vmap"])
