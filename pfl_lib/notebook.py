@@ -104,6 +104,13 @@ def banner(profile) -> None:
     )
 
 
+def say(words: str) -> None:
+    """Show a sentence that was made from results, as prose (Markdown)."""
+    from IPython.display import display
+
+    display({"text/markdown": words, "text/plain": words}, raw=True)
+
+
 def run(cells: Sequence, settings: Settings) -> None:
     """Train those of a page's cells that are not stored yet, and say in one line what there is.
 

@@ -16,7 +16,8 @@ from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers import weight_erosion_tables as tables
 from pfl_lib.papers.claims import QUICK, answer
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.weight_erosion_figures import learned
+from pfl_lib.papers.verdicts import Ours, status
+from pfl_lib.papers.weight_erosion_figures import learned, no_parameters
 from pfl_lib.store import Result
 
 Runs = Mapping[str, Mapping[int, Mapping[str, Result]]]  # split -> user -> scheme -> result
@@ -29,7 +30,7 @@ class Evidence(NamedTuple):
     """All that sentences are judged by: the single runs, the averages, the final parameters of AGE_STRICT's runs."""
 
     runs: Runs
-    finals: Mapping[tuple, np.ndarray]
+    finals: Mapping[tuple, Ours]
     parameters: Mapping[tuple[int, str], pd.DataFrame]
 
     def last(self, split: str, user: int, scheme: str, measure: str = RUN) -> float:
@@ -80,7 +81,7 @@ def agent_0(e: Evidence) -> tuple[bool, bool, str]:
 
 def ninety_percent(e: Evidence) -> tuple[bool, bool, str]:
     run = [e.last("AGE_STRICT", 2, scheme) for scheme in ("Local", "WE")]
-    right = [np.nanmean(e.finals["AGE_STRICT", 2, scheme, RIGHT]) for scheme in ("Local", "WE")]
+    right = [e.finals["AGE_STRICT", 2, scheme, RIGHT].mean for scheme in ("Local", "WE")]
     return min(run) > 90, min(right) > 90, f"Local and WE: as run {_plain(run)}, done right {_plain(right)}"
 
 
@@ -89,7 +90,7 @@ def same_in_both_splits(e: Evidence) -> tuple[bool, bool, str]:
         return of("AGE_SOME", user, "WE", measure) - of("AGE_STRICT", user, "WE", measure)
 
     run = [shift(user, RUN, e.last) for user in paper.USERS]
-    right = [shift(user, RIGHT, lambda *place: np.nanmean(e.finals[place])) for user in paper.USERS]
+    right = [shift(user, RIGHT, lambda *place: e.finals[place].mean) for user in paper.USERS]
     as_said = lambda shifts: all(abs(shifts[u]) <= NEAR for u in (0, 1, 3)) and shifts[2] < -NEAR  # noqa: E731
     numbers = "WE, AGE_SOME minus AGE_STRICT, users 0 to 3: as run " + _listed(run) + "; done right " + _listed(right)
     return as_said(run), as_said(right), numbers
@@ -219,15 +220,25 @@ CLAIMS: tuple[tuple[str, str, Judge], ...] = (
 OF_THE_TITANIC = (sex, minor, alone_and_death, not_between)  # sentences about inputs that other data do not have
 
 
-def evidence(profile: Profile, find: paper.Find) -> Evidence | None:
-    """What `find` (`Store.find`) has; None unless all runs of `weight_erosion.claim_cells` are there and none diverged."""
+def evidence(profile: Profile, find: paper.Find) -> Evidence | str:
+    """What `find` (`Store.find`) has; words for what keeps the sentences from being judged, if it has not all it takes.
+
+    All runs of `weight_erosion.claim_cells` must be there with their models, and none may have diverged.
+    """
     found = {cell: find(cell) for cell in paper.claim_cells(profile)}
-    if not all(result and result.diverged is None and result.model for result in found.values()):
-        return None
+    diverged = [f"{cell.slug} {status(run)}" for cell, run in found.items() if run and run.diverged is not None]
+    if diverged:
+        return "; ".join(diverged)
+    missing = sum(run is None for run in found.values())
+    if missing:
+        return "not run" if missing == len(found) else f"{missing} of {len(found)} runs not run"
     runs = {split: paper.results(found.get, profile, split) for split in paper.SPLITS}
+    strict = {(user, scheme): run for user, of_user in runs["AGE_STRICT"].items() for scheme, run in of_user.items()}
+    lacking = [f"{scheme}, user {user}: {why}" for (user, scheme), run in strict.items() if (why := no_parameters(run))]
+    if lacking:
+        return "; ".join(lacking)
     inputs = DATASETS[profile.dataset].inputs
-    strict = runs["AGE_STRICT"].items()
-    parameters = {(user, scheme): learned(r, inputs) for user, of_user in strict for scheme, r in of_user.items()}
+    parameters = {place: learned(run, inputs) for place, run in strict.items()}
     return Evidence(runs, tables.finals(found.get, profile), parameters)
 
 
@@ -237,15 +248,18 @@ def answers(profile: Profile, find: paper.Find) -> pd.DataFrame:
     The quick profile answers nothing, since its data are not the paper's; its numbers are shown where there are any.
     """
     found = evidence(profile, find)
+    quick = profile.name == "quick"
     rows = []
     for quote, where, judge in CLAIMS:
-        quick = profile.name == "quick"
-        if found is None or (quick and judge in OF_THE_TITANIC):
-            holds, numbers = (None, None), "not run" if found is None else "about the Titanic's inputs"
+        if isinstance(found, str):
+            words, numbers = ["undecided", "undecided"], found
+        elif quick and judge in OF_THE_TITANIC:
+            words, numbers = [], "about the Titanic's inputs"
         else:
             *holds, numbers = judge(found)
-        words = [QUICK if quick else NOT_ASKED if found and h is None else answer([h]) for h in holds]
-        rows.append({"claim": quote, "where": where, "as run": words[0], "done right": words[1]})
+            words = [NOT_ASKED if hold is None else answer([hold]) for hold in holds]
+        as_run, right = [QUICK, QUICK] if quick else words
+        rows.append({"claim": quote, "where": where, "as run": as_run, "done right": right})
         rows[-1]["numbers"] = numbers.replace(" -", " −")
     frame = pd.DataFrame(rows)
     frame.attrs["banner"] = profile.banner

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.looks import DPI, blank, look, theme
+from pfl_lib.papers.verdicts import status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ def accuracies_and_weights(
 
     `results`: user -> scheme -> result, with round 0.  `measure` is the column of accuracies.  `prevalence`: the share of class
     1 among a user's test examples; it and its complement are what always saying 1 or 0 would reach (dashed).  None draws no such
-    lines.
+    lines.  The lines of a run that diverged stop there, and its picture says so.
     """
     with theme():
         figure, panels = _wide(4.3, len(results))
@@ -50,34 +51,52 @@ def accuracies_and_weights(
 def parameters(results: Mapping[str, "Result"], inputs: Sequence[str], title: str = "") -> tuple["Figure", str]:
     """Figure 2, one of its two rows: each scheme's weights of both outputs for the bias and every input, as bars.
 
-    `results`: scheme -> result with its model (2 outputs).  Bars of the first output (class 0) are black, of the second
-    grey; the shorter one lies in front.  The axis reaches as far as the largest weight; the paper's ends at 1.
+    `results`: scheme -> result (2 outputs).  Bars of the first output (class 0) are black, of the second grey; the shorter
+    one lies in front.  The axis reaches as far as the largest weight; the paper's ends at 1.  Where a result has no
+    parameters to show there is a word in place of bars.
     """
-    tables = {scheme: learned(result, inputs) for scheme, result in results.items()}
-    reach = max(table.abs().to_numpy().max() for table in tables.values()) * 1.04
+    tables = {scheme: learned(result, inputs) for scheme, result in results.items() if not no_parameters(result)}
+    missing = {scheme: why for scheme, result in results.items() if (why := no_parameters(result))}
+    reach = max((table.abs().to_numpy().max() for table in tables.values()), default=1) * 1.04
     with theme():
-        figure, panels = _wide(0.95 + 0.34 * (len(inputs) + 1), len(tables))
-        for axes, (scheme, table) in zip(panels, tables.items(), strict=True):
-            _draw_bars(axes, table)
-            axes.set(title=NAMES[scheme], xlim=(-reach, reach))
-        panels[0].set_yticks(range(len(inputs) + 1), list(tables[next(iter(tables))].index))
+        figure, panels = _wide(0.95 + 0.34 * (len(inputs) + 1), len(results))
+        bars = []
+        for axes, scheme in zip(panels, results, strict=True):
+            if scheme in tables:
+                bars = _draw_bars(axes, tables[scheme])
+            else:
+                axes.text(0.5, 0.5, missing[scheme], transform=axes.transAxes, ha="center")
+            axes.set(title=NAMES[scheme], xlim=(-reach, reach), ylim=(len(inputs) + 0.5, -0.5))
+        panels[0].set_yticks(range(len(inputs) + 1), _rows(inputs))
         figure.suptitle(title or None)
-        bars = panels[0].containers
         words = [f"output for class {k}" for k in (0, 1)]
-        figure.legend(bars[:2], words, loc="outside lower center", ncols=2, frameon=False)
-    return figure, _about_parameters(tables, title)
+        if bars:
+            figure.legend(bars, words, loc="outside lower center", ncols=2, frameon=False)
+    return figure, _about_parameters(tables, missing, title)
+
+
+def no_parameters(result: "Result") -> str:
+    """Why a result has no final parameters to show: it diverged, or was published without its model; empty if it has them."""
+    if result.diverged is not None:
+        return status(result)
+    return "" if result.model else "published without its model"
+
+
+def _rows(inputs: Sequence[str]) -> list[str]:
+    return ["Bias term", *inputs]
 
 
 def learned(result: "Result", inputs: Sequence[str]) -> pd.DataFrame:
     """The final model's parameters: a row for the bias and for each input, a column for each output, as in Figure 2."""
     weight, bias = (result.model[f"linear.{part}"][0].numpy().astype(float) for part in ("weight", "bias"))
-    return pd.DataFrame(np.vstack([bias, weight.T]), index=["Bias term", *inputs], columns=["class 0", "class 1"])
+    return pd.DataFrame(np.vstack([bias, weight.T]), index=_rows(inputs), columns=["class 0", "class 1"])
 
 
 def penalties(table: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
     """What p_d and p_s do: for each user two grids, the accuracy in the end and the mean weight of the others over all rounds.
 
-    `table`: columns user, p_d, p_s, accuracy (percent), others (their mean weight, 0 to 1).
+    `table`: columns user, p_d, p_s, accuracy (percent), others (their mean weight, 0 to 1) and status; where that is not "ran"
+    it stands in place of the number.
     """
     users = list(dict.fromkeys(table["user"]))
     with theme():
@@ -90,13 +109,18 @@ def penalties(table: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
         figure.suptitle(title or None)
     words = []
     for user in users:
-        of_user = table[table["user"] == user].sort_values("accuracy")
-        low, high = of_user.iloc[0], of_user.iloc[-1]
-        words.append(
-            f"User {user}: from {low.accuracy:.1f} percent (p_d {low.p_d:g}, p_s {low.p_s:g}) to {high.accuracy:.1f} "
-            f"(p_d {high.p_d:g}, p_s {high.p_s:g}); the others weigh {of_user.others.max():.2f} at most and "
-            f"{of_user.others.min():.2f} at least."
-        )
+        of_user = table[table["user"] == user]
+        ran = of_user[of_user["status"] == "ran"].sort_values("accuracy")
+        if len(ran):
+            low, high = ran.iloc[0], ran.iloc[-1]
+            words.append(
+                f"User {user}: from {low.accuracy:.1f} percent (p_d {low.p_d:g}, p_s {low.p_s:g}) to {high.accuracy:.1f} "
+                f"(p_d {high.p_d:g}, p_s {high.p_s:g}); the others weigh {ran.others.max():.2f} at most and "
+                f"{ran.others.min():.2f} at least."
+            )
+        for word, rest in of_user[of_user["status"] != "ran"].groupby("status"):
+            places = "; ".join(f"p_d {p_d:g}, p_s {p_s:g}" for p_d, p_s in zip(rest["p_d"], rest["p_s"], strict=True))
+            words.append(f"User {user}, {places}: {word}.")
     head = (
         "Heat maps over the penalties p_d and p_s of accuracy after the last round and mean weight of the other agents."
     )
@@ -142,11 +166,17 @@ def _draw_user(axes: "Axes", user: int, of_user: Mapping[str, "Result"], prevale
             axes.axhline(height, color=BASELINE, linestyle="--", linewidth=1.5, label=label)
     rounds = 1
     for place, (scheme, result) in enumerate(of_user.items()):
+        if result.diverged is not None:
+            # One line below the other, from the middle down, where accuracies seldom are.
+            words = f"{NAMES[scheme]}\n{status(result)}"
+            axes.text(0.5, 0.45 - 0.15 * place, words, transform=axes.transAxes, ha="center", va="top", fontsize=9)
+            if result.metrics.empty:
+                continue
         curve = result.metrics.set_index("round")[measure]
         rounds = max(rounds, int(curve.index.max()))
         drawn = look(scheme, of_user) | {"linestyle": "-", "linewidth": 1.6, "markersize": 4.5}
         axes.plot(curve.index, curve, label=NAMES[scheme], markevery=(place, 4), zorder=3, **drawn)
-        if scheme == "WE":
+        if scheme == "WE" and result.weights is not None:
             weights = np.vstack([np.ones(result.weights.shape[1]), result.weights])
             for agent, of_agent in enumerate(weights.T):
                 colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
@@ -155,18 +185,21 @@ def _draw_user(axes: "Axes", user: int, of_user: Mapping[str, "Result"], prevale
     axes.set_yticks(np.linspace(0, 1, 6))
 
 
-def _draw_bars(axes: "Axes", table: pd.DataFrame) -> None:
+def _draw_bars(axes: "Axes", table: pd.DataFrame) -> list:
+    """Draw both outputs' parameters and return their bars."""
     places = np.arange(len(table))
     values = table.to_numpy()
+    drawn = []
     for output, colour in enumerate((FIRST_OUTPUT, SECOND_OUTPUT)):
         same_side = np.sign(values[:, 0]) == np.sign(values[:, 1])
         in_front = same_side & (np.abs(values[:, output]) < np.abs(values[:, 1 - output]))
         bars = axes.barh(places, values[:, output], height=0.74, color=colour, linewidth=0)
         for bar, front in zip(bars, in_front, strict=True):
             bar.set_zorder(3 if front else 2)
+        drawn.append(bars)
     axes.axvline(0, color="black", linewidth=1.5, zorder=4)
-    axes.set_ylim(len(table) - 0.5, -0.5)
     axes.grid(False, axis="y")
+    return drawn
 
 
 def _heat(axes: "Axes", table: pd.DataFrame, value: str, fmt: str, colours: str, title: str) -> None:
@@ -175,7 +208,8 @@ def _heat(axes: "Axes", table: pd.DataFrame, value: str, fmt: str, colours: str,
     grid = table.pivot(index="p_d", columns="p_s", values=value)
     # At least 6 points (or the whole of a weight) from white to full colour: a passenger more or less is no picture.
     least = 6.0 if value == "accuracy" else 1.0
-    middle, half = (grid.max().max() + grid.min().min()) / 2, max(grid.max().max() - grid.min().min(), least) / 2
+    low, high = np.nan_to_num([grid.min().min(), grid.max().max()])
+    middle, half = (high + low) / 2, max(high - low, least) / 2
     axes.grid(False)
     seaborn.heatmap(
         grid,
@@ -189,6 +223,10 @@ def _heat(axes: "Axes", table: pd.DataFrame, value: str, fmt: str, colours: str,
         cbar=False,
         linewidths=0.5,
     )
+    words = table.pivot(index="p_d", columns="p_s", values="status")
+    for row, column in zip(*np.nonzero((words != "ran").to_numpy()), strict=True):
+        word = words.iloc[row, column].replace(" at ", "\nat ")
+        axes.text(column + 0.5, row + 0.5, word, ha="center", va="center", fontsize=9)
     axes.set(title=title, xlabel="size penalty p_s", ylabel="distance penalty p_d")
     axes.set_xticklabels([f"{p_s:g}" for p_s in grid.columns])
     axes.set_yticklabels([f"{p_d:g}" for p_d in grid.index], rotation=0)
@@ -198,10 +236,11 @@ def _about_users(results, measure: str, title: str) -> str:
     words = []
     for user, of_user in results.items():
         ends = ", ".join(
-            f"{NAMES[scheme]} {result.metrics[measure].iloc[-1]:.3f}" for scheme, result in of_user.items()
+            f"{NAMES[scheme]} {status(result) if result.diverged is not None else f'{result.metrics[measure].iloc[-1]:.3f}'}"
+            for scheme, result in of_user.items()
         )
         gone = ""
-        if "WE" in of_user:
+        if "WE" in of_user and of_user["WE"].diverged is None:
             last = of_user["WE"].weights[-1]
             zero = [str(agent) for agent, weight in enumerate(last) if weight == 0]
             gone = f", the weight of agents {', '.join(zero)} is 0" if zero else ", no weight is 0"
@@ -211,8 +250,8 @@ def _about_users(results, measure: str, title: str) -> str:
     return " ".join([head, *words])
 
 
-def _about_parameters(tables: Mapping[str, pd.DataFrame], title: str) -> str:
-    words = []
+def _about_parameters(tables: Mapping[str, pd.DataFrame], missing: Mapping[str, str], title: str) -> str:
+    words = [f"{NAMES[scheme]}: {why}." for scheme, why in missing.items()]
     for scheme, table in tables.items():
         largest = table["class 1"].drop("Bias term").abs().nlargest(3).index
         listed = ", ".join(f"{name} {table.loc[name, 'class 1']:+.2f}" for name in largest).replace("-", "−")

@@ -15,9 +15,12 @@ from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers import weight_erosion_claims as claims
 from pfl_lib.papers import weight_erosion_figures as pictures
 from pfl_lib.papers import weight_erosion_gradients as gradients
+from pfl_lib.papers import weight_erosion_sentences as sentences
 from pfl_lib.papers import weight_erosion_tables as tables
+from pfl_lib.papers.verdicts import Ours
 from pfl_lib.store import Result, Store
 from pfl_lib.study import Cell, Run, federation_of, one_thread, run_cells
+from pfl_lib.tables import some_rounds
 
 TRACES = Path(__file__).parents[1] / "fixtures" / "weight_erosion_alpha_traces_AGE_STRICT.csv"
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]
@@ -175,19 +178,21 @@ def test_baselines_are_the_share_of_class_1_in_the_users_test_set():
 def test_a_gain_is_clear_when_it_is_more_than_two_points_and_two_deviations():
     assert tables.clear(np.array([3.0, 3.2, 2.8])) and not tables.clear(np.array([1.9, 1.9]))
     assert not tables.clear(np.array([1.0, 9.0])) and not tables.clear(np.array([]))
-    assert tables.clear(np.array([2.1])) and tables.spread(np.array([])) == "not run"
-    assert tables.spread(np.array([-1.0, -3.0, np.nan]), sign=True) == "−2.0 ± 1.4"
+    assert tables.clear(np.array([2.1]))
+    assert tables.spread(np.array([-1.0, -3.0]), sign=True) == "−2.0 ± 1.4"
+    assert tables.spread(np.array([78.5]), seeds="1 of 5 seeds") == "78.5 (1 of 5 seeds)"
 
 
 def test_averages_and_gains_are_over_seeds(store):
     finals = tables.finals(store.find, SHORT)
     place = ("AGE_STRICT", 0, "WE", "predicted rightly")
     expected = [100 * store.find(paper.cell("WE", "AGE_STRICT", 0, SHORT, seed)).last_accuracy for seed in (1, 2)]
-    assert finals[place].tolist() == expected
+    assert finals[place].last == tuple(expected)
     averages, gains = tables.averages(finals, SHORT), tables.gains(finals, None, SHORT)
     assert len(averages) == 2 * 8 and len(gains) == 8
     assert averages.loc[8, "WE"] == tables.spread(np.array(expected))
-    difference = finals[place] - finals["AGE_STRICT", 0, "FedAvg", "predicted rightly"]
+    fedavg = finals["AGE_STRICT", 0, "FedAvg", "predicted rightly"]
+    difference = np.subtract(finals[place].last, fedavg.last)
     assert gains.loc[0, "over FedAvg, right"] == tables.spread(difference, sign=True)
 
 
@@ -195,9 +200,188 @@ def test_what_is_not_run_is_a_word(tmp_path):
     empty = Store(tmp_path, published=None)
     finals = tables.finals(empty.find, SHORT)
     assert (tables.averages(finals, SHORT)[list(paper.AVERAGED)] == "not run").all(axis=None)
-    assert (tables.gains(finals, None, SHORT)["clear over FedAvg"] == "no").all()
+    gains = tables.gains(finals, {place[:2]: 80 for place in finals}, SHORT)
+    assert (gains["clear over FedAvg"] == "open").all()
+    assert set(gains["over Local, right"]) == set(gains["over Local, as measured"]) == {"WE not run; Local not run"}
+    assert set(gains["over FedAvg, in examples"]) == {"WE not run; FedAvg not run"}
+    assert set(tables.grid(empty.find, SHORT)["status"]) == set(tables.ends_of_grid(empty.find, SHORT)["accuracy (%)"])
+    assert set(tables.grid_in_words(tables.grid(empty.find, SHORT))["accuracy (%)"]) == {"not run"}
+    in_the_end = tables.in_the_end(paper.results(empty.find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT)
+    assert len(in_the_end) == 16 and set(in_the_end["predicted rightly"]) == {"not run"}
     answers = claims.answers(dataclasses.replace(SHORT, name="paper"), empty.find)
     assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {"not run"}
+
+
+def test_an_average_over_some_of_the_seeds_says_over_how_many(store):
+    only_first = {paper.cell("WE", "AGE_STRICT", 0, SHORT, 2)}
+    finals = tables.finals(lambda cell: None if cell in only_first else store.find(cell), SHORT)
+    averages = tables.averages(finals, SHORT)
+    assert averages.loc[0, "WE"].endswith(" (1 of 2 seeds)") and "seeds" not in averages.loc[0, "Local"]
+    assert tables.gains(finals, None, SHORT).loc[0, "over Local, right"].endswith(" (1 of 2 seeds)")
+
+
+# --- runs that diverged -------------------------------------------------------------------------------------------------
+
+
+def diverging(store: Store, *places: tuple[Cell, int]):
+    """`store.find`, but the runs of these cells diverge at the rounds beside them."""
+    rounds = dict(places)
+
+    def find(cell: Cell) -> Result | None:
+        run = store.find(cell)
+        if cell not in rounds:
+            return run
+        last = rounds[cell] - 1
+        weights = run.weights[:last] if run.weights is not None and last else None
+        metrics = run.metrics[run.metrics["round"] <= last]
+        return dataclasses.replace(run, metrics=metrics, weights=weights, diverged=rounds[cell])
+
+    return find
+
+
+def test_in_the_table_of_last_accuracies_a_diverged_run_is_words(store):
+    find = diverging(
+        store, (paper.cell("WE", "AGE_STRICT", 0, SHORT), 1), (paper.cell("Local", "AGE_STRICT", 1, SHORT), 3)
+    )
+    table = tables.in_the_end(paper.results(find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT).set_index(
+        ["user", "scheme"]
+    )
+    for place, word in (((0, "WE"), "diverged at round 1"), ((1, "Local"), "diverged at round 3")):
+        assert set(table.loc[place, list(tables.MEASURES)]) == {word}
+    assert np.isnan(table.loc[(0, "WE"), "weight of the others"]) and table.loc[(0, "WE"), "before round 1"] > 0
+    assert isinstance(table.loc[(2, "WE"), "predicted rightly"], float)
+
+
+def test_a_diverged_seed_leaves_no_average_and_no_gain(store):
+    find = diverging(store, (paper.cell("FedAvg", "AGE_STRICT", 0, SHORT, 2), 2))
+    finals = tables.finals(find, SHORT)
+    assert tables.averages(finals, SHORT).loc[0, "FedAvg"] == "diverged at round 2 (seed 2)"
+    gains = tables.gains(finals, tables.test_sizes(data.load("breast_cancer"), SHORT), SHORT)
+    assert gains.loc[0, "over FedAvg, right"] == "FedAvg diverged at round 2 (seed 2)"
+    assert gains.loc[0, "over FedAvg, in examples"] == "FedAvg diverged at round 2 (seed 2)"
+    assert gains.loc[0, "clear over FedAvg"] == "open" and gains.loc[0, "clear over Local"] in ("yes", "no")
+
+
+def test_weights_by_round_end_with_the_round_at_which_a_run_diverged(store):
+    find = diverging(
+        store, (paper.cell("WE", "AGE_STRICT", 0, SHORT), 1), (paper.cell("WE", "AGE_STRICT", 1, SHORT), 3)
+    )
+    by_round = tables.weights_by_round(paper.results(find, SHORT, "AGE_STRICT"))
+    shown = some_rounds(by_round).set_index("round")
+    assert shown["user 0, agent 1"].tolist() == ["diverged at round 1"] * 3
+    assert shown["user 1, agent 0"].tolist()[2] == "diverged at round 3" and shown["user 1, agent 0"][1] > 0
+    run = store.find(paper.cell("WE", "AGE_STRICT", 2, SHORT))
+    assert shown["user 2, agent 3"].tolist() == run.weights[:, 3].tolist()
+
+
+def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
+    find = diverging(
+        store,
+        (paper.cell("WE", "AGE_STRICT", 0, SHORT, p_d=0.1, p_s=5.0), 1),
+        (paper.cell("Local", "AGE_STRICT", 2, SHORT), 3),
+    )
+    grid = tables.grid(find, SHORT)
+    assert len(grid) == 2 * len(paper.PENALTIES)
+    shown = tables.grid_in_words(grid).set_index(["user", "p_d", "p_s"])
+    assert shown.loc[(0, "0.1", "5")].tolist() == ["diverged at round 1", "–", "–"]
+    ends = tables.ends_of_grid(find, SHORT).set_index(["user", "scheme"])["accuracy (%)"]
+    assert ends[2, "Local"] == "diverged at round 3"
+    assert ends[0, "Local"] == 100 * store.find(paper.cell("Local", "AGE_STRICT", 0, SHORT)).last_accuracy
+    figure, alt = pictures.penalties(grid)
+    assert "User 0, p_d 0.1, p_s 5: diverged at round 1." in alt
+    assert "diverged\nat round 1" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_a_grid_without_any_run_can_be_drawn(tmp_path):
+    _, alt = pictures.penalties(tables.grid(Store(tmp_path, published=None).find, SHORT))
+    assert "User 2, p_d 0, p_s 0; " in alt and alt.endswith("not run.") and "nan" not in alt
+
+
+def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(store):
+    find = diverging(
+        store, (paper.cell("WE", "AGE_STRICT", 0, SHORT), 1), (paper.cell("Global (code)", "AGE_STRICT", 1, SHORT), 3)
+    )
+    figure, alt = pictures.accuracies_and_weights(paper.results(find, SHORT, "AGE_STRICT"), None)
+    texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert texts[0] == ["Weight Erosion\ndiverged at round 1"]
+    assert texts[1] == ["Global (authors' code)\ndiverged at round 3"] and texts[2] == []
+    assert "Weight Erosion diverged at round 1" in alt and "Global (authors' code) diverged at round 3" in alt
+    lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
+    assert list(lines["Global (authors' code)"].get_xdata()) == [0, 1, 2]
+
+
+def test_figure_2_shows_no_parameters_of_a_diverged_run_or_one_published_without_its_model(store):
+    results = paper.results(store.find, SHORT, "AGE_STRICT")[0]
+    inputs = data.DATASETS["breast_cancer"].inputs
+    nan = {name: torch.full_like(value, torch.nan) for name, value in results["FedAvg"].model.items()}
+    results["FedAvg"] = dataclasses.replace(results["FedAvg"], diverged=2, model=nan)
+    results["WE"] = dataclasses.replace(results["WE"], model=None)
+    figure, alt = pictures.parameters(results, inputs)
+    told = {axes.get_title(): [text.get_text() for text in axes.texts] for axes in figure.axes}
+    assert told["FedAvg"] == ["diverged at round 2"] and told["Weight Erosion"] == ["published without its model"]
+    assert told["Local"] == [] and "FedAvg: diverged at round 2." in alt
+    nothing = {name: results[name] for name in ("FedAvg", "WE")}
+    assert "WE" not in pictures.parameters(nothing, inputs)[1]
+
+
+def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(store, tmp_path):
+    full = dataclasses.replace(SHORT, name="paper")
+    cell = paper.cell("FedAvg", "AGE_SOME", 3, SHORT)
+    answers = claims.answers(full, diverging(store, (cell, 2)))
+    assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {f"{cell.slug} diverged at round 2"}
+    some = claims.answers(full, lambda wanted: None if wanted == cell else store.find(wanted))
+    assert set(some["numbers"]) == {f"1 of {len(paper.claim_cells(SHORT))} runs not run"}
+    bare = claims.answers(full, lambda wanted: dataclasses.replace(store.find(wanted), model=None))
+    assert "published without its model" in bare["numbers"][0]
+
+
+# --- sentences made from results ----------------------------------------------------------------------------------------
+
+
+def finals_of(**accuracies: float) -> dict:
+    """Everybody's accuracies: those given by scheme, for every split, user and measure, with one seed."""
+    return {
+        (split, user, scheme, measure): Ours((1,), (accuracies[scheme],), (accuracies[scheme],))
+        for split in paper.SPLITS
+        for user in paper.USERS
+        for scheme in paper.AVERAGED
+        for measure in tables.MEASURES
+    }
+
+
+def test_for_whom_the_gain_is_clear_is_counted_never_typed():
+    sizes = {(split, user): 50 for split in paper.SPLITS for user in paper.USERS}
+    found = finals_of(WE=80.0, FedAvg=80.0, Local=80.0)
+    nobody = sentences.clear_gains(tables.gains(found, sizes, SHORT))
+    assert nobody == "Weight Erosion is clearly above a true FedAvg in AGE_STRICT for nobody; in AGE_SOME for nobody."
+    for measure in tables.MEASURES:
+        found["AGE_SOME", 3, "FedAvg", measure] = Ours((1,), (70.0,), (70.0,))
+    found["AGE_STRICT", 1, "WE", "predicted rightly"] = Ours(diverged=((1, 4),))
+    one = sentences.clear_gains(tables.gains(found, sizes, SHORT))
+    assert "in AGE_STRICT for nobody, 1 of 4 users still open; in AGE_SOME for agent 3 (" in one
+    assert one.endswith("(in points +10.0 (1 of 2 seeds), in test examples +5.0 of 50).")
+
+
+def test_where_the_two_measures_differ_is_read_from_the_table():
+    table = pd.DataFrame({"user": [1, 2, 3], "scheme": "WE"})
+    table["as the paper measures"] = [80.0, 92.5, "diverged at round 3"]
+    table["predicted rightly"] = [81.0, 85.2, "diverged at round 3"]
+    told = sentences.two_measures({"AGE_STRICT": table})
+    assert told.endswith("apart here: AGE_STRICT, user 2: 92.5 % as the paper measures, 85.2 % rightly.")
+    assert sentences.two_measures({"AGE_STRICT": table[:1]}).endswith("apart here: nowhere.")
+
+
+def test_example_1_comes_out_or_not_by_the_largest_distance():
+    near, far = (pd.DataFrame({"user's loss": [9.0], "agent 1": [0.1], "agent 2": [d]}) for d in (0.4, 1.2))
+    assert "0.10 to 0.40 times" in sentences.first_distances(
+        near
+    ) and "as the example says" in sentences.first_distances(near)
+    assert "the example does not come out" in sentences.first_distances(far)
+
+
+def test_one_example_is_worth_a_hundred_by_the_size_of_the_test_set():
+    told = sentences.one_example({("AGE_STRICT", 0): 125, ("AGE_STRICT", 2): 162}, (0, 2))
+    assert told == "One test example is 0.8 points for agent 0, 0.6 points for agent 2."
 
 
 def test_the_quick_profile_answers_nothing(store):
