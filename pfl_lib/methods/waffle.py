@@ -27,7 +27,9 @@ class Waffle:
       all weight is Alice's, as section 2.1 says it must.  "literal" is Eq. (1) as printed, c <- c + sum_i w_i (c_i_new - c_i): once the
       weights change, c keeps stale parts of agents that no longer count, and Alice's last, local phase is biased for ever.
     * Server step 1; the control variates are SCAFFOLD's option II (the paper names neither).
-    * With partial participation weights are computed among the participants, and Alice always takes part.
+    * With partial participation, of which the paper has none, weights are computed among the participants S, and Alice always takes
+      part.  "mean" is then the mean over S, not over all N as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of
+      the change, as SCAFFOLD does, without which c would grow to N/|S| times a gradient.
     """
 
     slope: float = 3.2
@@ -63,7 +65,7 @@ class Waffle:
 
         moved = chosen(controls, clients)
         if self.control == "literal":
-            moved = moved - chosen(state["controls"], clients)
+            moved = (moved - chosen(state["controls"], clients)) * (len(clients) / len(fed))
         control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
         after = {
             **average(smoothed, trained),

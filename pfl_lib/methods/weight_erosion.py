@@ -26,7 +26,9 @@ class WeightErosion:
     * passes in Eq. 5: completed passes over the agent's own data, really made.  `counting="before"` counts those of earlier rounds, as
       Eq. 5's (r - 1) does; "after" includes this round's, as the authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes one
       full batch a round, so it counts fewer where a round has more, or where the last batch of a pass is short.
-    * An agent that appears after the first round starts with the `newcomer` "mean" or "median" of the others' weights (section 3).
+    * An agent that first takes part after the first round starts with the `newcomer` "mean" or "median" of the others' weights
+      (section 3), whether it was not there before or was never drawn: either way nothing is known of its distance.  One that comes back
+      has the weight it left with.
     """
 
     p_d: float = 0.01

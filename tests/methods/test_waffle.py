@@ -80,6 +80,24 @@ def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients):
             torch.testing.assert_close(state[name], plain[name], **tolerance)
 
 
+def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, monkeypatch):
+    """c <- c + |S|/N mean of the changes; with the smoothing's history uniform before each round."""
+    monkeypatch.setattr(waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64))
+    fed = small(clients=6, rounds=10, participation=0.5)
+    state, even = Waffle().start(fed), Waffle().start(fed)["history"]
+    for r, (plain, _) in enumerate(play(Scaffold(), fed, 9), start=1):
+        state, _ = Waffle(control="literal").round(fed, state | {"history": even}, r)
+        for name in ("theta", "control", "controls"):
+            torch.testing.assert_close(state[name], plain[name], rtol=1e-12, atol=1e-12)
+
+
+def test_where_not_all_take_part_the_control_variate_is_the_participants_mean(small, play):
+    fed = small(clients=6, rounds=4, participation=0.5)
+    for r, (state, log) in enumerate(play(Waffle(), fed), start=1):
+        assert len(fed.participants(r)) == 3 and log["weights"].sum().item() == pytest.approx(1)
+        torch.testing.assert_close(state["control"], log["weights"] @ state["controls"], rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("alice", [0, 2])
 @pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=["plain", "momentum"])
 def test_all_weight_on_alice_is_local_training_bit_for_bit(small, play, monkeypatch, alice, settings):

@@ -149,6 +149,17 @@ def test_a_newcomer_joins_with_the_mean_and_erodes_from_there_by_hand(pencil, pl
     exactly(next_log["weights"], [1, 0.75 - d / 8, 0.875 - d / 8])
 
 
+def test_an_agent_that_was_never_drawn_is_as_new_as_one_that_was_not_there(small, play):
+    """Half of three clients are drawn: Alice and, in this order, 1, 1, 2, 2, 2."""
+    drawn = small(clients=3, rounds=5, participation=0.5)
+    there = small(clients=3, rounds=5, availability=((1, 1, 2), (2, 3, 5)))
+    for (one, log), (other, same) in zip(
+        play(WeightErosion(p_d=0.1), drawn), play(WeightErosion(p_d=0.1), there), strict=True
+    ):
+        assert torch.equal(one["theta"], other["theta"]) and torch.equal(log["weights"], same["weights"])
+        assert one["weights"].nan_to_num(-1).tolist() == other["weights"].nan_to_num(-1).tolist()
+
+
 def test_an_agent_that_was_away_comes_back_with_its_weight(small, play):
     fed = small(alice=0, rounds=4, availability=((1, 1, 1),))
     states = [state for state, _ in play(WeightErosion(p_d=0.1), fed)]
