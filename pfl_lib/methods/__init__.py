@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose
 from pfl_lib.federation import Federation
-from pfl_lib.methods.apfl import APFL
+from pfl_lib.methods.apfl import APFL, APFLByRound
 from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.local import Local
@@ -41,7 +41,7 @@ class Method(Protocol):
 
 
 METHODS: dict[str, type] = {
-    cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, BrokenGlobal)
+    cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, APFLByRound, BrokenGlobal)
 }
 
 
