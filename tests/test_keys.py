@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pfl_lib import BadInput, Schedule, data, engine, measures, models, partition, store
-from pfl_lib.methods import APFL, METHODS, BrokenGlobal, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import APFL, METHODS, APFLByRound, BrokenGlobal, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import EXHIBITS, PROFILES
 from pfl_lib.partition import PARTITIONS
 from pfl_lib.study import Cell, run_cell, run_cells
@@ -164,6 +164,7 @@ GOLDEN = {
     "fedavg-mnist-C-seed1-895c08f3a2": Cell(FedAvg(), Schedule(100)),
     "waffle-mnist-Bstar-seed2-059fcbec42": Cell(Waffle(), Schedule(100), partition="B*", seed=2),
     "apfl-mnist-C-seed1-2b4a8104cd": Cell(APFL(), Schedule(25), images=12_000),
+    "apfl_by_round-digits-C-seed1-86644c31a4": Cell(APFLByRound(), Schedule(20), dataset="digits"),
     "scaffold-digits-C-seed1-d75d49c716": Cell(Scaffold(), Schedule(20), dataset="digits"),
     "weight_erosion-titanic_as_run-age_strict-seed1-96143bb038": Cell(
         WeightErosion(counting="after"), ONE_BATCH, model="linear", alice=2, **TABLE
