@@ -23,6 +23,9 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     "weight erosion": ("#029e73", "s", "-"),
     "waffle": ("#d55e00", "D", "-"),
     "apfl": ("#cc78bc", "v", "--"),
+    # Other readings of the last two: the same colours, lighter, and lines of their own.
+    "waffle, c as printed": ("#de8f05", "d", ":"),
+    "apfl, by round": ("#fbafe4", "<", ":"),
 }
 OTHER_LOOKS = (("#de8f05", "P", "-"), ("#ca9161", "<", "-."), ("#000000", "*", ":"), ("#fbafe4", ">", "--"))
 ALIASES = {"we": "weight erosion", "weight_erosion": "weight erosion"}
@@ -75,12 +78,12 @@ def png(figure: "Figure") -> bytes:
     return buffer.getvalue()
 
 
-def blank(height: float, rows: int = 1, columns: int = 1, widths: Sequence[float] | None = None):
-    """A figure of its own, unknown to pyplot: nothing has to be closed and nothing shows it twice."""
+def blank(height: float, rows: int = 1, columns: int = 1, widths: Sequence[float] | None = None, same_y: bool = False):
+    """A figure of its own, unknown to pyplot: nothing has to be closed and nothing shows it twice.  `same_y`: one y axis for all."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, width_ratios=widths)
+    return figure, figure.subplots(rows, columns, width_ratios=widths, sharey=same_y)
 
 
 def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: int = 3) -> None:

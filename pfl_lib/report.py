@@ -157,8 +157,9 @@ def build_index(folder: Path, pages: Sequence[Page], stamps: Mapping[str, Stamp]
             )
         group = page.paper
         rows.append(_index_row(page, stamps.get(page.id)))
-    banners = {stamp.profile: stamp.banner for stamp in stamps.values() if stamp.profile and stamp.banner}
-    words = "".join(_banner(profile, banner) for profile, banner in sorted(banners.items()))
+    # Pages of one profile can differ in their data: each banner that stands on a page, once.
+    banners = dict.fromkeys((stamp.profile, stamp.banner) for stamp in stamps.values() if stamp.profile)
+    words = "".join(_banner(profile, banner) for profile, banner in banners)
     text = f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -225,7 +225,7 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to the right."""
     banner = table.attrs.get("banner", "")
     words = _as_text(table, digits)
-    right = [bool(words.iloc[:, column].map(_like_a_number).any()) for column in range(words.shape[1])]
+    right = [_to_the_right(words.iloc[:, column]) for column in range(words.shape[1])]
     head = "".join(_tag("th", name, side, ' scope="col"') for name, side in zip(words.columns, right, strict=True))
     body = ""
     for row in words.itertuples(index=False, name=None):
@@ -267,8 +267,9 @@ def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
     return f'<{name}{attributes} style="text-align:{side}">{inner}</{name}>'
 
 
-def _like_a_number(word: str) -> bool:
-    return re.match(r"[-−+]?\d", str(word)) is not None
+def _to_the_right(words: pd.Series) -> bool:
+    """Whether some word of a column is a number ("5", "98.5 ± 0.1", but not "00_index.ipynb"), or all of it are none."""
+    return bool(words.map(lambda word: re.match(r"[-−+]?\d[\d.,]*(\s|$)", str(word))).any() or (words == NONE).all())
 
 
 def _number(number: float, sign: bool = False, digits: int = 2) -> str:

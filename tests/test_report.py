@@ -1,6 +1,7 @@
 """Pages: one file each that asks for nothing from outside, with words for every picture."""
 
 import base64
+import dataclasses
 
 import nbformat
 import pytest
@@ -130,6 +131,13 @@ def test_the_index_lists_every_page_with_status_profile_version_and_time(tmp_pat
         "digits &amp; co.",
     ):
         assert words in index, words
+
+
+def test_the_index_shows_the_banners_of_both_data_sets_of_one_profile(tmp_path):
+    other = report.Page("weight-erosion-fig1", "we.html", "Figure 1", "Ages.", None, "Weight Erosion")
+    stamps = {PAGE.id: STAMP, other.id: dataclasses.replace(STAMP, id=other.id, banner="Quick profile: tumours.")}
+    index = report.build_index(tmp_path, [PAGE, other], stamps).read_text(encoding="utf-8")
+    assert "digits &amp; co." in index and "tumours." in index and index.count('class="banner quick"') == 2
 
 
 def test_a_notebook_is_described_by_the_first_sentence_below_its_heading(tmp_path):

@@ -1,5 +1,6 @@
 import io
 import math
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -181,6 +182,15 @@ def test_when_agents_stop_counting_is_told_in_words_and_of_a_diverged_run_only_t
     assert tables.stops_counting(early, agents=3, alice=1) == dict.fromkeys((0, 2), "diverged at round 1")
     assert tables.named("WAFFLE", run) == "WAFFLE"
     assert tables.named("WAFFLE", early) == "WAFFLE, diverged at round 1"
+
+
+def test_columns_of_numbers_stand_to_the_right_names_that_begin_with_a_digit_do_not():
+    frame = pd.DataFrame(
+        {"notebook": ["00_index.ipynb"], "ours": ["98.5 ± 0.1 (1 of 5 seeds)"], "no number": [math.nan]}
+    )
+    page = tables.to_html(frame, "Pages")
+    sides = {name: side for side, name in re.findall(r'<th scope="col" style="text-align:(\w+)">([^<]+)<', page)}
+    assert sides == {"notebook": "left", "ours": "right", "no number": "right"}
 
 
 def test_holdings_count_each_clients_images_by_label():

@@ -173,47 +173,47 @@ CLAIMS: tuple[tuple[str, str, Judge], ...] = (
     ("Weight Erosion can outperform two baseline FL aggregation schemes", "abstract", outperforms),
     (
         "agent 0 stands out by the fact that the Weight Erosion model clearly out-performs the Local model",
-        "5.1",
+        "section 5.1",
         agent_0,
     ),
-    ("these models [agent 2] perform exceptionally well (> 90 %)", "5.1", ninety_percent),
+    ("these models [agent 2] perform exceptionally well (> 90 %)", "section 5.1", ninety_percent),
     (
         "agent 1's weight experiences the slowest decrease in all three graphs",
-        "5.1",
+        "section 5.1",
         agent_1_slowest,
     ),
     (
         "the difference between [agent 1's weight] and the other agent weights is only very marked when agent 2 is the user",
-        "5.1",
+        "section 5.1",
         marked_for_agent_2_only,
     ),
     (
         "[Passenger is minor]: weights are nearly identical in both models [Local, Weight Erosion; agent 0]",
-        "5.1",
+        "section 5.1",
         minor,
     ),
     (
         "Travelling alone is strongly correlated with death in both models [agent 0]; the same feature is weakly correlated "
         "with survival in the FedAvg model, as well as in [those of agent 2]",
-        "5.1",
+        "section 5.1",
         alone_and_death,
     ),
     (
         "a model that is not merely a weighted average of the FedAvg and Local models: Sex, Age, or Queenstown differ more between "
         "FedAvg and Weight Erosion than between FedAvg and Local",
-        "5.1",
+        "section 5.1",
         not_between,
     ),
-    ("the weights for Sex are spectacularly large (with absolute values between 1.1 and 1.4)", "5.1", sex),
+    ("the weights for Sex are spectacularly large (with absolute values between 1.1 and 1.4)", "section 5.1", sex),
     (
         "[AGE_SOME] agents 0 and 1 have the highest weight in each other's model, while their weights are similar to each "
         "other in the two other agents' models",
-        "5.2",
+        "section 5.2",
         agents_0_and_1,
     ),
     (
         "the same test accuracy as with the AGE_STRICT split, save for the spectacular accuracy obtained for agent 2",
-        "5.2",
+        "section 5.2",
         same_in_both_splits,
     ),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.looks import DPI, blank, look, theme
+from pfl_lib.looks import blank, look, theme
 from pfl_lib.papers.verdicts import status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
 NAMES = {"Local": "Local", "WE": "Weight Erosion", "FedAvg": "FedAvg", "Global (code)": "Global (authors' code)"}
 AGENT_COLOURS = ("#cc78bc", "#56b4e9", "#ca9161", "#000000")  # none of them a scheme's
 BASELINE = "#d62728"
-WIDE = 10.4  # inches: four pictures side by side, on a page that is about as wide
 FIRST_OUTPUT, SECOND_OUTPUT = "#1a1a1a", "#9a9a9a"
 
 
@@ -30,21 +29,24 @@ def accuracies_and_weights(
 ) -> tuple["Figure", str]:
     """Figure 1, one of its two rows: for each user every scheme's accuracy (full) and Weight Erosion's weights (dotted) by round.
 
+    Two pictures in a row, where the paper has four, so that they can be read at half a page's width.
+
     `results`: user -> scheme -> result, with round 0.  `measure` is the column of accuracies.  `prevalence`: the share of class
     1 among a user's test examples; it and its complement are what always saying 1 or 0 would reach (dashed).  None draws no such
     lines.  The lines of a run that diverged stop there, and its picture says so.
     """
     with theme():
-        figure, panels = _wide(4.3, len(results))
+        figure, panels = _in_pairs(len(results), 2.5, 1.6)
         for axes, (user, of_user) in zip(panels, results.items(), strict=True):
             _draw_user(axes, user, of_user, prevalence, measure)
-        panels[0].set_ylabel("agent weight, test accuracy")
+        for axes in panels[::2]:
+            axes.set_ylabel("accuracy, weight")
         handles = {line.get_label(): line for axes in panels for line in axes.get_lines() if line.get_label()[0] != "_"}
-        weights = {name: line for name, line in handles.items() if name.startswith("weight of")}
-        others = {name: line for name, line in handles.items() if name not in weights}
-        above = {"loc": "outside upper center", "title": title or None, "title_fontsize": 13}
-        figure.legend(others.values(), others, ncols=len(others), frameon=False, **above)
-        figure.legend(weights.values(), weights, loc="outside lower center", ncols=max(1, len(weights)), frameon=False)
+        agents = {name: line for name, line in handles.items() if name.startswith("agent")}
+        others = {name: line for name, line in handles.items() if name not in agents}
+        figure.legend(others.values(), others, loc="outside upper center", ncols=3, frameon=False, title=title or None)
+        below = {"loc": "outside lower center", "title": "weights, dotted", "ncols": max(1, len(agents))}
+        figure.legend(agents.values(), agents, frameon=False, **below)
     return figure, _about_users(results, measure, title)
 
 
@@ -59,7 +61,7 @@ def parameters(results: Mapping[str, "Result"], inputs: Sequence[str], title: st
     missing = {scheme: why for scheme, result in results.items() if (why := no_parameters(result))}
     reach = max((table.abs().to_numpy().max() for table in tables.values()), default=1) * 1.04
     with theme():
-        figure, panels = _wide(0.95 + 0.34 * (len(inputs) + 1), len(results))
+        figure, panels = _in_pairs(len(results), 0.55 + 0.26 * (len(inputs) + 1), 0.8)
         bars = []
         for axes, scheme in zip(panels, results, strict=True):
             if scheme in tables:
@@ -152,11 +154,14 @@ def distances(path: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
     return figure, alt
 
 
-def _wide(height: float, columns: int):
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(WIDE, height), dpi=DPI, layout="constrained")
-    return figure, list(np.ravel(figure.subplots(1, columns, sharey=True)))
+def _in_pairs(pictures: int, height: float, rest: float):
+    """A figure with two pictures in a row, `height` inches each and with the same y axis, and `rest` for title and legends."""
+    rows = (pictures + 1) // 2
+    figure, panels = blank(rows * height + rest, rows=rows, columns=2, same_y=True)
+    panels = list(np.ravel(panels))
+    for axes in panels[pictures:]:
+        axes.set_axis_off()
+    return figure, panels[:pictures]
 
 
 def _draw_user(axes: "Axes", user: int, of_user: Mapping[str, "Result"], prevalence, measure: str) -> None:
@@ -180,7 +185,7 @@ def _draw_user(axes: "Axes", user: int, of_user: Mapping[str, "Result"], prevale
             weights = np.vstack([np.ones(result.weights.shape[1]), result.weights])
             for agent, of_agent in enumerate(weights.T):
                 colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
-                axes.plot(of_agent, color=colour, linestyle=":", linewidth=2.2, label=f"weight of agent {agent}")
+                axes.plot(of_agent, color=colour, linestyle=":", linewidth=2.2, label=f"agent {agent}")
     axes.set(title=f"user: agent {user}", xlabel="round", xlim=(-0.5, rounds + 0.5), ylim=(-0.02, 1.02))
     axes.set_yticks(np.linspace(0, 1, 6))
 
@@ -246,7 +251,7 @@ def _about_users(results, measure: str, title: str) -> str:
             gone = f", the weight of agents {', '.join(zero)} is 0" if zero else ", no weight is 0"
         words.append(f"User {user}: in the end {ends}{gone}.")
     kind = "as the mean over test batches" if measure == "batch_accuracy" else "as the share of test examples"
-    head = f"Four line plots side by side{', ' + title if title else ''}: accuracy ({kind}) and weights by round."
+    head = f"{len(results)} line plots{', ' + title if title else ''}: accuracy ({kind}) and weights by round."
     return " ".join([head, *words])
 
 
@@ -257,6 +262,6 @@ def _about_parameters(tables: Mapping[str, pd.DataFrame], missing: Mapping[str, 
         listed = ", ".join(f"{name} {table.loc[name, 'class 1']:+.2f}" for name in largest).replace("-", "−")
         words.append(f"{NAMES[scheme]}: {listed}.")
     head = (
-        f"Bar charts{', ' + title if title else ''} of the learned parameters; the three largest weights for class 1."
+        f"Bar charts of the learned parameters{', ' + title if title else ''}; the three largest weights for class 1."
     )
     return " ".join([head, *words])

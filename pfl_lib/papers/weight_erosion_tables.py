@@ -80,7 +80,7 @@ def in_the_end(results: Mapping[int, Mapping[str, Result]], split: str, profile:
 
     `results`: user -> scheme -> result, what was not run left out.  Columns user, scheme, read off Figure 1 (none for the
     quick profile), as the paper measures, predicted rightly, before round 1 (as the paper measures), weight of the others
-    (their mean after the last round).
+    (their mean after the last round, percent).
     """
     rows = []
     for user, scheme in itertools.product(results, paper.SCHEMES):
@@ -88,11 +88,11 @@ def in_the_end(results: Mapping[int, Mapping[str, Result]], split: str, profile:
         result = results[user].get(scheme)
         row: dict[str, object] = {"user": user, "scheme": scheme, "read off Figure 1": printed.get(scheme, np.nan)}
         row |= {name: accuracy_in_the_end(result, column) for name, column in MEASURES.items()}
-        row |= {"before round 1": np.nan, "weight of the others": np.nan}
+        row |= {"before round 1": np.nan, "weight of the others (%)": np.nan}
         if result is not None and result.metrics["round"].eq(0).any():
             row["before round 1"] = 100 * result.metrics["batch_accuracy"].iloc[0]
         if status(result) == "ran" and scheme == "WE":
-            row["weight of the others"] = np.delete(result.weights[-1], user).mean()
+            row["weight of the others (%)"] = 100 * np.delete(result.weights[-1], user).mean()
         rows.append(row)
     frame = pd.DataFrame(rows)
     frame.attrs["banner"] = profile.banner

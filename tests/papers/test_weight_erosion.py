@@ -248,7 +248,7 @@ def test_in_the_table_of_last_accuracies_a_diverged_run_is_words(store):
     )
     for place, word in (((0, "WE"), "diverged at round 1"), ((1, "Local"), "diverged at round 3")):
         assert set(table.loc[place, list(tables.MEASURES)]) == {word}
-    assert np.isnan(table.loc[(0, "WE"), "weight of the others"]) and table.loc[(0, "WE"), "before round 1"] > 0
+    assert np.isnan(table.loc[(0, "WE"), "weight of the others (%)"]) and table.loc[(0, "WE"), "before round 1"] > 0
     assert isinstance(table.loc[(2, "WE"), "predicted rightly"], float)
 
 
@@ -431,6 +431,32 @@ def test_figure_2_draws_a_bar_for_each_output_bias_first(store):
         assert widths == pytest.approx(expected)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Bias term", *inputs]
     assert "Weight Erosion: " in alt
+
+
+@pytest.mark.parametrize("profile", [QUICK, FULL], ids=["quick", "paper"])
+@pytest.mark.parametrize("name", ["figure 1", "figure 2", "grid"])
+def test_figures_are_half_a_page_wide_with_texts_of_9_points_and_more_inside(store, profile, name):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    results = paper.results(store.find, SHORT, "AGE_STRICT")
+    title = f"{paper.heading(profile, 'AGE_STRICT')}, predicted rightly"
+    figure, _ = {
+        "figure 1": lambda: pictures.accuracies_and_weights(results, dict.fromkeys(paper.USERS, 0.25), title=title),
+        "figure 2": lambda: pictures.parameters(results[0], data.DATASETS["breast_cancer"].inputs, title),
+        "grid": lambda: pictures.penalties(tables.grid(store.find, SHORT)),
+    }[name]()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    assert figure.get_figwidth() == 6.4
+    # Ticks beyond an axis' limits are made and not drawn.
+    ticks = {label for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())}
+    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible() and text not in ticks]
+    assert len(texts) >= 7
+    for text in texts:
+        box = text.get_window_extent(canvas.get_renderer())
+        assert text.get_fontsize() >= 9, text
+        assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1, text
 
 
 def test_the_grid_has_an_alt_text_with_its_ends(store):
