@@ -70,7 +70,7 @@ def parameters(results: Mapping[str, "Result"], inputs: Sequence[str], title: st
                 axes.text(0.5, 0.5, missing[scheme], transform=axes.transAxes, ha="center")
             axes.set(title=NAMES[scheme], xlim=(-reach, reach), ylim=(len(inputs) + 0.5, -0.5))
         panels[0].set_yticks(range(len(inputs) + 1), _rows(inputs))
-        figure.suptitle(title or None)
+        figure.suptitle(title or None, fontsize=11)
         words = [f"output for class {k}" for k in (0, 1)]
         if bars:
             figure.legend(bars, words, loc="outside lower center", ncols=2, frameon=False)
@@ -108,7 +108,7 @@ def penalties(table: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
             of_user = table[table["user"] == user]
             _heat(row[0], of_user, "accuracy", ".1f", "Blues", f"user {user}: accuracy (%)")
             _heat(row[1], of_user, "others", ".2f", "Greens", f"user {user}: weight of the others")
-        figure.suptitle(title or None)
+        figure.suptitle(title or None, fontsize=11)
     words = []
     for user in users:
         of_user = table[table["user"] == user]
