@@ -4,7 +4,7 @@ import pytest
 
 from pfl_lib import papers
 from pfl_lib.errors import BadInput
-from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import APFL, APFLByRound, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import waffle
 from pfl_lib.schedule import Schedule
 from pfl_lib.study import Cell
@@ -25,6 +25,7 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-fig4": "waffle/fig4_accuracy_evolution.ipynb",
         "waffle-fig6": "waffle/fig6_accuracy_all_distributions.ipynb",
         "waffle-fig8": "waffle/fig8_omega.ipynb",
+        "waffle-readings": "waffle/readings.ipynb",
     }
 
 
@@ -99,6 +100,16 @@ def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c
         (WeightErosion, "C", 1),
         (Waffle, "C", 1),
     ]
+
+
+def test_readings_are_the_papers_methods_and_one_other_reading_of_each():
+    cells = papers.exhibit("waffle-readings").cells(waffle.FULL)
+    assert [(cell.partition, cell.seed, cell.method) for cell in cells] == [
+        (distribution, 1, method)
+        for distribution in ("C", "A*")
+        for method in (Waffle(), Waffle(control="literal"), APFL(), APFLByRound())
+    ]
+    assert {cell.key for cell in cells if cell.method in (Waffle(), APFL())} <= KEYS["waffle-table1"]
 
 
 def test_more_seeds_keep_the_runs_of_fewer():
