@@ -155,7 +155,7 @@ def partition_of(profile, distribution: str, settings: Settings):
     except BadInput as error:
         if not settings.plots_only:
             raise
-        print(f"No picture of distribution {distribution}: {error}")
+        print(f"Distribution {distribution} cannot be shown: {error}")
         return None
     return dataset, partition.make(distribution, dataset, profile.clients, profile.seeds[0])
 

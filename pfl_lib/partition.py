@@ -223,10 +223,13 @@ PARTITIONS: dict[str, Recipe] = {
     "B": Recipe("four labels each", 1, functools.partial(label_skew, percent=FOUR_LABELS)),
     "C": Recipe("one main label and its neighbours", 1, functools.partial(label_skew, percent=ONE_MAIN_LABEL)),
     "A*": Recipe(
-        "A, with other labels at every agent but Alice", 1, functools.partial(concept_shift, percent=EVEN), seeded=True
+        "A, with labels swapped at every agent but agent 0 (the paper's Alice)",
+        1,
+        functools.partial(concept_shift, percent=EVEN),
+        seeded=True,
     ),
     "B*": Recipe(
-        "B, with other labels at every agent but Alice",
+        "B, with labels swapped at every agent but agent 0 (the paper's Alice)",
         1,
         functools.partial(concept_shift, percent=FOUR_LABELS),
         seeded=True,

@@ -163,6 +163,29 @@ def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(tm
     assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
 
 
+def words_of(path: Path) -> str:
+    """All that an executed notebook shows in words."""
+    outputs = [out for cell in read(path).cells for out in cell.get("outputs", [])]
+    return "\n".join(out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in outputs)
+
+
+def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_results_are_drawn(tmp_path):
+    (tmp_path / "data").mkdir()
+    given = {"profile": "paper", "plots_only": True, "data_dir": str(tmp_path / "data"), "results_dir": str(tmp_path)}
+    sources = {
+        "mnist": FOLDER / "waffle" / "table2_distributions.ipynb",
+        "titanic_as_run": FOLDER / "weight_erosion" / "gradient_distances.ipynb",
+    }
+    jobs = [Job(name, source, tmp_path / f"{name}.ipynb", given) for name, source in sources.items()]
+    ended = {}
+    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
+    for name in sources:
+        assert ended[name].error is None
+        told = words_of(tmp_path / f"{name}.ipynb")
+        assert told.count("missing in") == 1 and f"cannot be shown: {name}: " in told and "--data-dir" in told
+    assert "0.40" in words_of(tmp_path / "mnist.ipynb"), "the paper's Table 2 needs no data"
+
+
 def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
     (tmp_path / "broken.ipynb").write_text("{")
     ended = []

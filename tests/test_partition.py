@@ -157,6 +157,14 @@ def test_the_seed_changes_the_concept_shifts_and_nothing_else(hundred):
     assert [name for name in NAMES if partition.PARTITIONS[name].seeded] == ["A*", "B*"]
 
 
+@pytest.mark.parametrize("name", ["A*", "B*"])
+def test_agent_0_keeps_its_labels_whoever_is_alice_and_the_title_says_agent_0(name, hundred):
+    relabel = partition.make(name, hundred, seed=1, alice=3).relabel
+    identity = torch.arange(10)
+    assert torch.equal(relabel[0], identity) and not torch.equal(relabel[3], identity)
+    assert "every agent but agent 0" in partition.PARTITIONS[name].title
+
+
 @pytest.mark.parametrize(("shifted", "plain"), [("A*", "A"), ("B*", "B")])
 def test_a_concept_shift_keeps_every_client_s_images(shifted, plain, hundred):
     ours, theirs = partition.make(shifted, hundred, seed=1), partition.make(plain, hundred)
