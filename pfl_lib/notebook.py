@@ -111,22 +111,26 @@ def say(words: str) -> None:
     display({"text/markdown": words, "text/plain": words}, raw=True)
 
 
-def run(cells: Sequence, settings: Settings) -> None:
+def run(cells: Sequence, settings: Settings, least: int = 1) -> None:
     """Train those of a page's cells that are not stored yet, and say in one line what there is.
 
-    With `plots_only` nothing is trained: what is missing is shown as not run, and if everything is, there is nothing to draw and `BadInput` says
-    so.  Raises RuntimeError, with its reason, when a run fails.
+    With `plots_only` nothing is trained: what is missing is shown as not run, and if fewer than `least` are stored, there is nothing to draw and
+    `BadInput` says so.  Raises RuntimeError, with its reason, when a run fails.
     """
+    from pfl_lib.federation import choose_device
     from pfl_lib.study import CellFailure, run_cells
 
     missing = [cell for cell in cells if settings.store.find(cell) is None]
     if missing and settings.plots_only:
-        if len(missing) == len(cells):
+        if len(cells) - len(missing) < least:
             raise BadInput(
-                f"none of the {len(cells)} runs is stored in {settings.store.root}: run with plots_only = False"
+                f"{len(missing)} of the {len(cells)} runs that this page needs are not stored in {settings.store.root}: run with "
+                "plots_only = False"
             )
         print(f"{len(cells) - len(missing)} of {len(cells)} runs are stored; the others count as not run (plots_only).")
         return
+    if missing:
+        choose_device(settings.device)  # one clear line before anything starts
     results = run_cells(
         missing,
         settings.store,

@@ -1,12 +1,14 @@
 """The notebooks: their parameters, their form, and one of them executed from another folder."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
 from pfl_lib import notebook
 from pfl_lib.errors import BadInput
@@ -184,6 +186,44 @@ def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_r
         told = words_of(tmp_path / f"{name}.ipynb")
         assert told.count("missing in") == 1 and f"cannot be shown: {name}: " in told and "--data-dir" in told
     assert "0.40" in words_of(tmp_path / "mnist.ipynb"), "the paper's Table 2 needs no data"
+
+
+def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:
+    """How the quickstart ended with these parameters, results kept in `folder`, and what it showed in words."""
+    source, ended = FOLDER / "01_quickstart.ipynb", []
+    given = {"results_dir": str(folder / "results"), **given}
+    execute_all([Job(name, source, folder / f"{name}.ipynb", given)], 1, ended.append)
+    return ended[0].error, words_of(folder / f"{name}.ipynb")
+
+
+def test_the_quickstart_does_what_its_parameters_say(tmp_path):
+    error, _ = quickstart(tmp_path, "nothing stored", plots_only=True)
+    assert error == (
+        f"BadInput: 3 of the 3 runs that this page needs are not stored in {tmp_path / 'results'}: run with plots_only = False"
+    )
+    error, told = quickstart(tmp_path, "two seeds", seeds=2, jobs=1, device="cpu", data_dir=str(tmp_path))
+    assert (
+        error is None and told.count("accuracy in percent by round, mean of 2 seeds.") == 2 and "four clinics" in told
+    )
+    stored = sorted((tmp_path / "results" / "cells").iterdir())
+    assert len(stored) == 6 and all("cpu" in (folder / "config.json").read_text() for folder in stored)
+    error, told = quickstart(tmp_path, "stored", seeds=2, plots_only=True)
+    assert error is None and "mean of 2 seeds." in told and "four clinics" not in told and "same direction" not in told
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_the_quickstart_asks_for_the_device_it_is_given(tmp_path):
+    error, _ = quickstart(tmp_path, "gpu", device="cuda")
+    assert error.startswith("BadInput: ") and "cuda" in error
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_what_a_check_cell_keeps_was_measured_a_number_or_checksum_that_is_not_in_its_source(path):
+    """The index measures nothing: it counts runs."""
+    checks = [cell for cell in read(path).cells if "nbval-check-output" in cell.metadata.get("tags", [])]
+    kept = set(re.findall(r"\d+\.\d+|[0-9a-f]{16}", "".join(out.text for cell in checks for out in cell.outputs)))
+    typed = set(re.findall(r"[\w.]+", "".join(cell.source for cell in checks)))
+    assert kept - typed or path.name == "00_index.ipynb"
 
 
 def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):

@@ -10,6 +10,7 @@ seeds are 1 to 5.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pfl_lib.methods import APFL, APFLByRound, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import values
@@ -198,5 +199,6 @@ def _readings(profile: Profile) -> tuple[Cell, ...]:
 
 
 def quickstart(profile: Profile) -> tuple[Cell, ...]:
-    """The run that the quickstart and the README show: WAFFLE on distribution C."""
-    return first_seed(profile, ["C"], ["WAFFLE"])
+    """What the quickstart trains, for every seed: the run that the README shows, WAFFLE on distribution C, and two to compare."""
+    runs = cells(profile, ["C"], ["WAFFLE"])
+    return tuple(replace(run, method=method) for run in runs for method in (Waffle(), Local(), Waffle(slope=10)))

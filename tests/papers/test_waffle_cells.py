@@ -117,12 +117,13 @@ def test_more_seeds_keep_the_runs_of_fewer():
     assert {cell.key for cell in one} < {cell.key for cell in three}
 
 
-def test_the_quickstart_trains_what_the_readme_types_in_every_profile():
-    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=20, seed=1)` is that run, so it trains once."""
-    typed = Cell(Waffle(), Schedule(rounds=20), dataset="digits", partition="C", seed=1)
+def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_runs_to_compare():
+    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=20, seed=1)` is the first of them, so it trains once."""
+    typed = [Cell(method, Schedule(rounds=20), dataset="digits") for method in (Waffle(), Local(), Waffle(slope=10))]
     quickstart = papers.exhibit("quickstart")
     for name in papers.PROFILES:
-        assert [cell.key for cell in quickstart.cells(quickstart.profile(name))] == [typed.key]
+        assert quickstart.cells(quickstart.profile(name)) == tuple(typed)
+    assert [cell.seed for cell in quickstart.cells(quickstart.profile("quick", 2))] == [1, 1, 1, 2, 2, 2]
 
 
 def test_every_accuracy_that_table_1_prints_is_an_entry_and_those_on_mnist_have_runs():
