@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib import tables
-from pfl_lib.looks import blank, legend, look, png, settle, show, theme
+from pfl_lib.looks import ON_LINES, blank, legend, look, png, settle, show, theme
 from pfl_lib.papers.verdicts import at_round, status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
@@ -94,7 +94,8 @@ def _draw_accuracy(axes: "Axes", by_round: pd.DataFrame) -> None:
         axes.plot(curve.index, curve, label=method, markevery=(first_mark, spacing), **drawn)
         if method in by_round.attrs["diverged"]:
             words = f"{method} {at_round(by_round.attrs['diverged'][method])}"
-            axes.text(0.98, 0.04 + 0.1 * told, words, transform=axes.transAxes, ha="right", color=drawn["color"])
+            shown = {"color": drawn["color"], "ha": "right", "zorder": 5, "bbox": ON_LINES}
+            axes.text(0.98, 0.04 + 0.1 * told, words, transform=axes.transAxes, **shown)
             told += 1
     settle(axes, by_round)
 

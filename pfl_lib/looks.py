@@ -28,6 +28,7 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     "apfl, by round": ("#fbafe4", "<", ":"),
 }
 OTHER_LOOKS = (("#de8f05", "P", "-"), ("#ca9161", "<", "-."), ("#000000", "*", ":"), ("#fbafe4", ">", "--"))
+ON_LINES = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # the box of words that may lie on lines
 ALIASES = {"we": "weight erosion", "weight_erosion": "weight erosion"}
 
 

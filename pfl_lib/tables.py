@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # annotations only
     from pfl_lib.store import Result, Store
 
 NONE = "–"  # for a number that does not exist
+LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
 
 
 class Strong(str):
@@ -149,18 +150,24 @@ def accuracy_by_round(results: Mapping[str, Sequence["Result"]], running_best: b
         curves[method] = runs.mean(axis=1, skipna=False)
         if ended := [result.diverged for result in of_method if result.diverged is not None]:
             diverged[method] = min(ended)
-    frame = pd.DataFrame(curves)
-    # A row for that round also where no other run has one, so that no table ends before it.
-    frame = frame.reindex(sorted({*frame.index, *diverged.values()}))
-    frame.index.name = "round"
-    frame.attrs["diverged"] = diverged
+    return by_round(curves, diverged)
+
+
+def by_round(columns: Mapping[str, pd.Series], diverged: Mapping[str, int]) -> pd.DataFrame:
+    """Columns by round in one table; `attrs["diverged"]`: the round from which a column has no numbers since its run diverged.
+
+    There is a row for that round also where no other run has one, so that no table ends before it.
+    """
+    frame = pd.DataFrame(columns)
+    frame = frame.reindex(sorted({*frame.index, *diverged.values()})).rename_axis("round")
+    frame.attrs["diverged"] = dict(diverged)
     return frame
 
 
 def some_rounds(by_round: pd.DataFrame, count: int = 10) -> pd.DataFrame:
     """About `count` evenly spaced rows of a table by round, first and last included, with `round` as first column.
 
-    Of a table made by `accuracy_by_round`, what diverged says so from that round on.
+    What diverged, in a table made by `by_round`, says so from that round on.
     """
     chosen = np.unique(np.linspace(0, len(by_round) - 1, count).round().astype(int))
     shown = by_round.iloc[chosen].copy()
@@ -261,15 +268,18 @@ def _as_text(table: pd.DataFrame, digits: int) -> pd.DataFrame:
 
 
 def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
-    side = "right" if right else "left"
+    style = f"text-align:{'right' if right else 'left'}"
+    if right and name == "td" and len(word) > LONG:
+        style += ";white-space:normal;min-width:7rem"
     inner = html.escape(str(word))
     inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
-    return f'<{name}{attributes} style="text-align:{side}">{inner}</{name}>'
+    return f'<{name}{attributes} style="{style}">{inner}</{name}>'
 
 
 def _to_the_right(words: pd.Series) -> bool:
-    """Whether some word of a column is a number ("5", "98.5 ± 0.1", but not "00_index.ipynb"), or all of it are none."""
-    return bool(words.map(lambda word: re.match(r"[-−+]?\d[\d.,]*(\s|$)", str(word))).any() or (words == NONE).all())
+    """Whether some word of a column is a number ("5", "98.5 ± 0.1", not "00_index.ipynb" or "2 of 3"), or all of it are none."""
+    numbers = words.map(lambda word: re.match(r"[-−+]?\d[\d.,]*(\s[±+(%]|$)", str(word)))
+    return bool(numbers.any() or (words == NONE).all())
 
 
 def _number(number: float, sign: bool = False, digits: int = 2) -> str:

@@ -186,11 +186,27 @@ def test_when_agents_stop_counting_is_told_in_words_and_of_a_diverged_run_only_t
 
 def test_columns_of_numbers_stand_to_the_right_names_that_begin_with_a_digit_do_not():
     frame = pd.DataFrame(
-        {"notebook": ["00_index.ipynb"], "ours": ["98.5 ± 0.1 (1 of 5 seeds)"], "no number": [math.nan]}
+        {
+            "numbers here": ["2 of 3 runs not run"],
+            "notebook": ["00_index.ipynb"],
+            "ours": ["98.5 ± 0.1 (1 of 5 seeds)"],
+            "no number": [math.nan],
+        }
     )
     page = tables.to_html(frame, "Pages")
     sides = {name: side for side, name in re.findall(r'<th scope="col" style="text-align:(\w+)">([^<]+)<', page)}
-    assert sides == {"notebook": "left", "ours": "right", "no number": "right"}
+    assert sides == {"numbers here": "left", "notebook": "left", "ours": "right", "no number": "right"}
+
+
+def test_words_in_a_column_of_numbers_may_take_several_lines_and_numbers_may_not():
+    page = tables.to_html(
+        pd.DataFrame({"method": ["a", "b"], "ours": ["98.51 ± 0.14", "diverged at round 9 (seed 2)"]}), "T"
+    )
+    cells = dict(re.findall(r'<td style="([^"]+)">([^<]+)<', page))
+    assert {words: "white-space:normal" in style for style, words in cells.items()} == {
+        "98.51 ± 0.14": False,
+        "diverged at round 9 (seed 2)": True,
+    }
 
 
 def test_holdings_count_each_clients_images_by_label():

@@ -33,9 +33,9 @@ MEANINGS = {
     "deviations, or within two standard errors of ours; paper profile only",
     "same ranking": f"further apart, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row separates by more "
     "than both standard deviations stand in the same order here; paper and small profiles",
-    "not reproduced": "neither, or a run diverged",
-    "no verdict": "neither, but nothing is contradicted either: the data are not the paper's (quick profile), methods of the row "
-    "that were not run could still decide its ranking, or (small profile) the paper's row separates no pair clearly",
+    "not reproduced": "neither within that distance nor in that order, or a run diverged",
+    "no verdict": "nothing can be said: the data are not the paper's (quick profile), or methods of the row that were not run could "
+    "still decide its order, or (small profile) the paper's row separates no pair of methods clearly",
     "not run": "there is no result",
 }
 """What a page says of each word; a number of seeds beside one means that fewer ran than the paper averages."""

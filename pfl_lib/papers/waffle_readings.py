@@ -5,6 +5,7 @@ over seeds that the paper prints leaves their choice out.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -19,6 +20,7 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import gather
 from pfl_lib.randomness import generator
 from pfl_lib.study import Cell
+from pfl_lib.tables import by_round
 
 DRAWS = 1_000
 
@@ -26,8 +28,9 @@ DRAWS = 1_000
 def accuracies(profile: Profile, store, distributions: Sequence[str] = ("C", "A*")) -> pd.DataFrame:
     """Every reading's accuracy for the profile's first seed.
 
-    Columns distribution, reading, paper, best round, last round (percent), difference (best round less paper) and status ("ran",
-    "not run" or where it diverged); numbers of runs that diverged or are missing are nan.
+    Columns distribution, reading, paper, best round, last round (percent), difference (best round less paper; none for the quick
+    profile, whose data are not the paper's) and status ("ran", "not run" or where it diverged); numbers of runs that diverged or
+    are missing are nan.
     """
     rows = []
     for cell, (distribution, reading) in zip(
@@ -38,14 +41,22 @@ def accuracies(profile: Profile, store, distributions: Sequence[str] = ("C", "A*
         ours = gather([(cell.seed, store.find(cell))])
         paper = _printed(distribution, reading)
         row = {"distribution": distribution, "reading": reading, "paper": paper, "best round": ours.mean}
-        rows.append(row | {"last round": ours.last_mean, "difference": ours.mean - paper, "status": ours.status})
-    return pd.DataFrame(rows)
+        difference = math.nan if profile.name == "quick" else ours.mean - paper
+        rows.append(row | {"last round": ours.last_mean, "difference": difference, "status": ours.status})
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
 
 
 def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:
-    """Alice's mixture (0: the shared model, 1: her own) by round [rounds], a column for each reading of APFL that was run."""
+    """Alice's mixture (0: the shared model, 1: her own) by round, a column for each reading of APFL that was run (`tables.by_round`)."""
     found = waffle.results(store, profile.with_seeds(1), distribution, waffle.READINGS[2:])
-    return pd.DataFrame({name: results[0].metrics.set_index("round")["alpha"] for name, results in found.items()})
+    first = {name: results[0] for name, results in found.items()}
+    # A run that diverged in round 1 has no metrics at all.
+    alphas = {
+        name: result.metrics.set_index("round").reindex(columns=["alpha"])["alpha"] for name, result in first.items()
+    }
+    return by_round(alphas, {name: result.diverged for name, result in first.items() if result.diverged is not None})
 
 
 def other_test_images(
@@ -83,7 +94,9 @@ def other_test_images(
                     "paper": _printed(distribution, method),
                 }
             )
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
 
 
 def _printed(distribution: str, method: str) -> float:

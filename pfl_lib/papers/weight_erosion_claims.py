@@ -228,7 +228,7 @@ def evidence(profile: Profile, find: paper.Find) -> Evidence | str:
     found = {cell: find(cell) for cell in paper.claim_cells(profile)}
     diverged = [f"{cell.slug} {status(run)}" for cell, run in found.items() if run and run.diverged is not None]
     if diverged:
-        return "; ".join(diverged)
+        return f"{len(diverged)} of {len(found)} runs diverged, the first of them: {diverged[0]}"
     missing = sum(run is None for run in found.values())
     if missing:
         return "not run" if missing == len(found) else f"{missing} of {len(found)} runs not run"

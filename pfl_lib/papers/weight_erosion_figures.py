@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.looks import blank, look, theme
+from pfl_lib.looks import ON_LINES, blank, look, theme
 from pfl_lib.papers.verdicts import status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
@@ -68,6 +68,7 @@ def parameters(results: Mapping[str, "Result"], inputs: Sequence[str], title: st
                 bars = _draw_bars(axes, tables[scheme])
             else:
                 axes.text(0.5, 0.5, missing[scheme], transform=axes.transAxes, ha="center")
+                axes.grid(False)
             axes.set(title=NAMES[scheme], xlim=(-reach, reach), ylim=(len(inputs) + 0.5, -0.5))
         panels[0].set_yticks(range(len(inputs) + 1), _rows(inputs))
         figure.suptitle(title or None, fontsize=11)
@@ -173,8 +174,8 @@ def _draw_user(axes: "Axes", user: int, of_user: Mapping[str, "Result"], prevale
     for place, (scheme, result) in enumerate(of_user.items()):
         if result.diverged is not None:
             # One line below the other, from the middle down, where accuracies seldom are.
-            words = f"{NAMES[scheme]}\n{status(result)}"
-            axes.text(0.5, 0.45 - 0.15 * place, words, transform=axes.transAxes, ha="center", va="top", fontsize=9)
+            below = {"transform": axes.transAxes, "ha": "center", "fontsize": 9, "zorder": 5}
+            axes.text(0.5, 0.5 - 0.1 * place, f"{scheme} {status(result)}", bbox=ON_LINES, **below)
             if result.metrics.empty:
                 continue
         curve = result.metrics.set_index("round")[measure]
@@ -230,7 +231,7 @@ def _heat(axes: "Axes", table: pd.DataFrame, value: str, fmt: str, colours: str,
     )
     words = table.pivot(index="p_d", columns="p_s", values="status")
     for row, column in zip(*np.nonzero((words != "ran").to_numpy()), strict=True):
-        word = words.iloc[row, column].replace(" at ", "\nat ")
+        word = words.iloc[row, column].replace(" at ", "\n")
         axes.text(column + 0.5, row + 0.5, word, ha="center", va="center", fontsize=9)
     axes.set(title=title, xlabel="size penalty p_s", ylabel="distance penalty p_d")
     axes.set_xticklabels([f"{p_s:g}" for p_s in grid.columns])

@@ -18,6 +18,7 @@ from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import Ours, few_seeds, gather, status
 from pfl_lib.store import Result
+from pfl_lib.tables import by_round
 
 Find = paper.Find
 MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}
@@ -116,10 +117,7 @@ def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFram
                 of_agent = np.empty(0) if run.weights is None else run.weights[:, agent]
                 columns[name] = pd.Series(of_agent, index=range(1, len(of_agent) + 1))
                 diverged |= {} if run.diverged is None else {name: run.diverged}
-    frame = pd.DataFrame(columns)
-    frame = frame.reindex(sorted({*frame.index, *diverged.values()})).rename_axis("round")
-    frame.attrs["diverged"] = diverged
-    return frame
+    return by_round(columns, diverged)
 
 
 def averages(finals: Mapping[tuple, Ours], profile: Profile) -> pd.DataFrame:

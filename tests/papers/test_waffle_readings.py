@@ -1,5 +1,7 @@
 """Other draws of Alice's test images, and the readings side by side."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from pfl_lib import data, partition
 from pfl_lib.papers import waffle, waffle_readings
 from pfl_lib.store import Store
 from pfl_lib.study import run_cell
+from pfl_lib.tables import some_rounds
 
 LABELS = torch.tensor([0] * 6 + [1] * 4 + [2] * 5)
 
@@ -48,3 +51,24 @@ def test_alices_own_images_give_the_accuracy_that_her_run_recorded(tmp_path):
     assert read["status"].value_counts().to_dict() == {"not run": 7, "ran": 1}
     mixture = waffle_readings.mixtures(profile, store, "C")["APFL, by round"]
     assert len(mixture) == 20 and mixture.iloc[0] == 0.5 and mixture.iloc[-1] > 0.5
+
+
+def test_a_reading_that_diverged_says_so_and_other_data_than_the_papers_get_no_difference(tmp_path):
+    run = run_cell(waffle.cell("APFL", "C", waffle.QUICK, 1), Store(tmp_path, published=None))
+
+    class Shelf:
+        """APFL on C diverged in round 1, before anything was measured; its other reading in round 7."""
+
+        def find(self, cell):
+            last = {"apfl": 0, "apfl_by_round": 6}.get(cell.method.name, 0)
+            metrics = run.metrics[run.metrics["round"] <= last] if last else run.metrics.iloc[:0, :4]
+            return dataclasses.replace(run, metrics=metrics, diverged=last + 1)
+
+    mixtures = some_rounds(waffle_readings.mixtures(waffle.QUICK, Shelf(), "C"))
+    assert mixtures.iloc[-1].tolist() == [7, "diverged at round 1", "diverged at round 7"]
+    assert mixtures.loc[0, "APFL, by round"] == 0.5
+    read = waffle_readings.accuracies(waffle.QUICK, Shelf())
+    assert read["best round"].isna().all() and "diverged at round 7" in set(read["status"])
+    assert read["difference"].isna().all() and read.attrs["banner"] == waffle.QUICK.banner
+    finished = waffle_readings.accuracies(waffle.QUICK, Store(tmp_path, published=None))
+    assert finished["best round"].notna().any() and finished["difference"].isna().all()

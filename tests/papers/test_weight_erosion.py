@@ -289,7 +289,7 @@ def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
     assert ends[0, "Local"] == 100 * store.find(paper.cell("Local", "AGE_STRICT", 0, SHORT)).last_accuracy
     figure, alt = pictures.penalties(grid)
     assert "User 0, p_d 0.1, p_s 5: diverged at round 1." in alt
-    assert "diverged\nat round 1" in [text.get_text() for text in figure.axes[0].texts]
+    assert "diverged\nround 1" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_a_grid_without_any_run_can_be_drawn(tmp_path):
@@ -303,8 +303,8 @@ def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(
     )
     figure, alt = pictures.accuracies_and_weights(paper.results(find, SHORT, "AGE_STRICT"), None)
     texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
-    assert texts[0] == ["Weight Erosion\ndiverged at round 1"]
-    assert texts[1] == ["Global (authors' code)\ndiverged at round 3"] and texts[2] == []
+    assert texts[0] == ["WE diverged at round 1"]
+    assert texts[1] == ["Global (code) diverged at round 3"] and texts[2] == []
     assert "Weight Erosion diverged at round 1" in alt and "Global (authors' code) diverged at round 3" in alt
     lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
     assert list(lines["Global (authors' code)"].get_xdata()) == [0, 1, 2]
@@ -328,7 +328,8 @@ def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(stor
     full = dataclasses.replace(SHORT, name="paper")
     cell = paper.cell("FedAvg", "AGE_SOME", 3, SHORT)
     answers = claims.answers(full, diverging(store, (cell, 2)))
-    assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {f"{cell.slug} diverged at round 2"}
+    told = f"1 of {len(paper.claim_cells(SHORT))} runs diverged, the first of them: {cell.slug} diverged at round 2"
+    assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {told}
     some = claims.answers(full, lambda wanted: None if wanted == cell else store.find(wanted))
     assert set(some["numbers"]) == {f"1 of {len(paper.claim_cells(SHORT))} runs not run"}
     bare = claims.answers(full, lambda wanted: dataclasses.replace(store.find(wanted), model=None))
