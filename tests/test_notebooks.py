@@ -102,6 +102,13 @@ def test_every_page_has_its_notebook_and_every_notebook_its_page():
     assert sorted(exhibit.notebook for exhibit in EXHIBITS.values()) == NAMES
 
 
+def test_the_index_links_to_every_other_page_once():
+    prose = "".join(cell.source for cell in read(FOLDER / "00_index.ipynb").cells if cell.id.startswith("links"))
+    assert sorted(re.findall(r"\]\(([^)]+\.ipynb)\)", prose)) == sorted(
+        set(NAMES) - {"00_index.ipynb", "01_quickstart.ipynb"}
+    )
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profile(path):
     cells = [cell for cell in read(path).cells if cell.cell_type == "code"]

@@ -31,9 +31,9 @@ HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary
 MEANINGS = {
     "reproduced": f"our mean over seeds is within {FLOOR:g} points of the printed value, or within two of the paper's standard "
     "deviations, or within two standard errors of ours; paper profile only",
-    "same ranking": f"further apart, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row separates by more "
-    "than both standard deviations stand in the same order here; paper and small profiles",
-    "not reproduced": "neither within that distance nor in that order, or a run diverged",
+    "same ranking": f"not that, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row separates by more than both "
+    "standard deviations stand in the same order here; paper and small profiles",
+    "not reproduced": "too far from the printed value, with fewer of those pairs in the paper's order; or a run diverged",
     "no verdict": "nothing can be said: the data are not the paper's (quick profile), or methods of the row that were not run could "
     "still decide its order, or (small profile) the paper's row separates no pair of methods clearly",
     "not run": "there is no result",
