@@ -139,7 +139,8 @@ def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
     assert len({cell.id for cell in cells}) == len(cells)
     checks = [cell for cell in code if "nbval-check-output" in cell.metadata.get("tags", [])]
     assert checks and all("keep_output" in cell.metadata.tags and cell.outputs for cell in checks)
-    assert any(isinstance(node, ast.Assert) for cell in code for node in ast.walk(ast.parse(cell.source)))
+    asserted = [node for cell in code for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Assert)]
+    assert asserted and all(node.msg for node in asserted), "a check that fails must say what failed"
     source = "\n".join(cell.source for cell in code)
     assert not any(word in source for word in (".backward(", "torch.optim", "DataLoader")), "training code"
     assert "$" not in "".join(cell.source for cell in cells if cell.cell_type == "markdown"), "formulas are plain text"
