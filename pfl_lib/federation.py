@@ -29,7 +29,7 @@ class Federation:
     `model` is a function that makes a module (its initial parameters then follow the seed) or a module, whose present
     parameters every client starts from.  `alice`, where given, is the one client whose model is read: only she is evaluated.
     `engine` is "loop", "vmap" or "auto" (loop on a CPU, vmap on a GPU for networks below a million parameters); `threads` clients
-    are trained at once by loop.  Nothing depends on the device or the engine but rounding.
+    are trained at once by loop, in threads or, where a round takes long enough, in forked processes.  Nothing depends on the device or the engine but rounding.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Federation:
             FlatModule(module, template.loss, self.device, dtype)
             for _ in range(threads - 1 if self.engine == "loop" else 0)
         ]
+        self._loop = loop.Loop(self._modules)
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()}
         _check_model(template, self._splits["train"], clients.classes, schedule.batch_size)
 
@@ -168,7 +169,7 @@ class Federation:
         if self.engine == "vmap":
             out = vmap.train(self._modules[0], split.pool, rows, work, step, names, sgd_settings)
         else:
-            out = loop.train(self._modules, split.pool, rows, work, step, names, sgd_settings)
+            out = self._loop.train(split.pool, rows, work, step, names, sgd_settings)
         return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)
 
     def evaluate(self, model: Rows, split: str = "test", clients: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,10 @@
 """Local training: `loop` and `vmap` give the same numbers, those of plain PyTorch, and the same bits for any number of threads."""
 
 import copy
+import math
+import os
+import signal
+import sys
 
 import pytest
 import torch
@@ -10,7 +14,7 @@ from torch.nn import functional as F
 from pfl_lib import BadInput, Federation, Schedule, federation
 from pfl_lib import clients as client_data
 from pfl_lib.data import Dataset
-from pfl_lib.engine import LOSSES, Pool
+from pfl_lib.engine import LOSSES, Pool, loop
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.models import LeNet5
 from pfl_lib.partition import Partition
@@ -283,19 +287,34 @@ def test_evaluation_between_rounds_changes_no_training(engine, part):
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-# --- threads ----------------------------------------------------------------------------------------------------------
+# --- several clients at once ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["threads", "processes"])
+def shared_by(request, monkeypatch):
+    """Rounds are shared among threads, however long they are, or among processes, however short."""
+    if request.param == "processes" and sys.platform != "linux":
+        pytest.skip("processes are forked on Linux only")
+    monkeypatch.setattr(loop, "WORTH_FORKING", math.inf if request.param == "threads" else -1.0)
+    children, fork = [], os.fork
+    monkeypatch.setattr(os, "fork", lambda: children.append(fork()) or children[-1])
+    yield request.param
+    assert bool(children) == (request.param == "processes")
+    for child in children:  # nobody is left behind
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 @pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
 @pytest.mark.parametrize("network", NETWORKS)
-def test_two_threads_give_the_bits_of_one(method, network):
+def test_two_at_once_give_the_bits_of_one(method, network, shared_by):
     alone, together = (
         played(method, ragged(network, torch.float32, threads=threads, alice=None, **MOVING)) for threads in (1, 2)
     )
     assert all(torch.equal(one[name], two[name]) for one, two in zip(alone, together, strict=True) for name in one)
 
 
-def test_an_error_in_a_thread_is_not_lost():
+def test_an_error_in_one_of_several_is_not_lost(shared_by):
     fed = ragged(threads=2)
 
     def broken(rows, gradient, batch) -> None:
@@ -305,6 +324,35 @@ def test_an_error_in_a_thread_is_not_lost():
         with pytest.raises(ArithmeticError, match="a step of one's own that fails"):
             fed.train(copies(fed.initial(), 4), 1, range(4), broken)
     fed.train(copies(fed.initial(), 4), 1, range(4))
+
+
+@pytest.mark.parametrize("end", ["killed", "error"])
+@pytest.mark.parametrize("shared_by", ["processes"], indirect=True)
+def test_what_a_process_did_not_finish_is_done_again_to_the_same_bits(end, shared_by):
+    parent = os.getpid()
+
+    def fragile(rows, gradient, batch) -> None:
+        descend(rows, "theta", gradient(rows["theta"], batch), batch)
+        if batch.index == 1 and os.getpid() != parent:
+            if end == "error":
+                raise ArithmeticError
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    one, two = (ragged(threads=threads) for threads in (1, 2))
+    expected, found = (fed.train(copies(fed.initial(), 4), 1, range(4), fragile)[0]["theta"] for fed in (one, two))
+    assert torch.equal(expected, found) and not torch.equal(found[0], found[1])
+
+
+def test_a_round_is_shared_among_processes_once_one_was_long_enough(monkeypatch):
+    if not loop.Loop([]).may_fork:
+        pytest.skip("processes are forked on Linux without CUDA only")
+    monkeypatch.setattr(loop, "WORTH_FORKING", 0.0)
+    forks, fork = [], os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
+    fed = ragged(threads=3)
+    for expected in (0, 2, 4):
+        fed.train(copies(fed.initial(), 4), 1, range(4))
+        assert len(forks) == expected
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
