@@ -29,7 +29,8 @@ class Federation:
     `model` is a function that makes a module (its initial parameters then follow the seed) or a module, whose present
     parameters every client starts from.  `alice`, where given, is the one client whose model is read: only she is evaluated.
     `engine` is "loop", "vmap" or "auto" (loop on a CPU, vmap on a GPU for networks below a million parameters); `threads` clients
-    are trained at once by loop, in threads or, where a round takes long enough, in forked processes.  Nothing depends on the device or the engine but rounding.
+    are trained at once by loop, in threads or, where a round takes long enough, in forked processes.  Nothing depends on the device
+    or the engine but rounding.
     """
 
     def __init__(
