@@ -283,3 +283,21 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
     done = make(clone, "setup")
     assert done.returncode == 0 and "-m venv --clear .venv" in done.stdout
     assert (clone / ".venv" / "set-up").read_text() == f"{clone}\n"
+
+
+def test_the_readmes_table_is_what_the_published_results_say():
+    from pfl_lib.papers import waffle
+    from pfl_lib.papers.verdicts import gather
+    from pfl_lib.store import Store
+
+    store = Store(ROOT / "no results here")
+    entries = [e for e in waffle.entries(waffle.FULL) if (e.dataset, e.setting) == ("MNIST", "C")]
+    found = [gather((cell.seed, store.find(cell)) for cell in entry.cells) for entry in entries]
+    rows = {
+        "| paper, five seeds |": [f"{entry.printed.value:.2f}" for entry in entries],
+        "| ours (seeds) |": [f"{ours.mean:.2f} ({len(ours.seeds)})" for ours in found],
+    }
+    readme = (ROOT / "README.md").read_text()
+    for name, values in rows.items():
+        assert f"{name} {' | '.join(values)} |" in readme
+    assert all(abs(entry.printed.value - ours.mean) <= 0.4 for entry, ours in zip(entries, found, strict=True))
