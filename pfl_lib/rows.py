@@ -32,7 +32,8 @@ class Batch:
 
 
 Step = Callable[[Rows, Gradient, Batch], None]
-"""A local step changes the rows it is given in place.  It is written once and works on one client's rows ([P]) and on many ([n, P])."""
+"""A local step changes the rows it is given in place.  It is written once and works on one client's rows ([P]) and on many ([n, P]).  It
+keeps nothing elsewhere: clients may be trained in several processes."""
 
 
 def model(rows: Rows) -> Rows:

@@ -5,6 +5,7 @@ thread or process.  Threads start at once but wait for each other's turn in Pyth
 processes forked for the round share nothing but the result (1.7 to 1.9 times) and cost some ten milliseconds.
 """
 
+import contextlib
 import mmap
 import os
 import queue
@@ -23,17 +24,20 @@ from pfl_lib.engine.flat import FlatModule
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
 WORTH_FORKING = 0.3
-"""Seconds of one core's work in a round from which the next is shared among processes, not threads."""
+"""Seconds of one core's work in a call from which its clients are shared among processes, not threads."""
 
 
 class Loop:
-    """Local training through `modules`, as many clients at once as there are modules."""
+    """Local training through `modules`, as many clients at once as there are modules.
+
+    The first call takes them one by one: it tells how long a batch takes, and whether steps draw from torch's generator;
+    such steps are never taken side by side, since their numbers would depend on who goes first.
+    """
 
     def __init__(self, modules: Sequence[FlatModule]) -> None:
         self.modules = modules
-        # A forked process cannot use autograd once CUDA's threads run; macOS's own libraries do not survive a fork.
-        self.may_fork = sys.platform == "linux" and not torch.cuda.is_available()
-        self.work = 0.0  # seconds of one core that the last call was worth, about
+        self.seconds_a_batch: float | None = None  # of one core
+        self.random = False
 
     def train(
         self,
@@ -45,9 +49,9 @@ class Loop:
         sgd: dict[str, float],
     ) -> Rows:
         """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names only, in new matrices."""
-        began = time.perf_counter()
-        at_once = min(len(self.modules), len(work))
-        forking = at_once > 1 and self.may_fork and self.work > WORTH_FORKING
+        sizes = [len(each.batches) for each in work]
+        at_once = 1 if self.random or self.seconds_a_batch is None else min(len(self.modules), len(work))
+        forking = at_once > 1 and may_fork() and self.seconds_a_batch * sum(sizes) > WORTH_FORKING
         out = {name: (_shared if forking else _own)(rows[name]) for name in trained}
         idle: queue.SimpleQueue[FlatModule] = queue.SimpleQueue()
         for module in self.modules:
@@ -63,16 +67,24 @@ class Loop:
             finally:
                 idle.put(module)
 
+        generator, began = torch.get_rng_state(), time.perf_counter()
         if forking:
-            _in_processes(at_once, [len(each.batches) for each in work], client)
+            _in_processes(at_once, sizes, client)
         elif at_once > 1:
             with ThreadPoolExecutor(at_once) as threads:
                 list(threads.map(client, range(len(work))))
         else:
             for i in range(len(work)):
                 client(i)
-        self.work = at_once * (time.perf_counter() - began)
+        self.seconds_a_batch = at_once * (time.perf_counter() - began) / max(1, sum(sizes))
+        self.random = self.random or not torch.equal(generator, torch.get_rng_state())
         return out
+
+
+def may_fork() -> bool:
+    """Whether a forked process can compute: on Linux (macOS's libraries do not survive a fork), without CUDA (autograd does not survive
+    its threads), and with torch's own threads off, as `one_thread` has them (a forked process would wait for them for ever)."""
+    return sys.platform == "linux" and not torch.cuda.is_available() and torch.get_num_threads() == 1
 
 
 def _own(like: Tensor) -> Tensor:
@@ -95,34 +107,51 @@ def _in_processes(count: int, sizes: Sequence[int], client: Callable[[int], None
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         min(shares, key=lambda share: sum(sizes[k] for k in share)).append(i)
     finished = _shared(torch.zeros(len(sizes), dtype=torch.uint8))
-    children = []
-    try:
-        for share in shares[1:]:
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", DeprecationWarning
-                )  # other threads: the child computes, and takes no lock of theirs
-                child = os.fork()
-            if child == 0:
-                try:
-                    for i in share:
-                        client(i)
-                        finished[i] = 1
-                finally:
-                    os._exit(0)
-            children.append(child)
-        for i in shares[0]:
+
+    def go_through(share: Sequence[int]) -> None:
+        for i in share:
             client(i)
             finished[i] = 1
+
+    children: list[int] = []
+    try:
+        for share in shares[1:]:
+            child = _fork()
+            if child == 0:
+                try:
+                    go_through(share)
+                finally:
+                    os._exit(0)
+            if child is not None:
+                children.append(child)
+        go_through(shares[0])
+        while children:
+            _wait(children[-1])
+            children.pop()
     except BaseException:
         for child in children:
-            os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            _wait(child)
         raise
-    finally:
-        for child in children:
-            os.waitpid(child, 0)
     for i in (finished == 0).nonzero().flatten().tolist():
         client(i)
+
+
+def _fork() -> int | None:
+    """As `os.fork`; None where the system has no room for another process."""
+    with warnings.catch_warnings():
+        # Python warns where there are other threads: the child computes, and takes no lock of theirs.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return os.fork()
+        except OSError:
+            return None
+
+
+def _wait(child: int) -> None:
+    with contextlib.suppress(ChildProcessError):  # a program that ignores SIGCHLD has nobody to wait for
+        os.waitpid(child, 0)
 
 
 def _client(
