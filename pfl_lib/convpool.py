@@ -71,7 +71,7 @@ class _ConvPool(torch.autograd.Function):
         each = (kernels @ patches).reshape(4, o, -1)
         top = each.amax(0)
         lost = each.sub_(top).sign_()  # 0 where a pixel is its window's maximum, -1 elsewhere
-        y = ACTIVATIONS[activation].in_place(top.add_(bias[:, None]))
+        y = ACTIVATIONS[activation].in_place(top + bias[:, None])
         return y.reshape(o, (x.shape[1] - k) // 2 + 1, (x.shape[2] - k) // 2 + 1, x.shape[3]), patches, kernels, lost
 
     @staticmethod

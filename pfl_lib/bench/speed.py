@@ -50,7 +50,7 @@ def memory(workload: Workload, data_dir: Path | None = None) -> int:
 
 
 def threads(repeats: int) -> Row:
-    """LeNet-5 in one cell on all cores beside one core: clients side by side side by side."""
+    """LeNet-5 in one cell on all cores beside one core: clients side by side."""
     workload = WORKLOADS["lenet5"]
     drawn = draw(workload)
     several_cores, one = Ours(federation(workload, drawn, cores())), Ours(federation(workload, drawn, 1))

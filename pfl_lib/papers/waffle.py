@@ -28,11 +28,8 @@ DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
 ROUNDS = 100
 ALICE = 0
 
-# Why the paper profile does not reproduce a value of Table 1, where that is known: (distribution, method) -> words.
-REASONS: dict[tuple[str, str], str] = {
-    ("C", "FedAvg"): "Alice's test images: on other draws of as many our models reach it, see waffle-readings",
-    ("C", "APFL"): "the rule that moves the mixture, see waffle-readings",
-}
+# Why a value of Table 1 is not reproduced, where that is known: (distribution, method) -> words.
+REASONS: dict[tuple[str, str], str] = {}
 
 _SCALED = (
     "Weight Erosion's p_d is multiplied by {factor}, so that weights vanish at the same fraction of the run as in "
@@ -157,7 +154,7 @@ def entries(profile: Profile) -> tuple[Entry, ...]:
             row.method,
             values.Printed(row.value, row.std),
             cells(profile, [row.setting], [row.method]) if row.dataset == "MNIST" else (),
-            REASONS.get((row.setting, row.method), "") if profile.name == FULL.name else "",
+            REASONS.get((row.setting, row.method), ""),
         )
         for row in table1.itertuples()
     )

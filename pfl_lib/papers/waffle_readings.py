@@ -68,7 +68,7 @@ def other_test_images(
 ) -> pd.DataFrame:
     """Every stored final model of Alice's on `DRAWS` draws of as many test images, with as many of each label, as she has.
 
-    Columns method, seed, images, her images (percent, last round), drawn mean, drawn std, 2.5 %, 97.5 %, paper (percent).
+    Columns method, seed, images, her images (percent, this model), as stored (the run's last round), drawn mean, drawn std, 2.5 %, 97.5 %, paper (percent).
     Results without a model, as published ones are, and diverged ones give no row.
     """
     rows = []
@@ -87,6 +87,7 @@ def other_test_images(
                     "seed": seed,
                     "images": len(own),
                     "her images": 100 * right[own].mean().item(),
+                    "as stored": 100 * result.last_accuracy,
                     "drawn mean": drawn.mean().item(),
                     "drawn std": drawn.std().item(),
                     "2.5 %": low,

@@ -112,14 +112,6 @@ def test_readings_are_the_papers_methods_and_one_other_reading_of_each():
     assert {cell.key for cell in cells if cell.method in (Waffle(), APFL())} <= KEYS["waffle-table1"]
 
 
-def test_a_known_reason_is_given_in_the_papers_setting_only():
-    def reasons(profile) -> dict:
-        return {(e.setting, e.method): e.reason for e in waffle.entries(profile) if e.dataset == "MNIST" and e.reason}
-
-    assert reasons(waffle.FULL) == waffle.REASONS and waffle.REASONS
-    assert reasons(waffle.SMALL) == reasons(waffle.QUICK) == {}
-
-
 def test_more_seeds_keep_the_runs_of_fewer():
     one, three = (waffle.cells(waffle.SMALL.with_seeds(count)) for count in (1, 3))
     assert {cell.key for cell in one} < {cell.key for cell in three}
