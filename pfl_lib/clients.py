@@ -61,7 +61,8 @@ def from_arrays(
     """Clients of one's own: for each client a pair (x [n, ...], y [n]) of arrays or tensors, inputs as the network takes them.
 
     Labels are whole numbers from 0; `classes` defaults to the largest label plus one.  Raises BadInput for clients
-    without examples, inputs and labels of unequal length, shapes that differ between clients, and labels out of range.
+    without examples, inputs and labels of unequal length, shapes that differ between clients, inputs that are not finite, and labels that
+    are no whole numbers or out of range.
     """
     if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
         raise BadInput(
@@ -89,9 +90,22 @@ def from_arrays(
 
 
 def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
-    x, y = torch.as_tensor(pair[0]), torch.as_tensor(pair[1])
+    try:
+        x, y = torch.as_tensor(pair[0]), torch.as_tensor(pair[1])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadInput(
+            f"client {client}'s {split} split is no pair of numbers (inputs, labels): {error}".splitlines()[0]
+        ) from None
     if not len(x) or len(x) != len(y):
         raise BadInput(
             f"client {client} has {len(x)} inputs and {len(y)} labels in its {split} split: give as many of each, at least one"
+        )
+    if y.dim() != 1 or not torch.equal(y, y.long().to(y.dtype)):
+        raise BadInput(
+            f"client {client} has labels in its {split} split that are no whole numbers from 0: number the classes"
+        )
+    if x.is_floating_point() and not x.isfinite().all():
+        raise BadInput(
+            f"client {client} has inputs in its {split} split that are infinite or not a number: fill or drop them"
         )
     return x, y.long()

@@ -1,8 +1,11 @@
 """The clients' data: nothing copied, every client's own labels."""
 
+import numpy as np
+import pytest
 import torch
 
-from pfl_lib import clients
+from pfl_lib import BadInput, clients
+from pfl_lib.clients import from_arrays
 from pfl_lib.data import Dataset
 from pfl_lib.partition import Partition
 
@@ -42,3 +45,19 @@ def test_tables_are_standardised_by_feature():
         .pool
     )
     assert pool.inputs(torch.tensor([1, 0])).tolist() == [[1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([[0.0]] * 2, [0.5, 1.5], "client 1 has labels in its test split that are no whole numbers from 0"),
+        ([[0.0]] * 2, [[0], [1]], "client 1 has labels in its test split that are no whole numbers from 0"),
+        ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split is no pair of numbers"),
+        ([[0.0], [float("nan")]], [0, 1], "client 1 has inputs in its test split that are infinite or not a number"),
+    ],
+)
+def test_pairs_that_are_no_examples_are_refused_in_one_line(x, y, message):
+    fine = (torch.zeros(2, 1), torch.tensor([0.0, 1.0]))  # whole numbers, whatever their type
+    with pytest.raises(BadInput, match="^" + message) as told:
+        from_arrays([fine, fine], [fine, (x, y)])
+    assert "\n" not in str(told.value)

@@ -301,3 +301,21 @@ def test_the_readmes_table_is_what_the_published_results_say():
     for name, values in rows.items():
         assert f"{name} {' | '.join(values)} |" in readme
     assert all(abs(entry.printed.value - ours.mean) <= 0.4 for entry, ours in zip(entries, found, strict=True))
+
+
+def test_the_readmes_python_runs_as_it_is_typed(tmp_path):
+    """All of it but what needs MNIST, the Titanic or a cluster, pasted one after the other."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = [line for block in blocks if "mnist" not in block and "dask" not in block for line in block.splitlines()]
+    code = "\n".join(line for line in lines if "titanic" not in line)
+    assert all(name in code for name in ("SameDirection", "from_arrays", "from_csv", "save_model"))
+    rows = [f"{age},{'mf'[age % 2]},{age % 7 / 10},{('no', 'yes')[age % 3 == 0]}" for age in range(5, 80)]
+    (tmp_path / "patients.csv").write_text("\n".join(["age,sex,dose,recovered", *rows]))
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PFL_RESULTS_DIR": str(tmp_path / "results"), "PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=300,
+    )
+    assert (tmp_path / "alice.pt").is_file()
