@@ -30,7 +30,11 @@ def whole(name: str, value: object, least: int | None = None) -> None:
 
 def number(name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
     """Raise `BadInput` unless `value` is a number that `fits` ("lr 0: give a number above 0", where that is `wanted`)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+    try:
+        good = isinstance(value, int | float) and not isinstance(value, bool) and fits(float(value))
+    except OverflowError:  # a whole number beyond the largest float
+        good = False
+    if not good:
         raise BadInput(f"{name} {value!r}: give {wanted}")
 
 

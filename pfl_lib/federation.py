@@ -74,7 +74,7 @@ class Federation:
         ]
         self._loop = loop.Loop(self._modules)
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()}
-        _check_model(template, self._splits["train"], clients.classes, schedule.batch_size)
+        _check_model(template, self._splits["train"], clients.classes, schedule, self.readers)
 
     @classmethod
     def from_arrays(
@@ -167,10 +167,17 @@ class Federation:
             "weight_decay": schedule.weight_decay,
         }
         names = tuple(dict.fromkeys((*trained, "statistics")))
-        if self.engine == "vmap":
-            out = vmap.train(self._modules[0], split.pool, rows, work, step, names, sgd_settings)
-        else:
-            out = self._loop.train(split.pool, rows, work, step, names, sgd_settings)
+        try:
+            if self.engine == "vmap":
+                out = vmap.train(self._modules[0], split.pool, rows, work, step, names, sgd_settings)
+            else:
+                out = self._loop.train(split.pool, rows, work, step, names, sgd_settings)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise BadInput(
+                f"the model cannot train on a client's batch of one: {error}; give another batch_size"
+            ) from None
         return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)
 
     def evaluate(self, model: Rows, split: str = "test", clients: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
@@ -252,7 +259,15 @@ def _seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
         return make()
 
 
-def _check_model(flat: FlatModule, split: Split, classes: int, batch_size: int) -> None:
+def _smallest_batch(schedule: Schedule, examples: int) -> int:
+    """How many examples the smallest of a client's batches holds, over all rounds."""
+    batches = math.ceil(examples / schedule.batch_size)
+    if schedule.local_batches is not None and schedule.rounds * schedule.local_batches < batches:
+        return schedule.batch_size
+    return examples - (batches - 1) * schedule.batch_size
+
+
+def _check_model(flat: FlatModule, split: Split, classes: int, schedule: Schedule, readers: Sequence[int]) -> None:
     """BadInput for a module that local training would fail on, or take otherwise than its user means."""
     if any(
         isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None for part in flat.module.modules()
@@ -276,8 +291,8 @@ def _check_model(flat: FlatModule, split: Split, classes: int, batch_size: int) 
         raise BadInput(
             f"the model gives numbers of shape {tuple(logits.shape)} for a batch of one; give a score to each of {classes} classes"
         )
-    # A client's smallest batch is the last of a pass; BatchNorm cannot take a single number.
-    size, client = min(((len(own) - 1) % batch_size + 1, i) for i, own in enumerate(split.index))
+    # A reader's smallest batch is the last of a pass, where one is reached; BatchNorm cannot take a single number.
+    size, client = min((_smallest_batch(schedule, len(split.index[i])), i) for i in readers)
     batch = split.pool.inputs(split.index[client][:size])
     before = _random_state(batch.device)
     try:

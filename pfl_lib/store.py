@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import io
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -20,6 +21,10 @@ from pfl_lib.errors import BadInput
 PUBLISHED = Path(__file__).resolve().parent.parent / "reports" / "published"
 """Results that come with the checkout; read after the user's own, never written by a run."""
 
+SLUG = re.compile(r".+-seed-?\d+-[0-9a-f]{10}")
+"""The names of entries, as `Cell.slug` makes them."""
+TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
+"""The names of the folders in which files are written before they go to their place."""
 LEFT_BEHIND = "left behind by a process that was killed"
 
 
@@ -131,20 +136,25 @@ class Store:
                 if why == LEFT_BEHIND and time.time() - path.stat().st_mtime < 3600:
                     continue
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:
+                continue  # its run was still there, and has removed it itself
             except OSError as error:
                 raise BadInput(f"{path} cannot be removed ({error.strerror})") from None
             removed[path] = why
         return removed
 
     def _useless(self, checkpoints: bool) -> Iterator[tuple[Path, str]]:
+        """Only what bears a name that runs give: a folder may hold a user's own files too."""
         for path in sorted((self.root / "cells").glob("*")):
-            if path.name.startswith("."):
+            if TEMPORARY.fullmatch(path.name):
                 yield path, LEFT_BEHIND
-            elif read(path) is None:
+            elif SLUG.fullmatch(path.name) and read(path) is None and _can_be_read(path):
                 yield path, "damaged result"
         for path in sorted((self.root / "checkpoints").glob("*")):
-            if path.suffix != ".pt":
+            if TEMPORARY.fullmatch(path.name) or (path.suffix == ".part" and SLUG.match(path.name)):
                 yield path, LEFT_BEHIND
+            elif path.suffix != ".pt" or not SLUG.fullmatch(path.stem) or not _can_be_read(path):
+                continue
             elif read(self.root / "cells" / path.stem):
                 yield path, "checkpoint of a finished run"
             elif _whole_checkpoint(path) is None:
@@ -194,6 +204,16 @@ def default_results_dir() -> Path:
         return Path(chosen).expanduser().absolute()
     checkout = Path(__file__).resolve().parent.parent
     return (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()) / "results"
+
+
+def _can_be_read(path: Path) -> bool:
+    """Whether a file, or all files of a folder, can be read: what a disk or a permission withholds now is not damaged."""
+    try:
+        for file in path.iterdir() if path.is_dir() else [path]:
+            file.read_bytes()
+    except OSError:
+        return False
+    return True
 
 
 def _whole_checkpoint(path: Path) -> memoryview | None:

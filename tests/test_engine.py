@@ -191,6 +191,25 @@ def test_a_batch_of_one_that_batchnorm_cannot_normalise_is_refused(engine, sizes
 
 
 @pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
+    data, of = images((8, 9), torch.float32), {"engine": engine, "device": "cpu"}
+    alone = Federation.from_arrays(data, data, network, Schedule(1, batch_size=4), alice=0, **of)
+    assert alone.train(copies(alone.initial(), 1), 1, [0])[1].tolist() == [2]
+    with pytest.raises(
+        BadInput, match="^the model cannot train on a client's batch of one: Expected more than 1 value"
+    ):
+        alone.train(copies(alone.initial(), 2), 1, [0, 1])
+    for rounds, fits in ((2, True), (3, False)):  # the third batch of nine examples holds one
+        schedule = Schedule(rounds, local_batches=1, batch_size=4)
+        if fits:
+            Federation.from_arrays(data, data, network, schedule, **of)
+        else:
+            with pytest.raises(BadInput, match="^the model cannot train on a batch of 1, client 1's last"):
+                Federation.from_arrays(data, data, network, schedule, **of)
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
 def test_a_batchnorm_that_counts_batches_is_refused(engine):
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3, momentum=None))
     with pytest.raises(BadInput, match="^BatchNorm with momentum=None weighs by a count of batches"):

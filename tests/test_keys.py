@@ -190,3 +190,12 @@ def test_every_published_result_belongs_to_a_page():
     wanted = {cell.slug for page in pages for profile in PROFILES for cell in page.cells(page.profile(profile))}
     published = {path.name for path in store.PUBLISHED.iterdir()}
     assert published and published <= wanted
+
+
+def test_c_as_printed_has_a_version_of_its_own_where_not_all_clients_take_part():
+    def versions(control: str, participation: float) -> dict | None:
+        method = Waffle(control=control)
+        return cell(method=method, schedule={"participation": participation}).config().get("versions")
+
+    assert versions("literal", 0.5) == {"literal control under participation": 2}
+    assert versions("literal", 1.0) is versions("mean", 0.5) is None

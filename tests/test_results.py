@@ -163,7 +163,7 @@ def test_leftovers_go_and_results_and_checkpoints_of_unfinished_runs_stay(say, s
     store.save(damaged, result(damaged))
     (entry(store, damaged) / "model.pt").unlink()
     store.checkpoint_path(damaged).write_bytes(b"half")
-    for place in ("cells/.killed", "checkpoints/.killed"):
+    for place in ("cells/.killed01", "checkpoints/.killed01"):
         (store.root / place).mkdir()
         (store.root / place / "half").write_text("")
         age(store.root / place)
@@ -176,16 +176,28 @@ def test_leftovers_go_and_results_and_checkpoints_of_unfinished_runs_stay(say, s
         f"checkpoint of a finished run: checkpoints/{FEDAVG.slug}.pt",
         f"damaged checkpoint: checkpoints/{damaged.slug}.pt",
         f"damaged result: cells/{damaged.slug}",
-        "left behind by a process that was killed: cells/.killed",
-        "left behind by a process that was killed: checkpoints/.killed",
+        "left behind by a process that was killed: cells/.killed01",
+        "left behind by a process that was killed: checkpoints/.killed01",
         f"left behind by a process that was killed: checkpoints/{LOCAL.slug}.123.part",
     ]
     assert files(store) == kept
     assert say("prune") == (0, [f"0 removed from {store.root}"])
 
 
+def test_files_that_no_run_has_written_stay(say, store):
+    for place in ("cells/README.txt", "cells/blood/image.png", "checkpoints/best_model.pt", "checkpoints/.gitkeep"):
+        path = store.root / place
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+        age(path)
+        age(path.parent)
+    kept = files(store)
+    assert say("prune", "--checkpoints")[1][-1] == f"0 removed from {store.root}"
+    assert files(store) == kept
+
+
 def test_what_a_run_may_be_writing_just_now_stays(say, store):
-    (store.root / "checkpoints" / ".now").mkdir()
+    (store.root / "checkpoints" / ".now_now_").mkdir()
     assert say("prune")[1] == [f"0 removed from {store.root}"]
 
 

@@ -55,3 +55,8 @@ def test_a_value_that_makes_no_sense_is_refused(wrong, sentence):
 def test_an_availability_that_makes_no_sense_is_refused(entry):
     with pytest.raises(BadInput, match=r"give \(client, first round, last round\) with 1 <= first <= last$"):
         Schedule(5, availability=(entry,))
+
+
+def test_a_number_beyond_the_largest_float_is_refused():
+    with pytest.raises(BadInput, match="^lr 1000"):
+        Schedule(rounds=1, lr=10**400)
