@@ -14,8 +14,11 @@ from torch import Tensor
 
 from pfl_lib.errors import BadInput
 
+LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
+"""What every stored configuration says, and `pfl-lib results list` shows."""
 
-@dataclass
+
+@dataclass(repr=False)
 class Result:
     """What one cell gave.
 
@@ -32,6 +35,11 @@ class Result:
     diverged: int | None
     seconds: float
     model: dict[str, Tensor] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        method, rounds = self.config["method"]["name"], self.metrics["round"].max() if len(self.metrics) else 0
+        end = f"diverged in round {self.diverged}" if self.diverged is not None else f"last {self.last_accuracy:.2%}"
+        return f"<Result of {method}: {rounds} rounds, accuracy best {self.best_accuracy:.2%}, {end}; .metrics, .weights, .plot()>"
 
     def accuracy_by_round(self) -> pd.Series:
         """Test accuracy (0 to 1) by round: Alice's where there is an Alice, else the mean over clients."""
@@ -103,6 +111,8 @@ def read(folder: Path, key: str | None = None) -> Result | None:
         if "checksum" in config and config.pop("checksum") != _checksum(config):
             return None
         files = config.pop("files")
+        if not (isinstance(config["key"], str) and LISTED <= config.keys()):
+            return None
         if config["key"] != (key or config["key"]):
             return None
         if any(_sha256(folder / name) != digest for name, digest in files.items()):

@@ -86,6 +86,8 @@ def _method(method: str | Method) -> Method:
     if isinstance(method, str):
         return named(method)
     missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
+    if not missing and not isinstance(method.name, str):
+        raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
     if missing or isinstance(method, type):
         what = (
             "an instance, not the class itself" if isinstance(method, type) else f"an object with {', '.join(missing)}"

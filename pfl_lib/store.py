@@ -101,7 +101,9 @@ class Store:
         (path,) = found.values()
         result = read(path)
         if result is None:
-            raise BadInput(f"{path} is damaged: 'pfl-lib results prune' removes it, and then it will be run again")
+            cure = "'pfl-lib results prune' removes it, and then it will be run again"
+            mine = path.parent == self.root / "cells"
+            raise BadInput(f"{path} is damaged: {cure if mine else 'restore it from the checkout'}")
         return path, result
 
     def merge(self, other: Path) -> dict[str, str]:

@@ -270,3 +270,17 @@ def test_a_client_without_examples_is_no_alice(tmp_path):
         BadInput, match="^client 0 has no test examples, so her model cannot be read: give another alice$"
     ):
         pfl_lib.run(Local(), federation=Federation(held, Two, Schedule(1), alice=0, device="cpu"))
+
+
+def test_a_result_shows_itself_in_one_line(run):
+    result = run("local")
+    line = repr(result)
+    assert "\n" not in line and line.startswith("<Result of local: ") and f"last {result.last_accuracy:.2%}" in line
+
+
+def test_a_method_whose_name_is_no_text_is_refused():
+    class Nameless(FedAvg):
+        name = ["x"]
+
+    with pytest.raises(BadInput, match=r"has the name \['x'\]: give it a text$"):
+        pfl_lib.run(Nameless(), dataset="digits", rounds=1)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import BadInput, Schedule
+from pfl_lib import BadInput, Schedule, entries
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.models import LeNet5
 from pfl_lib.store import PUBLISHED, Result, Store, default_results_dir
@@ -373,3 +373,9 @@ def test_a_result_is_asked_for_with_its_model(tmp_path):
     store.save(CELL, result(model=None, seconds=4.0))
     assert store.find(CELL).seconds == 3.0
     assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], "something was left behind"
+
+
+@pytest.mark.parametrize("config", [{"key": 5}, {"key": "5"}, {}, []])
+def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, config):
+    (tmp_path / "config.json").write_text(json.dumps(config if isinstance(config, list) else {"files": {}, **config}))
+    assert entries.read(tmp_path) is None

@@ -33,7 +33,7 @@ MEANINGS = {
     "deviations, or within two standard errors of ours; paper profile only",
     "same ranking": f"not that, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row separates by more than both "
     "standard deviations stand in the same order here; paper and small profiles",
-    "not reproduced": "too far from the printed value, with fewer of those pairs in the paper's order; or a run diverged",
+    "not reproduced": "too far from the printed value, with fewer of those pairs in the paper's order, or (paper profile) with no such pair in its row; or a run diverged",
     "no verdict": "nothing can be said: the data are not the paper's (quick profile), or methods of the row that were not run could "
     "still decide its order, or (small profile) the paper's row separates no pair of methods clearly",
     "not run": "there is no result",
