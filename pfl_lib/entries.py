@@ -111,7 +111,8 @@ def read(folder: Path, key: str | None = None) -> Result | None:
         if "checksum" in config and config.pop("checksum") != _checksum(config):
             return None
         files = config.pop("files")
-        if not (isinstance(config["key"], str) and LISTED <= config.keys()):
+        _, _, rounds = config["method"]["name"], config["partition"]["name"], config["schedule"]["rounds"]
+        if not (isinstance(config["key"], str) and isinstance(rounds, int) and LISTED <= config.keys()):
             return None
         if config["key"] != (key or config["key"]):
             return None

@@ -32,6 +32,8 @@ class Store:
     """A results folder, and below it, read-only, the results published with the checkout."""
 
     def __init__(self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED) -> None:
+        if results_dir is not None and not isinstance(results_dir, str | os.PathLike):
+            raise BadInput(f"results_dir {results_dir!r}: give a folder's path")
         self.root = Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
         self.published = published
 
@@ -150,7 +152,7 @@ class Store:
         for path in sorted((self.root / "cells").glob("*")):
             if TEMPORARY.fullmatch(path.name):
                 yield path, LEFT_BEHIND
-            elif SLUG.fullmatch(path.name) and read(path) is None and _can_be_read(path):
+            elif SLUG.fullmatch(path.name) and read(path) is None and _can_be_read(path) and read(path) is None:
                 yield path, "damaged result"
         for path in sorted((self.root / "checkpoints").glob("*")):
             if TEMPORARY.fullmatch(path.name) or (path.suffix == ".part" and SLUG.match(path.name)):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pfl_lib import Schedule, results
+from pfl_lib import store as stores
 from pfl_lib.__main__ import main
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.store import Result, Store
@@ -205,3 +206,17 @@ def test_checkpoints_of_unfinished_runs_go_where_that_is_asked_for(say, store):
     store.save_checkpoint(LOCAL, STATE)
     assert say("prune", "--checkpoints")[1][0] == f"checkpoint of an unfinished run: checkpoints/{LOCAL.slug}.pt"
     assert store.load_checkpoint(LOCAL) is None and store.find(FEDAVG) is not None
+
+
+def test_a_result_whose_reading_failed_once_stays(say, store, monkeypatch):
+    kept, real, failed = files(store), stores.read, []
+
+    def flaky(path, key=None):
+        if path == entry(store, FEDAVG) and not failed:
+            failed.append(1)
+            return None
+        return real(path, key)
+
+    monkeypatch.setattr(stores, "read", flaky)
+    assert say("prune")[1][-1] == f"0 removed from {store.root}" and failed
+    assert files(store) == kept

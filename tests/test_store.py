@@ -375,7 +375,23 @@ def test_a_result_is_asked_for_with_its_model(tmp_path):
     assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], "something was left behind"
 
 
-@pytest.mark.parametrize("config", [{"key": 5}, {"key": "5"}, {}, []])
-def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, config):
-    (tmp_path / "config.json").write_text(json.dumps(config if isinstance(config, list) else {"files": {}, **config}))
-    assert entries.read(tmp_path) is None
+@pytest.mark.parametrize(
+    "change", [{"key": 5}, {"method": {}}, {"partition": None}, {"schedule": {}}, {"seed": ...}], ids=str
+)
+def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, change):
+    """Once with the checksum taken out, as before there was one, and once changed."""
+    stored = {"key": "5" * 64, "method": {"name": "local"}, "dataset": "digits", "images": None, "seed": 1}
+    stored |= {"partition": {"name": "C"}, "schedule": {"rounds": 1}}
+    metrics = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
+    entries.write(Result(stored, metrics, None, None, 1.0), tmp_path / "one")
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    del config["checksum"]
+    for changed, whole in (({}, True), (change, False)):
+        words = {name: value for name, value in (config | changed).items() if value is not ...}
+        (tmp_path / "one" / "config.json").write_text(json.dumps(words))
+        assert (entries.read(tmp_path / "one") is not None) == whole
+
+
+def test_a_results_folder_that_is_no_path_is_refused():
+    with pytest.raises(BadInput, match="^results_dir 3: give a folder's path$"):
+        Store(3)
