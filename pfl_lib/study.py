@@ -80,10 +80,8 @@ class Cell:
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
             **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
         }
-        if self.schedule.participation < 1 and getattr(method, "control", "") == "literal":
-            versions["literal control under participation"] = (
-                2  # once not scaled by the share of clients that take part
-            )
+        if hasattr(method, "versions"):
+            versions |= method.versions(self.schedule)
         raised = {name: version for name, version in versions.items() if version != 1}
         return {
             "method": {"name": method.name, "version": method.version, **_fields(method)},

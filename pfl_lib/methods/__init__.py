@@ -3,6 +3,7 @@
 A method is a frozen dataclass with class attributes `name` and `title` and an integer `version` (part of every result's key; raised
 by hand when results change), and
 
+* where some settings' results have changed and others' not, `versions(schedule)`: their versions by name, in the key where not 1;
 * `start(fed) -> state`: a flat mapping of names to tensors, enough to go on from;
 * `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither `fed` nor `state`;
 * `served(fed, state) -> rows`: the model each client would be given now, {"theta", "statistics"}: [P] and [S] when it is the same

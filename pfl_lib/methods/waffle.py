@@ -13,6 +13,7 @@ from pfl_lib.methods.fedavg import spread
 from pfl_lib.methods.scaffold import corrected_training
 from pfl_lib.methods.weight_erosion import alice_of
 from pfl_lib.rows import Rows, average, chosen, model
+from pfl_lib.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Waffle:
     def __post_init__(self) -> None:
         number("slope", self.slope, "a finite number; the paper uses 3.2", math.isfinite)
         choose("control", self.control, ("mean", "literal"))
+
+    def versions(self, schedule: Schedule) -> dict[str, int]:
+        """Versions of what has changed under some settings only, where `version` would count for all."""
+        # c as printed was once not scaled by the share of the clients that take part.
+        unscaled = self.control == "literal" and schedule.participation < 1
+        return {"literal control under participation": 2 if unscaled else 1}
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         alice_of(fed, self.title)

@@ -68,7 +68,8 @@ def other_test_images(
 ) -> pd.DataFrame:
     """Every stored final model of Alice's on `DRAWS` draws of as many test images, with as many of each label, as she has.
 
-    Columns method, seed, images, her images (percent, this model), as stored (the run's last round), drawn mean, drawn std, 2.5 %, 97.5 %, paper (percent).
+    Columns method, seed, images, then in percent: her images (this model), as stored (the run's last round), drawn mean, drawn std,
+    2.5 %, 97.5 %, paper.
     Results without a model, as published ones are, and diverged ones give no row.
     """
     rows = []
