@@ -29,8 +29,7 @@ class Federation:
     `model` is a function that makes a module (its initial parameters then follow the seed) or a module, whose present
     parameters every client starts from.  `alice`, where given, is the one client whose model is read: only she is evaluated.
     `engine` is "loop", "vmap" or "auto" (loop on a CPU, vmap on a GPU for networks below a million parameters); `threads` clients
-    are trained at once by loop, in threads or, where a round takes long enough, in forked processes.  Nothing depends on the device
-    or the engine but rounding.
+    are trained at once by loop.  Nothing depends on the device or the engine but rounding.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Federation:
             else engine
         )
         self._modules = [template] + [
-            FlatModule(module, template.loss, self.device, dtype)
+            FlatModule(module, template.loss, self.device, dtype, like=template)
             for _ in range(threads - 1 if self.engine == "loop" else 0)
         ]
         self._loop = loop.Loop(self._modules)

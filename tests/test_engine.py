@@ -1,10 +1,6 @@
 """Local training: `loop` and `vmap` give the same numbers, those of plain PyTorch, and the same bits for any number of threads."""
 
 import copy
-import math
-import os
-import signal
-import sys
 
 import pytest
 import torch
@@ -14,13 +10,12 @@ from torch.nn import functional as F
 from pfl_lib import BadInput, Federation, Schedule, federation
 from pfl_lib import clients as client_data
 from pfl_lib.data import Dataset
-from pfl_lib.engine import LOSSES, Pool, loop
+from pfl_lib.engine import LOSSES, Pool
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.models import LeNet5
 from pfl_lib.partition import Partition
 from pfl_lib.randomness import generator
 from pfl_lib.rows import copies, descend
-from pfl_lib.study import one_thread
 
 METHODS = [Local(), FedAvg(), Scaffold(), WeightErosion(p_d=0.1), Waffle(), APFL()]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
@@ -310,36 +305,16 @@ def test_evaluation_between_rounds_changes_no_training(engine, part):
 # --- several clients at once ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["threads", "processes"])
-def shared_by(request, monkeypatch):
-    """Calls but the first are shared among threads, however long they are, or among processes, however short."""
-    if request.param == "processes" and sys.platform != "linux":
-        pytest.skip("processes are forked on Linux only")
-    monkeypatch.setattr(loop, "WORTH_FORKING", math.inf if request.param == "threads" else -1.0)
-    with one_thread():
-        yield from _forks(request.param, monkeypatch)
-
-
-def _forks(shared_by, monkeypatch):
-    children, fork = [], os.fork
-    monkeypatch.setattr(os, "fork", lambda: children.append(fork()) or children[-1])
-    yield shared_by
-    assert bool(children) == (shared_by == "processes")
-    for child in children:  # nobody is left behind
-        with pytest.raises(ChildProcessError):
-            os.waitpid(child, os.WNOHANG)
-
-
 @pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
 @pytest.mark.parametrize("network", NETWORKS)
-def test_two_at_once_give_the_bits_of_one(method, network, shared_by):
+def test_two_at_once_give_the_bits_of_one(method, network):
     alone, together = (
         played(method, ragged(network, torch.float32, threads=threads, alice=None, **MOVING)) for threads in (1, 2)
     )
     assert all(torch.equal(one[name], two[name]) for one, two in zip(alone, together, strict=True) for name in one)
 
 
-def test_an_error_in_one_of_several_is_not_lost(shared_by):
+def test_an_error_in_one_of_several_is_not_lost():
     fed = ragged(threads=2)
 
     def broken(rows, gradient, batch) -> None:
@@ -350,69 +325,6 @@ def test_an_error_in_one_of_several_is_not_lost(shared_by):
         with pytest.raises(ArithmeticError, match="a step of one's own that fails"):
             fed.train(copies(fed.initial(), 4), 1, range(4), broken)
     fed.train(copies(fed.initial(), 4), 1, range(4))
-
-
-@pytest.mark.parametrize("end", ["killed", "error"])
-@pytest.mark.parametrize("shared_by", ["processes"], indirect=True)
-def test_what_a_process_did_not_finish_is_done_again_to_the_same_bits(end, shared_by):
-    parent = os.getpid()
-
-    def fragile(rows, gradient, batch) -> None:
-        descend(rows, "theta", gradient(rows["theta"], batch), batch)
-        if batch.index == 1 and os.getpid() != parent:
-            if end == "error":
-                raise ArithmeticError
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    one, two = (ragged(threads=threads) for threads in (1, 2))
-    two.train(copies(two.initial(), 4), 1, range(4))
-    expected, found = (fed.train(copies(fed.initial(), 4), 1, range(4), fragile)[0]["theta"] for fed in (one, two))
-    assert torch.equal(expected, found) and not torch.equal(found[0], found[1])
-
-
-@pytest.mark.parametrize("shared_by", ["processes"], indirect=True)
-def test_a_forked_process_does_its_share(shared_by, monkeypatch):
-    """Batches 2, 3, 1 and 3: clients 1 and 0 stay here, 3 and 2 go to the other process, and this one does not do them again."""
-    fed, here, train = ragged(threads=2), [], loop._client
-    fed.train(copies(fed.initial(), 4), 1, range(4))
-    monkeypatch.setattr(loop, "_client", lambda *args: here.append(len(args[3].batches)) or train(*args))
-    fed.train(copies(fed.initial(), 4), 1, range(4))
-    assert here == [3, 2]
-
-
-@pytest.mark.parametrize("shared_by", ["processes"], indirect=True)
-def test_where_no_process_can_be_made_everything_is_done_here(shared_by, monkeypatch):
-    one, two = (ragged(threads=threads) for threads in (1, 2))
-    two.train(copies(two.initial(), 4), 1, range(4))
-    fork = os.fork
-
-    def full() -> int:
-        fork_once.append(1)
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    fork_once: list[int] = []
-    monkeypatch.setattr(os, "fork", full)
-    expected, found = (fed.train(copies(fed.initial(), 4), 1, range(4))[0]["theta"] for fed in (one, two))
-    assert fork_once and torch.equal(expected, found)
-    monkeypatch.setattr(os, "fork", fork)
-    two.train(copies(two.initial(), 4), 1, range(4))
-
-
-def test_only_long_calls_are_shared_among_processes_and_only_with_torchs_threads_off(monkeypatch):
-    forks, fork = [], os.fork
-    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
-    monkeypatch.setattr(loop, "may_fork", lambda: torch.get_num_threads() == 1)
-    monkeypatch.setattr(loop, "WORTH_FORKING", 100.0)
-    fed = ragged(threads=3)
-    with one_thread():
-        for a_batch, clients, expected in ((20.0, 4, 2), (20.1, 2, 3), (1.0, 4, 3), (11.2, 4, 5), (11.0, 4, 5)):
-            fed._loop.seconds_a_batch = a_batch  # 9 batches, or 5 in the first two clients
-            fed.train(copies(fed.initial(), clients), 1, range(clients))
-            assert len(forks) == expected
-    if torch.get_num_threads() > 1:
-        fed._loop.seconds_a_batch = 20.0
-        fed.train(copies(fed.initial(), 4), 1, range(4))
-        assert len(forks) == 5
 
 
 def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():

@@ -6,14 +6,25 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
+from pfl_lib.engine.recording import Recordings
 from pfl_lib.layout import Layout, views
 from pfl_lib.rows import Batch
 
 
 class FlatModule:
-    """One private copy of a network that reads its parameters from whatever row it is given."""
+    """One private copy of a network that reads its parameters from whatever row it is given.
 
-    def __init__(self, module: nn.Module, loss: Loss, device: torch.device, dtype: torch.dtype) -> None:
+    `like`, where given, is another copy of the same network, whose recordings this one shares.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Loss,
+        device: torch.device,
+        dtype: torch.dtype,
+        like: "FlatModule | None" = None,
+    ) -> None:
         self.module = copy.deepcopy(module).to(device, dtype).train()  # all of it, as after every evaluation
         self.loss = loss
         self.layout = Layout.of(self.module)
@@ -25,6 +36,7 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
+        self.recordings = Recordings(self.module, loss, self.layout) if like is None else like.recordings
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place where given."""
@@ -32,11 +44,15 @@ class FlatModule:
         self._theta.copy_(theta)
         if statistics is not None:
             self._statistics.copy_(statistics)
-        loss = self.loss(self.module(batch.x), batch.y).mean()
-        gradients = torch.autograd.grad(loss, self._parameters)
+        play = self.recordings.of(batch.x, batch.y)
+        if play is not None:
+            gradient = play(self._theta, self._statistics, batch.x, batch.y)
+        else:
+            loss = self.loss(self.module(batch.x), batch.y).mean()
+            gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, self._parameters)])
         if statistics is not None:
             statistics.copy_(self._statistics)
-        return torch.cat([gradient.reshape(-1) for gradient in gradients])
+        return gradient
 
     @torch.no_grad()
     def losses(self, theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
