@@ -69,6 +69,12 @@ def average(weights: Tensor, rows: Rows) -> Rows:
     return {name: weights.to(matrix) @ matrix for name, matrix in model(rows).items()}
 
 
+def distances(matrix: Tensor, row: Tensor) -> Tensor:
+    """Euclidean distances [n], float64, of a matrix's rows [n, P] to one row [P]; some rows at a time, so that no second matrix is made."""
+    parts = matrix.split(max(1, 2**20 // max(1, matrix.shape[1])))
+    return torch.cat([torch.linalg.vector_norm(part - row, dim=1) for part in parts]).double().cpu()
+
+
 def descend(rows: Rows, name: str, gradient: Tensor, batch: Batch) -> None:
     """One step of SGD on row `name`, in place: v <- beta v + (g + wd theta); theta <- theta - lr v (as torch.optim.SGD)."""
     row = rows[name]

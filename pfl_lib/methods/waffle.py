@@ -12,7 +12,7 @@ from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
 from pfl_lib.methods.scaffold import corrected_training
 from pfl_lib.methods.weight_erosion import alice_of
-from pfl_lib.rows import Rows, average, chosen, model
+from pfl_lib.rows import Rows, average, chosen, distances, model
 from pfl_lib.schedule import Schedule
 
 
@@ -63,7 +63,9 @@ class Waffle:
         if 100 * r >= 95 * fed.schedule.rounds:  # Algorithm 1: the last twentieth is Alice's alone
             now = torch.eye(len(clients), dtype=torch.float64)[alice]
         else:
-            personal, apart = omega(r, fed.schedule.rounds, self.slope), distances(trained["theta"], alice)
+            personal = omega(r, fed.schedule.rounds, self.slope)
+            # Between models as between updates, since all start from one x.
+            apart = distances(trained["theta"], trained["theta"][alice])
             # A diverged update makes the model NaN, which ends the run and is recorded; it is no bad input.
             now = weights(apart, alice, personal, personal) if apart.isfinite().all() else apart * float("nan")
         now = spread(now, clients, len(fed))
@@ -122,8 +124,3 @@ def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:
     distances[alice] = low * (1 - (high - low) / high * (1 - omega))
     alpha = (psi - (distances - distances[alice]) / (high - distances.min())).clamp(min=0)
     return alpha / alpha.sum()
-
-
-def distances(rows: Tensor, alice: int) -> Tensor:
-    """Euclidean distances [n], float64, of updates to Alice's; of models [n, P] just as well, since all start from one x."""
-    return torch.linalg.vector_norm(rows - rows[alice], dim=1).double().cpu()

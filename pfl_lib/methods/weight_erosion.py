@@ -10,7 +10,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation import Federation
 from pfl_lib.methods.fedavg import spread
-from pfl_lib.rows import Rows, average, copies, model
+from pfl_lib.rows import Rows, average, copies, distances, model
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def erode(weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, pass
 
 def relative_distances(updates: Tensor, alice: int) -> Tensor:
     """Eq. 4: ||g_i - g_0|| / ||g_0|| of updates [n, P], [n] in float64; infinite where g_0 is zero and g_i is not (Appendix A, Example 3)."""
-    apart = torch.linalg.vector_norm(updates - updates[alice], dim=1).double().cpu()
+    apart = distances(updates, updates[alice])
     length = torch.linalg.vector_norm(updates[alice]).double().cpu()
     return torch.where(apart == 0, 0.0, apart / length)
 
