@@ -14,7 +14,7 @@ import pandas as pd
 
 from pfl_lib import tables
 from pfl_lib.looks import ON_LINES, blank, legend, look, png, settle, show, theme
-from pfl_lib.papers.verdicts import at_round, status
+from pfl_lib.verdicts import at_round, status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
 __all__ = [
     "accuracy_all_distributions",
     "accuracy_evolution",
-    "omega",
     "partition_card",
     "png",
     "result_plot",
@@ -196,30 +195,7 @@ def _about_weights(weights: np.ndarray, alice: int | None) -> str:
     return f"after {rounds} rounds Alice has {share:.0%} of the weight and {int(gone.isna().sum())} others still count."
 
 
-# --- settings ---
-
-
-def omega(slopes: Sequence[float], rounds: int = 100) -> tuple["Figure", str]:
-    """WAFFLE's degree of personalisation by round for several slopes (Figure 8); 1 is global training, 0 local."""
-    from pfl_lib.methods import waffle
-
-    x = np.arange(1, rounds + 1)
-    looks = [("#0173b2", "--"), ("#d55e00", "-"), ("#029e73", "-."), ("#cc78bc", ":"), ("#949494", "--")]
-    with theme():
-        figure, axes = blank(3.8)
-        alts = []
-        for place, slope in enumerate(slopes):
-            curve = [float(waffle.omega(int(r), rounds, slope=slope)) for r in x]
-            colour, line = looks[place % len(looks)]
-            axes.plot(x, curve, color=colour, linestyle=line, label=f"{slope:g}")
-            quarter, end = curve[rounds // 4 - 1], curve[-1]
-            alts.append(f"slope {slope:g}: {curve[0]:.2f} first, {quarter:.2f} after a quarter, {end:.2f} last")
-        axes.axvspan(0.95 * rounds, rounds, color="#dddddd", zorder=0)
-        axes.text(0.94 * rounds, 0.97, "Alice alone", ha="right", va="top")
-        axes.set(xlabel="round r", ylabel="Ω(r)", xlim=(1, rounds), ylim=(0, 1))
-        legend(figure, axes, title="slope ΔΩ", columns=len(slopes))
-    head = f"Line plot of Omega by round, falling from global (1) to local (0), one half after {rounds / 2:g} rounds:"
-    return figure, f"{head} {'; '.join(alts)}. From 95 % of the rounds on all weight is on Alice."
+# --- partition ---
 
 
 def partition_card(partition: "Partition", dataset: "Dataset") -> tuple["Figure", str]:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pydantic
 
 from pfl_lib.errors import BadInput, choose
-from pfl_lib.papers.profiles import PROFILES
 from pfl_lib.progress import headless
+from pfl_lib.verdicts import PROFILES
 
 # What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is no parameter.
 PLAIN = (str, int, float, bool, list, dict, tuple, types.NoneType)

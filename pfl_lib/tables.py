@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.papers.verdicts import MEANINGS, Ours, at_round, gather, judge, ranking, status
+from pfl_lib.verdicts import MEANINGS, Ours, at_round, gather, judge, ranking, status
 
 if TYPE_CHECKING:  # annotations only
-    from pfl_lib.papers.exhibits import Entry, Exhibit
-    from pfl_lib.papers.profiles import Profile
     from pfl_lib.partition import Partition
     from pfl_lib.store import Result, Store
 
@@ -33,8 +31,8 @@ class Strong(str):
 # --- the paper beside ours ---
 
 
-def beside(exhibit: "Exhibit", profile: "Profile", store: "Store") -> pd.DataFrame:
-    """One row for each printed result of an exhibit: what the paper prints, what `store` has, the verdict.
+def beside(exhibit, profile, store: "Store") -> pd.DataFrame:
+    """One row for each printed result of an exhibit (`papers.Exhibit`): what the paper prints, what `store` has, the verdict.
 
     Columns: profile, dataset and distribution (the paper's), run on (our data set), method, paper and paper std, ours
     and ours std (mean and sample standard deviation over seeds of the best round, the papers' protocol), last round
@@ -56,7 +54,7 @@ def beside(exhibit: "Exhibit", profile: "Profile", store: "Store") -> pd.DataFra
     return frame
 
 
-def _line(entry: "Entry", profile: "Profile", ours: Ours, verdict: str) -> dict[str, object]:
+def _line(entry, profile, ours: Ours, verdict: str) -> dict[str, object]:
     comparable = profile.name != "quick"
     return {
         "profile": profile.name,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pfl_lib import figures, looks
-from pfl_lib.papers import waffle
+from pfl_lib.papers import waffle, waffle_figures
 from pfl_lib.partition import Partition
 from pfl_lib.store import Result
 
@@ -60,7 +60,7 @@ DRAWN = {
     "accuracy_evolution": lambda: figures.accuracy_evolution(RUNS, title="distribution C"),
     "accuracy_all_distributions": lambda: figures.accuracy_all_distributions(dict.fromkeys(waffle.DISTRIBUTIONS, RUNS)),
     "weight_evolution": lambda: figures.weight_evolution(weighing(**{"Weight Erosion": wedge(), "WAFFLE": wedge()})),
-    "omega": lambda: figures.omega([1.6, 3.2, 6.4]),
+    "omega": lambda: waffle_figures.omega([1.6, 3.2, 6.4]),
     "partition_card": lambda: figures.partition_card(*shifted()),
     "result_plot": lambda: figures.result_plot(result(0.9, weights=wedge())),
 }
@@ -123,7 +123,7 @@ def test_the_theme_ends_with_the_figure(drawn):
     import matplotlib
 
     before = matplotlib.rcParams["axes.titlesize"], matplotlib.rcParams["axes.grid"]
-    figures.omega([3.2])
+    waffle_figures.omega([3.2])
     assert (matplotlib.rcParams["axes.titlesize"], matplotlib.rcParams["axes.grid"]) == before
 
 

@@ -203,6 +203,31 @@ def test_every_file_of_the_package_is_installed_with_it():
     assert left_out == []
 
 
+ROOMS = {  # which modules outside pfl_lib/papers may import what stands above the core
+    "papers": {"compare", "listing", "reproduce", "results"},
+    "figures": {"entries"},  # a result draws itself
+    "tables": {"compare", "figures", "notebook"},
+    "report": {"reproduce"},
+    "notebook": {"reproduce"},
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_lower_rooms_import_no_upper_one_not_even_within_a_function(room):
+    folder, importers = ROOT / "pfl_lib", set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: name the package"
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            if any(f"{name}.".startswith(f"pfl_lib.{room}.") for name in names):
+                importers.add(path.relative_to(folder).with_suffix("").as_posix())
+    assert {name for name in importers if not name.startswith("papers/")} == ROOMS[room]
+
+
 def test_the_version_is_the_same_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert PROJECT["project"]["version"] == pfl_lib.__version__ == citation["version"]
@@ -287,8 +312,8 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 def test_the_readmes_table_is_what_the_published_results_say():
     from pfl_lib.papers import waffle
-    from pfl_lib.papers.verdicts import gather
     from pfl_lib.store import Store
+    from pfl_lib.verdicts import gather
 
     store = Store(ROOT / "no results here")
     entries = [e for e in waffle.entries(waffle.FULL) if (e.dataset, e.setting) == ("MNIST", "C")]

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from pfl_lib.errors import choose
 from pfl_lib.papers import waffle, weight_erosion
 from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
-from pfl_lib.papers.profiles import PROFILES, Profile
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.verdicts import PROFILES
 
 __all__ = ["EXHIBITS", "PROFILES", "Entry", "Exhibit", "Profile", "exhibit"]
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.values import Printed
-from pfl_lib.papers.verdicts import FLOOR, HAIR, Ours, few_seeds
+from pfl_lib.verdicts import FLOOR, HAIR, Ours, Printed, few_seeds
 
 QUICK = "no answer (quick profile)"
 Place = tuple[str, str]  # (distribution, method)

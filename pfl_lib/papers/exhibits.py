@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pfl_lib.errors import choose
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.values import Printed
 from pfl_lib.study import Cell
+from pfl_lib.verdicts import Printed
 
 
 @dataclass(frozen=True)

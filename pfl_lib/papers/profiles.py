@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 
 from pfl_lib.errors import BadInput
 
-PROFILES = ("quick", "small", "paper")
-
 
 @dataclass(frozen=True)
 class Profile:

@@ -9,20 +9,13 @@ stand here as 77.1.
 
 import functools
 from importlib.resources import files
-from typing import NamedTuple
 
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
+from pfl_lib.verdicts import Printed
 
 KEY = ["paper", "table", "dataset", "setting", "method"]
-
-
-class Printed(NamedTuple):
-    """A printed value and its printed standard deviation, in the paper's unit; NaN where the paper prints no spread."""
-
-    value: float
-    std: float
 
 
 def load() -> pd.DataFrame:

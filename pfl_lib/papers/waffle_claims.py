@@ -11,7 +11,7 @@ from pfl_lib import tables
 from pfl_lib.papers import waffle
 from pfl_lib.papers.claims import QUICK, Claim, answer, answers, with_seeds
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import at_round, gather
+from pfl_lib.verdicts import at_round, gather
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.store import Result

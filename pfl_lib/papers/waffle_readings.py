@@ -17,10 +17,10 @@ from pfl_lib import models, partition
 from pfl_lib.data import Dataset
 from pfl_lib.papers import values, waffle
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import gather
 from pfl_lib.randomness import generator
 from pfl_lib.study import Cell
 from pfl_lib.tables import by_round
+from pfl_lib.verdicts import gather
 
 DRAWS = 1_000
 

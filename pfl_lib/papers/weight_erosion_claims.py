@@ -16,9 +16,9 @@ from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers import weight_erosion_tables as tables
 from pfl_lib.papers.claims import QUICK, answer
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import Ours, status
 from pfl_lib.papers.weight_erosion_figures import learned, no_parameters
 from pfl_lib.store import Result
+from pfl_lib.verdicts import Ours, status
 
 Runs = Mapping[str, Mapping[int, Mapping[str, Result]]]  # split -> user -> scheme -> result
 RUN, RIGHT = "as the paper measures", "predicted rightly"

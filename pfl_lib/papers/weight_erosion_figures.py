@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.looks import ON_LINES, blank, look, theme
-from pfl_lib.papers.verdicts import status
+from pfl_lib.verdicts import status
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes

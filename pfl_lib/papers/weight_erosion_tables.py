@@ -16,9 +16,9 @@ from pfl_lib import partition
 from pfl_lib.data import Dataset
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import Ours, few_seeds, gather, status
 from pfl_lib.store import Result
 from pfl_lib.tables import by_round
+from pfl_lib.verdicts import Ours, few_seeds, gather, status
 
 Find = paper.Find
 MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}

@@ -9,8 +9,7 @@ import pytest
 
 from pfl_lib.papers import values, waffle, waffle_claims
 from pfl_lib.papers.claims import Claim, answer, answers, is_above, is_printed_above
-from pfl_lib.papers.values import Printed
-from pfl_lib.papers.verdicts import Ours
+from pfl_lib.verdicts import Ours, Printed
 
 
 def seeds(*best: float) -> Ours:

@@ -17,10 +17,10 @@ from pfl_lib.papers import weight_erosion_figures as pictures
 from pfl_lib.papers import weight_erosion_gradients as gradients
 from pfl_lib.papers import weight_erosion_sentences as sentences
 from pfl_lib.papers import weight_erosion_tables as tables
-from pfl_lib.papers.verdicts import Ours
 from pfl_lib.store import Result, Store
 from pfl_lib.study import Cell, Run, federation_of, one_thread, run_cells
 from pfl_lib.tables import some_rounds
+from pfl_lib.verdicts import Ours
 
 TRACES = Path(__file__).parents[1] / "fixtures" / "weight_erosion_alpha_traces_AGE_STRICT.csv"
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]

@@ -19,11 +19,11 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pfl_lib.errors import choose
-from pfl_lib.papers.profiles import PROFILES
-from pfl_lib.papers.values import Printed
 
+PROFILES = ("quick", "small", "paper")
 FLOOR = 0.4
 SAME_ORDER = 0.9
 HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary
@@ -39,6 +39,13 @@ MEANINGS = {
     "not run": "there is no result",
 }
 """What a page says of each word; a number of seeds beside one means that fewer ran than the paper averages."""
+
+
+class Printed(NamedTuple):
+    """A printed value and its printed standard deviation, in the paper's unit; NaN where the paper prints no spread."""
+
+    value: float
+    std: float
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from pfl_lib.errors import BadInput
-from pfl_lib.papers.profiles import PROFILES
-from pfl_lib.papers.values import Printed
-from pfl_lib.papers.verdicts import (
+from pfl_lib.verdicts import (
     MEANINGS,
+    PROFILES,
     Ours,
+    Printed,
     Ranking,
     clearly_ordered,
     gather,
