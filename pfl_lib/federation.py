@@ -68,7 +68,7 @@ class Federation:
             else engine
         )
         self._modules = [template] + [
-            FlatModule(module, template.loss, self.device, dtype, like=template)
+            FlatModule(module, template.loss, self.device, dtype)
             for _ in range(threads - 1 if self.engine == "loop" else 0)
         ]
         self._loop = loop.Loop(self._modules)
@@ -239,7 +239,9 @@ def choose_device(name: str) -> torch.device:
     choose("device", name, ("auto", "cpu", "cuda"))
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
-        raise BadInput("device 'cuda' is not available here: use --device cpu, or a build of torch that sees the GPU")
+        raise BadInput(
+            "device 'cuda' is not available here: give device='cpu' (--device cpu), or install a build of torch that sees the GPU"
+        )
     return torch.device("cuda" if there and name != "cpu" else "cpu")
 
 
@@ -255,7 +257,15 @@ def round_half_up(value: float) -> int:
 def _seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "initial model"))
-        return make()
+        try:
+            module = make()
+        except TypeError as error:
+            raise BadInput(
+                f"model {make!r} cannot be made: {error}; give a module or a function without arguments that makes one"
+            ) from error
+    if not isinstance(module, nn.Module):
+        raise BadInput(f"model {make!r} makes {module!r}: give a torch.nn.Module or a function that makes one")
+    return module
 
 
 def _smallest_batch(schedule: Schedule, examples: int) -> int:
@@ -290,7 +300,8 @@ def _check_model(flat: FlatModule, split: Split, classes: int, schedule: Schedul
         raise BadInput(
             f"the model gives numbers of shape {tuple(logits.shape)} for a batch of one; give a score to each of {classes} classes"
         )
-    # A reader's smallest batch is the last of a pass, where one is reached; BatchNorm cannot take a single number.
+    # A reader's smallest batch is the last of a pass, where one is reached; BatchNorm cannot take a single number.  Whether a reader is
+    # ever drawn is not asked: the same federation would be taken with one seed and refused with another.
     size, client = min((_smallest_batch(schedule, len(split.index[i])), i) for i in readers)
     batch = split.pool.inputs(split.index[client][:size])
     before = _random_state(batch.device)

@@ -58,6 +58,7 @@ def add_parser(subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the command line asks; 0 when every run and every notebook ended well, else 1."""
+    from pfl_lib.data import data_root
     from pfl_lib.federation import choose_device
     from pfl_lib.papers import EXHIBITS, exhibit
     from pfl_lib.store import Store
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     exhibits = [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
     folder = notebooks_folder()
-    if args.data_dir is not None and not args.data_dir.is_dir():
+    if args.data_dir is not None and not data_root(args.data_dir).is_dir():
         raise BadInput(f"data folder {args.data_dir} does not exist: give the folder that holds the data sets")
     choose_device(args.device)
     if args.scheduler is not None and args.backend != "dask":
@@ -137,6 +138,7 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
 
 def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> tuple[float, float]:
     """Examples per second of one process, measured for a second on the longest of the cells, and the seconds all of them will take."""
+    from pfl_lib.engine.recording import WORTH_RECORDING
     from pfl_lib.rows import copies
     from pfl_lib.study import federation_of, one_thread
 
@@ -145,7 +147,9 @@ def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
         fed = federation_of(longest, data_dir, device)
         clients = list(range(len(fed))) if fed.engine == "vmap" else [longest.alice or 0]
         rows, size = copies(fed.initial(), len(clients)), float(fed.sizes(clients).sum())
-        fed.train(rows, 1, clients, epochs=1)  # the first steps are slower
+        began, steps = time.perf_counter(), 0.0
+        while steps < WORTH_RECORDING and time.perf_counter() - began < 2.0:  # the first steps are slower
+            steps += float(fed.train(rows, 1, clients, epochs=1)[1].max())
         began, examples = time.perf_counter(), 0.0
         while (elapsed := time.perf_counter() - began) < 1.0:
             fed.train(rows, 1, clients, epochs=1)

@@ -9,7 +9,6 @@ from torch import nn
 from pfl_lib import Federation, Schedule, models
 from pfl_lib.engine import LOSSES, recording
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.engine.recording import Recordings
 from pfl_lib.methods import APFL, Scaffold
 from pfl_lib.rows import Batch
 
@@ -39,6 +38,11 @@ def gradients(of: FlatModule, batches) -> list[torch.Tensor]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def nothing_recorded_yet(monkeypatch):
+    monkeypatch.setattr(recording, "_kinds", {})
+
+
 @pytest.fixture
 def at_once(monkeypatch):
     """Record at the first batch of a shape."""
@@ -57,6 +61,7 @@ def test_every_named_model_is_recorded_and_gives_the_same_bits(name, dtype, at_o
     recorded = flat(module, dtype=dtype)
     found = gradients(recorded, batches)
     assert len(recorded.recordings._made) == 2 and all(recorded.recordings._made.values())  # batches of 6 and of 5
+    monkeypatch.setattr(recording, "_kinds", {})
     monkeypatch.setattr(recording, "WORTH_RECORDING", 10)
     expected = gradients(flat(module, dtype=dtype), batches)
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
@@ -91,6 +96,7 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, monk
     data = [(batch((3, 16, 16), size, seed=size).x, batch((3, 16, 16), size, seed=size).y) for size in (7, 12, 5, 10)]
     states, counts = [], []
     for worth in (1, 9, 10**9):
+        monkeypatch.setattr(recording, "_kinds", {})
         monkeypatch.setattr(recording, "WORTH_RECORDING", worth)
         schedule = Schedule(3, batch_size=4, lr=0.05, momentum=0.9, weight_decay=0.01)
         make = lambda: models.build("pfedla_cnn-norm", (3, 16, 16), 2)  # noqa: E731
@@ -146,7 +152,7 @@ def test_modules_with_code_of_somebody_elses_run_as_they_are(make, at_once):
     of, one = flat(make()), batch((9,))
     for _ in range(3):
         of.gradient(of.layout.rows(of.module)["theta"], one)
-    assert not of.recordings._made
+    assert of.recordings is None
 
 
 def test_the_librarys_own_modules_are_recorded(at_once):
@@ -182,14 +188,24 @@ def test_what_cannot_be_recorded_is_computed(at_once, monkeypatch):
     assert list(of.recordings._made.values()) == [None]
 
 
-def test_recordings_are_shared_by_the_copies_of_a_federation():
-    fed = Federation.from_arrays(
-        [(torch.randn(4, 9), torch.tensor([0, 1, 0, 1]))] * 2,
-        [(torch.randn(4, 9), torch.tensor([0, 1, 0, 1]))] * 2,
-        lambda: models.build("linear", (9,), 2),
-        Schedule(1),
-        device="cpu",
-        threads=3,
-    )
-    assert len({id(module.recordings) for module in fed._modules}) == 1
-    assert isinstance(fed._modules[0].recordings, Recordings)
+def test_modules_of_one_kind_share_recordings_and_others_do_not(at_once):
+    """Weights and the dropped-out pieces of a name are no part of a kind; classes, settings, sizes, loss and dtype are."""
+    same = [flat(models.build("lenet5", (1, 28, 28), 10)) for _ in range(2)]
+    assert same[0].recordings is same[1].recordings
+    one = batch((1, 28, 28))
+    found = [of.gradient(of.layout.rows(of.module)["theta"], one) for of in same]
+    assert len(same[0].recordings._made) == 1 and not torch.equal(*found)
+    expected = same[1].module(one.x)
+    expected = torch.autograd.grad(LOSSES["cross_entropy"](expected, one.y).mean(), list(same[1].module.parameters()))
+    torch.testing.assert_close(found[1], torch.cat([part.reshape(-1) for part in expected]))
+    others = [
+        flat(models.build("lenet5-relu", (1, 28, 28), 10)),
+        flat(models.build("lenet5", (1, 28, 28), 9)),
+        flat(models.build("lenet5", (1, 28, 28), 10), loss="half_cross_entropy"),
+        flat(models.build("lenet5", (1, 28, 28), 10), dtype=torch.float64),
+        flat(nn.Sequential(nn.Linear(9, 2), nn.ReLU())),
+        flat(nn.Sequential(nn.Linear(9, 2), nn.Tanh())),
+        flat(nn.Sequential(nn.BatchNorm1d(9), nn.Linear(9, 2))),
+        flat(nn.Sequential(nn.BatchNorm1d(9, momentum=0.3), nn.Linear(9, 2))),
+    ]
+    assert len({id(of.recordings) for of in [same[0], *others]}) == 9

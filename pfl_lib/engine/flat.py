@@ -6,25 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
-from pfl_lib.engine.recording import Recordings
+from pfl_lib.engine.recording import recordings
 from pfl_lib.layout import Layout, views
 from pfl_lib.rows import Batch
 
 
 class FlatModule:
-    """One private copy of a network that reads its parameters from whatever row it is given.
+    """One private copy of a network that reads its parameters from whatever row it is given."""
 
-    `like`, where given, is another copy of the same network, whose recordings this one shares.
-    """
-
-    def __init__(
-        self,
-        module: nn.Module,
-        loss: Loss,
-        device: torch.device,
-        dtype: torch.dtype,
-        like: "FlatModule | None" = None,
-    ) -> None:
+    def __init__(self, module: nn.Module, loss: Loss, device: torch.device, dtype: torch.dtype) -> None:
         self.module = copy.deepcopy(module).to(device, dtype).train()  # all of it, as after every evaluation
         self.loss = loss
         self.layout = Layout.of(self.module)
@@ -36,7 +26,7 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
-        self.recordings = Recordings(self.module, loss, self.layout) if like is None else like.recordings
+        self.recordings = recordings(self.module, loss, self.layout)
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place where given."""
@@ -44,8 +34,8 @@ class FlatModule:
         self._theta.copy_(theta)
         if statistics is not None:
             self._statistics.copy_(statistics)
-        play = self.recordings.of(batch.x, batch.y)
-        if play is not None:
+        play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
+        if play:
             gradient = play(self._theta, self._statistics, batch.x, batch.y)
         else:
             loss = self.loss(self.module(batch.x), batch.y).mean()

@@ -5,7 +5,6 @@ forward and a backward pass are the same for every batch of one shape; recorded 
 give the same bits in less time (LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
 """
 
-import copy
 import threading
 import warnings
 from collections.abc import Callable
@@ -25,35 +24,31 @@ Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Recordings:
-    """What was recorded of one module and loss, for each shape of batch; shared by all threads that train it.
+    """What was recorded of one kind of module with one loss, for each shape of batch.
 
-    A module's Python does not run when a recording is played, so only modules whose Python is known are recorded: this package's and
-    the library's own, without hooks.  A recording that does not give the very bits of the pass it was made from is not used.
+    A kind is all there is to a module but its weights, which are inputs of a recording: classes, settings and layout.  Recordings are kept
+    for the life of the process and shared by all modules of a kind, in whatever thread or federation.
     """
 
-    def __init__(self, module: nn.Module, loss: Loss, layout: Layout) -> None:
-        self.module, self.loss, self.layout = module, loss, layout
-        self._may = next(module.parameters()).device.type == "cpu" and _known(module)
+    def __init__(self, loss: Loss, layout: Layout) -> None:
+        self.loss, self.layout = loss, layout
         self._seen: dict[tuple, int] = {}
         self._made: dict[tuple, Play | None] = {}
         self._lock = threading.Lock()
 
-    def of(self, x: Tensor, y: Tensor) -> Play | None:
-        """The recording for batches like this one, made as soon as enough of them were seen; None where there is none."""
-        if not self._may:
-            return None
+    def of(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
+        """The recording for batches like this one, made of `module` as soon as enough of them were seen; None where there is none."""
         like = (x.shape, x.stride(), x.dtype, y.shape, y.dtype)
         if like not in self._made:
             with self._lock:
                 self._seen[like] = self._seen.get(like, 0) + 1
                 if self._seen[like] >= WORTH_RECORDING and like not in self._made:
-                    self._made[like] = self._record(x, y)
+                    self._made[like] = self._record(module, x, y)
         return self._made.get(like)
 
-    def _record(self, x: Tensor, y: Tensor) -> Play | None:
+    def _record(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
+        """None where the library cannot record, or where what it recorded does not give the very bits of the pass itself."""
         from torch.fx.experimental.proxy_tensor import make_fx  # half a second, for those who get here
-
-        module = copy.deepcopy(self.module)  # other threads may be using this one
 
         def gradient(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> Tensor:
             named = views(self.layout.parameters, theta)
@@ -96,10 +91,28 @@ def _plain(operations: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return operations
 
 
-def _known(module: nn.Module) -> bool:
-    return all(
+_kinds: dict[tuple, Recordings] = {}
+
+
+def recordings(module: nn.Module, loss: Loss, layout: Layout) -> Recordings | None:
+    """The recordings for modules of this kind; None for a module that must not be recorded.
+
+    A module's Python does not run when a recording is played.  So only modules whose Python is known are recorded: this package's and the
+    library's own, on a CPU, without hooks.
+    """
+    some = next(module.parameters(), None)
+    if some is None or some.device.type != "cpu" or not all(_known(part) for part in module.modules()):
+        return None
+    settings = tuple(
+        (name, type(part), repr(sorted((key, value) for key, value in vars(part).items() if key[0] != "_")))
+        for name, part in module.named_modules()
+    )
+    return _kinds.setdefault((settings, some.dtype, loss, layout), Recordings(loss, layout))
+
+
+def _known(part: nn.Module) -> bool:
+    return (
         type(part).__module__.partition(".")[0] in ("pfl_lib", "torch")
         and "forward" not in vars(part)
         and not (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks)
-        for part in module.modules()
     )
