@@ -10,7 +10,7 @@ two printed standard deviations.
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -41,19 +41,26 @@ def answer(holds: Iterable[bool | None]) -> str:
 def is_above(better: Ours, worse: Ours) -> bool | None:
     """Whether our runs of one method are above those of another, seed by seed; None when that is open.
 
-    A method that diverged is above nothing; being above one that diverged decides nothing.
+    Only the seeds that both ran are compared.  A method that diverged is above nothing; being above one that diverged decides
+    nothing.
     """
-    if better.diverged:
+    seeds = common(better, worse)
+    if better.diverged and seeds:
         return False
-    common = sorted(set(better.seeds) & set(worse.seeds))
-    if worse.diverged or not common:
+    if worse.diverged or not seeds:
         return None
     first, second = (dict(zip(ours.seeds, ours.best, strict=True)) for ours in (better, worse))
-    differences = [first[seed] - second[seed] for seed in common]
+    differences = [first[seed] - second[seed] for seed in seeds]
     margin = FLOOR
     if len(differences) > 1:
         margin = 2 * statistics.stdev(differences) / math.sqrt(len(differences))
     return _beyond(statistics.fmean(differences), margin)
+
+
+def common(one: Ours, other: Ours) -> list[int]:
+    """The seeds that both methods ran, finished or diverged."""
+    ran = [{*ours.seeds, *(seed for seed, _ in ours.diverged)} for ours in (one, other)]
+    return sorted(ran[0] & ran[1])
 
 
 def is_printed_above(better: Printed, worse: Printed) -> bool | None:
@@ -68,24 +75,26 @@ def answers(
     """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here; a row for each claim.
 
     The quick profile answers nothing, since its data are not the paper's; its numbers are shown all the same.  An answer
-    from fewer seeds than the paper averages says from how many: "yes (1 of 5 seeds)".
+    from fewer seeds than the paper averages says from how many: "yes (1 of 5 seeds)".  Numbers are means over each method's
+    own seeds, which stand beside them where methods differ in them.
     """
     rows = []
     for claim in claims:
-        found = {pair: is_above(ours[pair[0], pair[1]], ours[pair[0], pair[2]]) for pair in claim.above}
+        pairs = [(ours[where, better], ours[where, worse]) for where, better, worse in claim.above]
+        found = [is_above(*pair) for pair in pairs]
         own = [is_printed_above(printed[where, better], printed[where, worse]) for where, better, worse in claim.above]
         open_or_no = [
-            f"{where}: {better} above {worse}" for (where, better, worse), holds in found.items() if not holds
+            f"{where}: {better} above {worse}"
+            for (where, better, worse), holds in zip(claim.above, found, strict=True)
+            if not holds
         ]
         rows.append(
             {
                 "claim": claim.quote,
                 "where": claim.where,
-                "here": QUICK
-                if profile.name == "quick"
-                else with_seeds(answer(found.values()), _places(claim, ours).values(), profile),
+                "here": QUICK if profile.name == "quick" else with_seeds(answer(found), pairs, profile),
                 "by the paper's own numbers": answer(own),
-                "numbers here": _numbers(claim, ours),
+                "numbers here": _numbers(claim, ours, profile),
                 "not confirmed here": "–" if profile.name == "quick" else "; ".join(open_or_no) or "nothing",
             }
         )
@@ -94,21 +103,24 @@ def answers(
     return frame
 
 
-def with_seeds(word: str, behind: Iterable[Ours], profile: Profile) -> str:
-    """An answer, and on how few seeds it rests, if something of what ran `behind` it has fewer than the paper averages."""
-    runs = min((ours.runs for ours in behind if ours.ran), default=profile.paper_seeds)
-    seeds = few_seeds(runs, profile.paper_seeds)
+def with_seeds(word: str, pairs: Iterable[tuple[Ours, Ours]], profile: Profile) -> str:
+    """An answer, and on how few seeds it rests, if two methods compared for it have fewer in common than the paper averages.
+
+    Pairs of which one was not run at all leave the answer open and do not count.
+    """
+    shared = [len(common(*pair)) for pair in pairs if all(ours.ran for ours in pair)]
+    seeds = few_seeds(min(shared, default=profile.paper_seeds), profile.paper_seeds)
     return f"{word} ({seeds})" if seeds else word
 
 
-def _places(claim: Claim, ours: Mapping[Place, Ours]) -> dict[Place, Ours]:
-    return {(where, method): ours[where, method] for where, *methods in claim.above for method in methods}
-
-
-def _numbers(claim: Claim, ours: Mapping[Place, Ours]) -> str:
+def _numbers(claim: Claim, ours: Mapping[Place, Ours], profile: Profile) -> str:
+    places = {(where, method): ours[where, method] for where, *methods in claim.above for method in methods}
+    differ = len({found.seeds for found in places.values() if found.comparable}) > 1
     by_place = {}
-    for (where, method), found in _places(claim, ours).items():
+    for (where, method), found in places.items():
         word = f"{found.mean:.2f}" if found.status == "ran" else found.status
+        if differ and found.comparable:
+            word += f" ({replace(profile, seeds=found.seeds).seed_words})"
         by_place.setdefault(where, []).append((-found.mean if found.comparable else math.inf, f"{method} {word}"))
     return "; ".join(f"{where}: {', '.join(word for _, word in sorted(words))}" for where, words in by_place.items())
 

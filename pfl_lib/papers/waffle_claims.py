@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from pfl_lib import tables
 from pfl_lib.papers import waffle
-from pfl_lib.papers.claims import QUICK, Claim, answer, answers, with_seeds
+from pfl_lib.papers.claims import QUICK, Claim, answer, answers, common, with_seeds
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.verdicts import at_round, gather
 
@@ -77,12 +78,11 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and C).
 
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE and WAFFLE (the round
-    in which the mean best accuracy reaches it; "ran" when the other one did not) and faster ("yes", "no" or, when less
-    than two rounds apart, not run or diverged, "undecided").
+    in which the mean best accuracy, over the seeds that both ran, reaches it; "ran" when the other one did not) and faster
+    ("yes", "no" or, when less than two rounds apart, not run or diverged, "undecided").
     """
     rows = []
     for distribution in distributions:
-        found = waffle.results(store, profile, distribution, waffle.WEIGHTED)
         ours = {
             method: gather(
                 (seed, store.find(waffle.cell(method, distribution, profile, seed))) for seed in profile.seeds
@@ -92,7 +92,9 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
         row = {"distribution": distribution, "target": float("nan")}
         row |= {method: of_method.status for method, of_method in ours.items()}
         verdict = None
-        if all(of_method.comparable for of_method in ours.values()):
+        seeds = common(*ours.values())
+        if seeds and all(of_method.comparable for of_method in ours.values()):
+            found = waffle.results(store, replace(profile, seeds=tuple(seeds)), distribution, waffle.WEIGHTED)
             curves = tables.accuracy_by_round(found, running_best=True)
             target = curves.iloc[-1].min() - 0.4
             reached = {method: int((curves[method] >= target).idxmax()) for method in curves}
@@ -100,7 +102,7 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
             verdict = None if abs(lead) < CLEARLY_EARLIER else lead > 0
             row |= {"target": target, **{method: str(r) for method, r in reached.items()}}
         quick = profile.name == "quick"
-        row["faster"] = QUICK if quick else with_seeds(answer([verdict]), ours.values(), profile)
+        row["faster"] = QUICK if quick else with_seeds(answer([verdict]), [tuple(ours.values())], profile)
         rows.append(row)
     frame = pd.DataFrame(rows)
     frame.attrs["banner"] = profile.banner

@@ -1,5 +1,6 @@
 """Worked numbers for yes, no and undecided; then WAFFLE's own claims, answered by the paper's own table."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -136,6 +137,23 @@ def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():
     assert said(Ours(missing=5), Ours(missing=5)) == "undecided"
 
 
+def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common():
+    """One of the two or three that each has; the numbers say whose seeds they are of.  On seed 3, a is 0.5 above b."""
+    claim = Claim("a beats b", "section 9", (("C", "a", "b"),))
+    printed = {place: Printed(1.0, 0.1) for place in (("C", "a"), ("C", "b"))}
+    a, b = Ours((1, 2, 3), (90.0, 91.0, 98.0), (0.0,) * 3), Ours((3, 4), (97.5, 99.5), (0.0,) * 2)
+
+    def row(**changed: Ours) -> pd.Series:
+        ours = {("C", method): found for method, found in ({"a": a, "b": b} | changed).items()}
+        return answers([claim], waffle.FULL, ours, printed).iloc[0]
+
+    assert row()["here"] == "yes (1 of 5 seeds)"
+    assert row()["numbers here"] == "C: b 98.50 (seeds 3 to 4), a 93.00 (seeds 1 to 3)"
+    assert row(b=Ours((4,), (10.0,), (10.0,)))["here"] == "undecided (0 of 5 seeds)"
+    assert row(a=Ours(diverged=((4, 7),)))["here"] == "no (1 of 5 seeds)"
+    assert row(a=Ours(diverged=((5, 7),)))["here"] == "undecided (0 of 5 seeds)"
+
+
 def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_two_rounds_earlier():
     def faster(waffle_at: int, we_at: int) -> list[str]:
         shelf = Shelf(lambda method, distribution: 99.0, rises=lambda m: {"WAFFLE": waffle_at, "WE": we_at}.get(m, 1))
@@ -147,6 +165,23 @@ def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_tw
     assert faster(5, 9) == ["yes (1 of 5 seeds)"] * 2
     assert faster(9, 5) == ["no (1 of 5 seeds)"] * 2
     assert faster(5, 6) == ["undecided (1 of 5 seeds)"] * 2
+
+
+def test_faster_is_judged_on_the_seeds_that_both_methods_ran():
+    """On seed 2 WAFFLE is there in round 5 and WE in round 9; alone, on a seed of its own, each is there in another one."""
+    rises = {(1, "weight_erosion"): 2, (2, "weight_erosion"): 9, (2, "waffle"): 5, (3, "waffle"): 20}
+
+    class Some:
+        def find(self, cell):
+            there = rises.get((cell.seed, cell.method.name))
+            shelf = Shelf(lambda method, distribution: 99.0, rises=lambda method: there)
+            return there and shelf.find(dataclasses.replace(cell, seed=1))
+
+    both = waffle_claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
+    assert (both["WE"], both["WAFFLE"], both["faster"]) == ("9", "5", "yes (1 of 5 seeds)")
+    del rises[2, "waffle"]
+    none = waffle_claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
+    assert (none["WE"], none["WAFFLE"], none["faster"]) == ("ran", "ran", "undecided (0 of 5 seeds)")
 
 
 def test_of_two_methods_one_of_which_diverged_none_is_faster_and_the_table_says_which_diverged():
