@@ -94,19 +94,21 @@ class Store:
                     yield result.config
 
     def named(self, end: str) -> tuple[Path, Result]:
-        """The one entry whose name ends so (all of it, or its key's first ten digits), the user's own first; else BadInput."""
-        folders = reversed(self._folders())
-        found = {path.name: path for folder in folders for path in folder.glob("[!.]*") if path.name.endswith(end)}
-        if len(found) != 1:
-            what = f"fits {len(found)} results" if found else f"is no result in {self.root} and not published"
+        """The one entry whose name ends so (all of it, or its key's first ten digits), the user's own first; else BadInput.
+
+        As in `find`, one's own that is damaged gives way to the published one.
+        """
+        paths = [path for folder in self._folders() for path in folder.glob("[!.]*") if path.name.endswith(end)]
+        names = {path.name for path in paths}
+        if len(names) != 1:
+            what = f"fits {len(names)} results" if names else f"is no result in {self.root} and not published"
             raise BadInput(f"{end!r} {what}: give the name or the key of one that 'pfl-lib results list' shows")
-        (path,) = found.values()
-        result = read(path)
-        if result is None:
-            cure = "'pfl-lib results prune' removes it, and then it will be run again"
-            mine = path.parent == self.root / "cells"
-            raise BadInput(f"{path} is damaged: {cure if mine else 'restore it from the checkout'}")
-        return path, result
+        for path in paths:
+            if result := read(path):
+                return path, result
+        cure = "'pfl-lib results prune' removes it, and then it will be run again"
+        mine = paths[0].parent == self.root / "cells"
+        raise BadInput(f"{paths[0]} is damaged: {cure if mine else 'restore it from the checkout'}")
 
     def merge(self, other: Path) -> dict[str, str]:
         """Take over what another results folder has and this one lacks; what became of each entry there, by name.

@@ -244,6 +244,26 @@ def test_published_results_are_read_below_ones_own_and_never_written(tmp_path):
     assert sorted(published.rglob("*")) == before
 
 
+@pytest.mark.parametrize("lost", ["metrics.csv", "config.json"])
+def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(tmp_path, lost):
+    published = tmp_path / "published"
+    Store(tmp_path, published=None).save(CELL, result(seconds=1.0))
+    (tmp_path / "cells").rename(published)
+    store = Store(tmp_path / "mine", published)
+    store.save(CELL, result(seconds=2.0))
+    (folder(store) / lost).unlink()
+    assert store.find(CELL).seconds == 1.0 and [config["key"] for config in store.cells()] == [CELL.key]
+    path, found = store.named(CELL.slug)
+    assert path == published / CELL.slug and found.seconds == 1.0
+    (published / CELL.slug / lost).unlink()
+    assert store.find(CELL) is None
+    with pytest.raises(BadInput, match=f"{folder(store)} is damaged: 'pfl-lib results prune' removes it"):
+        store.named(CELL.key[:10])
+    (tmp_path / "mine").rename(tmp_path / "away")
+    with pytest.raises(BadInput, match="is damaged: restore it from the checkout"):
+        store.named(CELL.slug)
+
+
 def test_the_cells_of_a_store_are_listed_once_each_and_not_while_they_are_written(store):
     other = Cell(Local(), Schedule(3), dataset="digits", clients=2)
     store.save(CELL, result())
