@@ -1,8 +1,8 @@
 """One method on one federation, round by round: what is recorded after each, and what a checkpoint must hold."""
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib import measures
+from pfl_lib.errors import BadInput
 from pfl_lib.federation import Federation
 from pfl_lib.methods import Method
 from pfl_lib.rows import Rows, chosen
@@ -26,6 +27,8 @@ class Run:
     def __init__(self, method: Method, fed: Federation, measures: Sequence[str] = (), evaluate_every: int = 1) -> None:
         self.method, self.fed, self.measures, self.evaluate_every = method, fed, tuple(measures), evaluate_every
         self.state = method.start(fed)
+        if not isinstance(self.state, Mapping):
+            self._refuse("start", type(self.state).__name__, "a dict, the state")
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
         self.weights: list[Tensor] = []
@@ -44,21 +47,45 @@ class Run:
             self._evaluate(0, {"models_up": 0, "models_down": 0})
         while not self.finished:
             began, r = time.perf_counter(), self.done + 1
-            self.state, log = self.method.round(self.fed, self.state, r)
+            self.state, log = self._round(r)
             self.done = r
             log = dict(log)
             weights = log.pop("weights", None)
             evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
-            if not (self._evaluate(r, log) if evaluated else _finite(self.method.served(self.fed, self.state))):
+            if not (self._evaluate(r, log) if evaluated else _finite(self._served())):
                 self.diverged = r
             elif weights is not None:
                 self.weights.append(weights.detach().cpu().double())
             self.seconds += time.perf_counter() - began
             yield r
 
+    def _round(self, r: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The method's next state and log; BadInput where it gives something else."""
+        given = self.method.round(self.fed, self.state, r)
+        parts = given if isinstance(given, tuple) else (given,)
+        if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
+            self._refuse("round", ", ".join(type(part).__name__ for part in parts), "a pair of dicts, (state, log)")
+        if lost := self.state.keys() - parts[0].keys():
+            self._refuse("round", f"a state without {', '.join(sorted(lost))}", "all rows that start gives")
+        return parts
+
+    def _served(self) -> Rows:
+        """The model that the method serves; BadInput where its rows are not as wide as the model, or not one for each client."""
+        model, n, layout = self.method.served(self.fed, self.state), len(self.fed), self.fed.layout
+        rows = [model.get(name) if isinstance(model, Mapping) else None for name in ("theta", "statistics")]
+        shapes = [list(row.shape) if isinstance(row, Tensor) else None for row in rows]
+        one, each = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
+        if shapes not in (one, each):
+            wanted = " or ".join(f"theta {theta}, statistics {statistics}" for theta, statistics in (one, each))
+            self._refuse("served", f"theta {shapes[0]}, statistics {shapes[1]}", wanted)
+        return model
+
+    def _refuse(self, part: str, given: str, wanted: str) -> NoReturn:
+        raise BadInput(f"method {self.method.name!r}: its {part} gives {given}; it should give {wanted}")
+
     def _evaluate(self, r: int, log: dict[str, Any]) -> bool:
         """Record the served model after round r; False, and nothing recorded, if it or its loss is NaN or infinite."""
-        model, readers = self.method.served(self.fed, self.state), self.fed.readers
+        model, readers = self._served(), self.fed.readers
         if model["theta"].dim() == 2:
             model = {name: chosen(matrix, readers) for name, matrix in model.items()}
         loss, accuracy = self.fed.evaluate(model, clients=readers)
@@ -112,7 +139,7 @@ class Run:
 
         The model is the last served one, a row for each client whose model is read, or one for all.
         """
-        served = self.method.served(self.fed, self.state)
+        served = self._served()
         if served["theta"].dim() == 2:
             served = {name: chosen(matrix, self.fed.readers) for name, matrix in served.items()}
         else:

@@ -228,6 +228,38 @@ def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, setting
     assert not any((results_dir / "cells").glob("*"))
 
 
+@pytest.mark.parametrize(
+    ("part", "gives", "sentence"),
+    [
+        ("start", lambda rows: rows["theta"], "its start gives Tensor; it should give a dict, the state"),
+        ("round", lambda rows: rows, "its round gives dict; it should give a pair of dicts, (state, log)"),
+        ("round", lambda rows: None, "its round gives NoneType; it should give a pair of dicts, (state, log)"),
+        ("round", lambda rows: (rows["theta"], {}), "its round gives Tensor, dict; it should give a pair of dicts"),
+        ("round", lambda rows: (rows, {}, {}), "its round gives dict, dict, dict; it should give a pair of dicts"),
+        (
+            "round",
+            lambda rows: ({"statistics": rows["statistics"]}, {}),
+            "its round gives a state without theta; it should give all rows that start gives",
+        ),
+        (
+            "served",
+            lambda rows: {**rows, "theta": rows["theta"][:, :5]},
+            "its served gives theta [3, 5], statistics [3, 12]; it should give theta [56], statistics [12] or "
+            "theta [3, 56], statistics [3, 12]",
+        ),
+        ("served", lambda rows: {name: row[:2] for name, row in rows.items()}, "its served gives theta [2, 56]"),
+        ("served", lambda rows: {"theta": rows["theta"]}, "its served gives theta [3, 56], statistics None; it"),
+        ("served", lambda rows: rows["theta"], "its served gives theta None, statistics None; it should give theta"),
+    ],
+)
+def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part, gives, sentence):
+    class Wrong(Mine):
+        pass
+
+    setattr(Wrong, part, lambda self, fed, *_: gives(Mine().start(fed)))
+    assert refusal(pfl_lib.run, Wrong(), federation=own()).startswith(f"method 'mine': {sentence}")
+
+
 def test_what_is_no_method_is_told_in_one_line(run):
     names = ", ".join(METHODS)
     assert refusal(run, "wafle") == f"method 'wafle' is not one of {names}"
