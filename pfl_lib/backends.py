@@ -79,15 +79,18 @@ def connected(scheduler: str | None) -> Iterator["Client"]:
     """A connection to the Dask scheduler at this address; BadInput, in one line, where that cannot be."""
     if scheduler is None:
         raise BadInput(
-            "backend 'dask' needs the address of a scheduler: --scheduler tcp://HOST:8786, as 'dask scheduler' prints it"
+            "backend 'dask' needs the address of a scheduler: give scheduler='tcp://HOST:8786' (--scheduler tcp://HOST:8786), as 'dask scheduler' prints it"
         )
     try:
         from distributed import Client
     except ImportError:
         raise BadInput("backend 'dask' needs a package that is missing here: pip install 'pfl-lib[dask]'") from None
+    # Made in two steps, so that one that does not connect is closed here: left to itself it complains when the program ends.
+    client = Client.__new__(Client)
     try:
-        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError):
+        client.__init__(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, MemoryError):  # the last where a web server answers and "HTTP/1.1" is read as a length
+        client.close()
         raise BadInput(
             f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give the address that it prints"
         ) from None

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -167,9 +168,30 @@ def test_a_scheduler_that_cannot_be_reached_is_told_in_one_line(address, monkeyp
     assert "\n" not in str(refused.value)
 
 
+def test_no_traceback_follows_the_one_line_when_the_program_ends(tmp_path):
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
+    command = [sys.executable, "-m", "pfl_lib", "reproduce", "--backend", "dask", "--scheduler", "carrier-pigeon://x"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2 and ended.stdout == ""
+    assert ended.stderr.startswith("pfl-lib: no Dask scheduler answers") and ended.stderr.count("\n") == 1, ended.stderr
+
+
+def test_a_server_that_is_no_scheduler_is_told_in_one_line(monkeypatch):
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
+    monkeypatch.setattr(backends, "CONNECT_SECONDS", 5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answer = threading.Thread(target=lambda: server.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        answer.start()
+        with pytest.raises(BadInput, match="^no Dask scheduler answers at 'tcp://127.0.0.1:"):
+            backends.workers_of(f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        answer.join()
+
+
 def test_dask_without_an_address_or_without_the_package_is_told_in_one_line(monkeypatch, results_dir):
     store = Store(results_dir, None)
-    with pytest.raises(BadInput, match="^backend 'dask' needs the address of a scheduler: --scheduler tcp://HOST:8786"):
+    with pytest.raises(
+        BadInput, match="^backend 'dask' needs the address of a scheduler: give scheduler='tcp://HOST:8786' "
+    ):
         run_cells([cell()], store, backend="dask", progress=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(
