@@ -20,6 +20,9 @@ class Split:
     index: tuple[Tensor, ...]
     labels: tuple[Tensor, ...]
 
+    def __repr__(self) -> str:
+        return f"<Split: {len(self.index)} clients, {sum(map(len, self.index)):,} examples>"
+
 
 @dataclass(frozen=True, eq=False)
 class Clients:
@@ -31,6 +34,10 @@ class Clients:
 
     def __len__(self) -> int:
         return len(self.splits["train"].index)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {sum(map(len, split.index)):,}" for name, split in self.splits.items())
+        return f"<Clients: {len(self)}, {self.classes} classes, inputs {self.input_shape}, {sizes}>"
 
 
 def from_partition(dataset: Dataset, partition: Partition) -> Clients:

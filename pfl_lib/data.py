@@ -42,6 +42,10 @@ class Dataset:
     fingerprint: str
     columns: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        sizes = f"train {len(self.train_y):,}, test {len(self.test_y):,}"
+        return f"<Dataset {self.name}: {self.classes} classes, inputs {self.input_shape}, {sizes}>"
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one example: (channels, height, width) or (features,)."""
@@ -98,15 +102,20 @@ def fingerprint(name: str) -> str:
 def data_root(data_dir: str | os.PathLike | None = None) -> Path:
     """The folder data sets are read from: the argument, else PFL_DATA_DIR, else the user's cache folder for pfl_lib.
 
-    Raises `BadInput` if it would be the cache folder and platformdirs, which knows where that is, is not installed.
+    Raises `BadInput` if it is a file, or would be the cache folder and platformdirs, which knows where that is, is not installed.
     """
     chosen = _chosen(data_dir)
     if chosen is not None:
-        return Path(chosen).expanduser().absolute()
+        root = Path(chosen).expanduser().absolute()
+        if os.path.isfile(root):
+            raise BadInput(f"data folder {root} is a file, not a folder: give the folder that holds the data sets")
+        return root
     try:
         import platformdirs
     except ImportError:
-        raise BadInput("no data folder: pass --data-dir or set PFL_DATA_DIR (the default needs platformdirs)") from None
+        raise BadInput(
+            "no data folder: give data_dir (--data-dir) or set PFL_DATA_DIR (the default needs platformdirs)"
+        ) from None
     return platformdirs.user_cache_path("pfl_lib", appauthor=False)
 
 
@@ -143,8 +152,9 @@ def _ensure_files(name: str, source: Source, root: Path, may_download: bool) -> 
         _download(name, source, root)
     elif missing:
         raise BadInput(
-            f"{name}: {', '.join(missing)} missing in {folder}; point --data-dir (or PFL_DATA_DIR) at the folder that "
-            f"holds {source.folder}" + (", or give neither to download the data" if source.download is not None else "")
+            f"{name}: {', '.join(missing)} missing in {folder}; point data_dir (--data-dir, or PFL_DATA_DIR) at the "
+            f"folder that holds {source.folder}"
+            + (", or give neither to download the data" if source.download is not None else "")
         )
     again = "delete it and run again to download it anew" if may_download else "replace it by an intact copy"
     for file, expected in source.files.items():
@@ -171,8 +181,8 @@ def _download(name: str, source: Source, root: Path) -> None:
     except (OSError, RuntimeError) as error:  # torchvision raises RuntimeError when every mirror failed
         reason = " ".join(str(error).split())
         raise BadInput(
-            f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point --data-dir "
-            f"(or PFL_DATA_DIR) at the folder that holds {source.folder}"
+            f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point data_dir "
+            f"(--data-dir, or PFL_DATA_DIR) at the folder that holds {source.folder}"
         ) from None
 
 

@@ -35,6 +35,11 @@ class Partition:
     validation: tuple[LongTensor, ...] = ()
     relabel: LongTensor | None = None
 
+    def __repr__(self) -> str:
+        sizes = (("train", self.train), ("test", self.test), ("validation", self.validation))
+        held = ", ".join(f"{name} {sum(map(len, indices)):,}" for name, indices in sizes if indices)
+        return f"<Partition {self.name}: {self.clients} clients, {held}>"
+
     @property
     def clients(self) -> int:
         """N, the number of clients."""

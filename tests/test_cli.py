@@ -35,6 +35,7 @@ def told(capsys, argv) -> str:
         (["reproduce", "--device", "tpu"], ["'tpu'", "cuda"]),
         (["reproduce", "--colour", "red"], ["--colour"]),
         (["reproduce", "--data-dir", "/does/not/exist"], ["/does/not/exist", "does not exist"]),
+        (["reproduce", "--data-dir", __file__], [f"data folder {__file__} is a file, not a folder"]),
         (["compare", "--format", "xml"], ["'xml'", "csv"]),
         (["compare", "--only", "nothing"], ["'nothing'", "waffle-table1"]),
         (["fly"], ["'fly'", "reproduce"]),

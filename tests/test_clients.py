@@ -47,6 +47,15 @@ def test_tables_are_standardised_by_feature():
     assert pool.inputs(torch.tensor([1, 0])).tolist() == [[1, 1], [0, 0]]
 
 
+def test_what_holds_data_shows_itself_in_one_line():
+    partition = Partition("made up", TRAIN, TEST)
+    held = clients.from_partition(DATASET, partition)
+    assert repr(held) == "<Clients: 2, 3 classes, inputs (1, 2, 2), train 5, test 3>"
+    assert repr(held.splits["train"]) == "<Split: 2 clients, 5 examples>"
+    assert repr(DATASET) == "<Dataset made up: 3 classes, inputs (1, 2, 2), train 6, test 3>"
+    assert repr(partition) == "<Partition made up: 2 clients, train 5, test 3>"
+
+
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [

@@ -216,7 +216,7 @@ def test_a_number_of_images_that_is_no_whole_number_is_refused(images):
 
 def test_a_folder_without_the_data_is_told_with_its_files_and_what_to_do(tmp_path):
     assert refusal("mnist", tmp_path / "empty") == (
-        f"mnist: {MNIST_FILES} missing in {tmp_path / 'empty' / 'MNIST' / 'raw'}; point --data-dir (or PFL_DATA_DIR) "
+        f"mnist: {MNIST_FILES} missing in {tmp_path / 'empty' / 'MNIST' / 'raw'}; point data_dir (--data-dir, or PFL_DATA_DIR) "
         "at the folder that holds MNIST/raw, or give neither to download the data"
     )
     assert not (tmp_path / "empty").exists()
@@ -303,7 +303,7 @@ def test_a_failed_download_says_so_and_leaves_nothing(cache, monkeypatch):
     install_torchvision(monkeypatch, mnist)
     assert refusal("mnist") == (
         f"mnist could not be downloaded into {cache} (Error downloading train-images-idx3-ubyte.gz); with a copy at "
-        "hand, point --data-dir (or PFL_DATA_DIR) at the folder that holds MNIST/raw"
+        "hand, point data_dir (--data-dir, or PFL_DATA_DIR) at the folder that holds MNIST/raw"
     )
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
