@@ -122,7 +122,7 @@ def test_an_unknown_device_or_split_is_refused():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused():
     sentence = refusal(Federation.from_arrays, arrays(2), arrays(2), network, Schedule(1), device="cuda")
-    assert sentence.startswith("device 'cuda' is not available here: use --device cpu")
+    assert sentence.startswith("device 'cuda' is not available here: give device='cpu' (--device cpu)")
 
 
 def frozen() -> nn.Module:
@@ -146,6 +146,33 @@ def frozen() -> nn.Module:
 )
 def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (nn.Linear, "model <class 'torch.nn.modules.linear.Linear'> cannot be made: "),
+        (lambda seed: network(), "model <function <lambda> at "),
+        ("linear", "model 'linear' cannot be made: 'str' object is not callable; give a module or a function without"),
+        (lambda: nn.Linear, "model <function <lambda> at "),
+    ],
+    ids=["class", "argument", "name", "makes a class"],
+)
+def test_what_is_neither_a_module_nor_makes_one_is_refused(model, sentence):
+    assert refusal(federation, model=model).startswith(sentence)
+
+
+def test_a_reader_who_is_never_drawn_is_asked_to_fit_all_the_same():
+    """Else the same federation would be taken with one seed and refused with another."""
+    schedule = {"participation": 0.5, "batch_size": 3}
+
+    def normalised() -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+
+    for seed in range(1, 5):  # one of two clients is drawn: in each of two of these, client 1 never is
+        sentence = refusal(federation, model=normalised, sizes=(3, 4), rounds=1, schedule=schedule, seed=seed)
+        assert sentence.startswith("the model cannot train on a batch of 1, client 1's last")
+    assert len({tuple(federation(sizes=(3, 4), schedule=schedule, seed=s).participants(1)) for s in range(1, 5)}) == 2
 
 
 # --- where training starts --------------------------------------------------------------------------------------------
