@@ -328,6 +328,12 @@ def test_the_readmes_table_is_what_the_published_results_say():
     assert all(abs(entry.printed.value - ours.mean) <= 0.4 for entry, ours in zip(entries, found, strict=True))
 
 
+def test_what_the_readmes_commands_leave_is_not_taken_into_git():
+    readme, ignored = (ROOT / "README.md").read_text(), (ROOT / ".gitignore").read_text().splitlines()
+    left = re.findall(r"papermill \S+ (\S+)|save_model\(\"(.+?)\"\)", readme)
+    assert len(left) == 2 and all(f"/{''.join(name)}" in ignored for name in left)
+
+
 def test_the_readmes_python_runs_as_it_is_typed(tmp_path):
     """All of it but what needs MNIST, the Titanic or a cluster, pasted one after the other."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
