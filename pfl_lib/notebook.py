@@ -111,8 +111,10 @@ def say(words: str) -> None:
     display({"text/markdown": words, "text/plain": words}, raw=True)
 
 
-def run(cells: Sequence, settings: Settings, least: int = 1) -> None:
+def run(cells: Sequence, settings: Settings, least: int = 1, models: Sequence = ()) -> None:
     """Train those of a page's cells that are not stored yet, and say in one line what there is.
+
+    Those that are also in `models` are trained as well where they are stored without their models.
 
     With `plots_only` nothing is trained: what is missing is shown as not run, and if fewer than `least` are stored, there is nothing to draw and
     `BadInput` says so.  Raises RuntimeError, with its reason, when a run fails.
@@ -120,7 +122,8 @@ def run(cells: Sequence, settings: Settings, least: int = 1) -> None:
     from pfl_lib.federation import choose_device
     from pfl_lib.study import CellFailure, run_cells
 
-    missing = [cell for cell in cells if settings.store.find(cell) is None]
+    needed = () if settings.plots_only else models
+    missing = [cell for cell in cells if settings.store.find(cell, with_model=cell in needed) is None]
     if missing and settings.plots_only:
         if len(cells) - len(missing) < least:
             raise BadInput(
@@ -138,6 +141,7 @@ def run(cells: Sequence, settings: Settings, least: int = 1) -> None:
         settings.data_dir or None,
         settings.device,
         progress=not settings.headless,
+        with_model=True,  # what is missing is trained in any case, and what lacks its model has a result already
     )
     failures = [result for result in results if isinstance(result, CellFailure)]
     if failures:

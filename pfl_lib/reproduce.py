@@ -98,10 +98,11 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     from pfl_lib.federation import cores
     from pfl_lib.study import CellFailure, run_cells
 
-    cells = {
-        cell.key: cell for exhibit in exhibits for cell in exhibit.cells(exhibit.profile(args.profile, args.seeds))
-    }
-    missing = [cell for cell in cells.values() if store.find(cell) is None]
+    pages = [(exhibit, exhibit.profile(args.profile, args.seeds)) for exhibit in exhibits]
+    cells = {cell.key: cell for exhibit, profile in pages for cell in exhibit.cells(profile)}
+    # What is only drawn is drawn as it is stored.
+    models = set() if args.plots_only else {cell.key for exhibit, profile in pages for cell in exhibit.models(profile)}
+    missing = [cell for key, cell in cells.items() if store.find(cell, with_model=key in models) is None]
     _say(
         f"{args.profile} profile: {_count(len(exhibits), 'page')}, {_count(len(cells), 'run')} behind "
         f"{'it' if len(exhibits) == 1 else 'them'}, {len(cells) - len(missing)} stored in {store.root}"
@@ -128,6 +129,7 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
         backend=args.backend,
         progress=sys.stderr.isatty(),
         scheduler=args.scheduler,
+        with_model=True,  # what is missing is trained in any case, and what lacks its model has a result already
     )
     failures = [result for result in results if isinstance(result, CellFailure)]
     for failure in failures:

@@ -32,12 +32,18 @@ class Entry:
         return self.paper, self.table, self.dataset, self.setting
 
 
+def nothing(profile: Profile) -> tuple:
+    """For an exhibit without cells, without printed results, or that needs no models."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Exhibit:
     """A page: `id` as the command line names it, `notebook` relative to the folder of notebooks.
 
-    `cells(profile)` are the cells that its notebook needs, `entries(profile)` the printed results that it compares;
-    both without duplicates and empty where there are none.
+    `cells(profile)` are the cells that its notebook needs, `entries(profile)` the printed results that it compares, `models(profile)`
+    those of its cells whose trained models it shows, which published results do not carry; all without duplicates and empty where
+    there are none.
     """
 
     id: str
@@ -47,13 +53,9 @@ class Exhibit:
     profiles: Mapping[str, Profile]
     cells: Callable[[Profile], tuple[Cell, ...]]
     entries: Callable[[Profile], tuple[Entry, ...]]
+    models: Callable[[Profile], tuple[Cell, ...]] = nothing
 
     def profile(self, name: str, seeds: int | None = None) -> Profile:
         """The profile of that name, with seeds 1 to `seeds` where given; raises `BadInput` for an unknown name."""
         profile = self.profiles[choose("profile", name, self.profiles)]
         return profile if seeds is None else profile.with_seeds(seeds)
-
-
-def nothing(profile: Profile) -> tuple:
-    """For an exhibit without cells, or without printed results."""
-    return ()

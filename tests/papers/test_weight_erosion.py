@@ -2,13 +2,14 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import data, papers, partition
+from pfl_lib import data, notebook, papers, partition, reproduce
 from pfl_lib.federation import Federation
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
 from pfl_lib.papers import weight_erosion as paper
@@ -143,6 +144,7 @@ def test_every_page_has_its_runs_and_no_run_twice():
             assert len(set(cells)) == len(cells)
             assert bool(cells) == (page.id != "weight-erosion-gradient-distances")
             assert page.entries(page.profile(name)) == ()
+            assert set(page.models(page.profile(name))) <= set(cells)
     assert set(paper.cells(FULL, ["AGE_STRICT"], paper.FIGURE_2_USERS)) <= set(paper.cells(FULL))
 
 
@@ -334,6 +336,39 @@ def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(stor
     assert set(some["numbers"]) == {f"1 of {len(paper.claim_cells(SHORT))} runs not run"}
     bare = claims.answers(full, lambda wanted: dataclasses.replace(store.find(wanted), model=None))
     assert "published without its model" in bare["numbers"][0]
+
+
+@pytest.mark.parametrize("by", ["notebook", "reproduce"])
+@pytest.mark.parametrize("id, count", [("weight-erosion-fig2", 8), ("weight-erosion-claims", 16)])
+def test_pages_that_show_parameters_train_what_is_published_without_its_model(store, tmp_path, id, count, by):
+    """Nothing else, and not where stored results are only to be drawn."""
+    page = dataclasses.replace(papers.exhibit(id), profiles={"quick": SHORT})
+    cells, published = page.cells(SHORT), Store(tmp_path, published=None)
+    for cell in cells:
+        published.save(cell, dataclasses.replace(store.find(cell), model=None))
+    (tmp_path / "cells").rename(tmp_path / "published")
+    mine = Store(tmp_path / "mine", tmp_path / "published")
+    given = {
+        "profile": "quick",
+        "seeds": None,
+        "data_dir": None,
+        "jobs": 1,
+        "device": "cpu",
+        "headless": True,
+        "store": mine,
+    }
+    given |= {"backend": "loky", "scheduler": None}
+    for plots_only, trained in ((True, 0), (False, count)):
+        settings = SimpleNamespace(**given, plots_only=plots_only)
+        if by == "notebook":
+            notebook.run(cells, settings, models=page.models(SHORT))
+        else:
+            assert reproduce.train([page], settings, mine) == 0
+        assert sum(mine.find(cell, with_model=True) is not None for cell in cells) == trained
+    found = paper.results(mine.find, SHORT, "AGE_STRICT")
+    assert not any(pictures.no_parameters(run) for user in paper.FIGURE_2_USERS for run in found[user].values())
+    if id == "weight-erosion-claims":
+        assert isinstance(claims.evidence(SHORT, mine.find), claims.Evidence)
 
 
 # --- sentences made from results ----------------------------------------------------------------------------------------
