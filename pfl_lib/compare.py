@@ -1,22 +1,12 @@
 """`pfl-lib compare`: the papers' printed values beside ours, from the results that are stored or came with the checkout."""
 
 import argparse
+import textwrap
 
 from pfl_lib import arguments
 
-COLUMNS = (
-    "dataset",
-    "distribution",
-    "method",
-    "paper",
-    "paper std",
-    "ours",
-    "ours std",
-    "last round",
-    "seeds",
-    "difference",
-    "verdict",
-)
+WIDTH = 100
+COLUMNS = ["distribution", "method", "paper", "ours", "last round", "seeds", "difference", "verdict"]
 
 
 def add_parser(subparsers) -> None:
@@ -25,7 +15,7 @@ def add_parser(subparsers) -> None:
         "compare",
         help="the papers' values beside ours",
         description="Print the papers' values beside ours: best round (the papers' protocol) and last round, in percent, with "
-        "the difference and the verdict.  Nothing is trained.",
+        "the difference and the verdict.  Spreads and the verdicts' reasons are in --format csv.  Nothing is trained.",
     )
     arguments.add_only(parser)
     parser.add_argument("--profile", choices=("quick", "small", "paper"), help="this profile (each that has a result)")
@@ -63,8 +53,23 @@ def run(args: argparse.Namespace) -> int:
         print(tables.to_csv(pd.concat([table for _, table in found])), end="")
     else:
         for page, table in found:
-            words = tables.in_words(table)
-            print(f"{page.paper}, {page.title}\n")
-            print(tables.to_text(words[[name for name in COLUMNS if name in words]]))
-            print()
+            print(textwrap.fill(f"{page.paper}, {page.title}", WIDTH))
+            print(f"{textwrap.fill(table.attrs['banner'], WIDTH)}\n")
+            print(f"{_compact(table)}\n")
     return 0
+
+
+def _compact(table) -> str:
+    """The values that were run, in at most WIDTH columns, and how many were not."""
+    from pfl_lib import tables
+
+    ran = table[table["status"] != "not run"]
+    left = f"{len(table) - len(ran)} of {len(table)} printed values not run"
+    if ran.empty:
+        return left
+    words = tables.in_words(ran)
+    words["distribution"] = words["dataset"] + ", " + words["distribution"]
+    words["ours"] = words["ours"].str.partition(" at ")[0]  # "diverged at round 7"
+    words["verdict"] = words["verdict"].str.partition(":")[0]
+    words.attrs.clear()  # the banner is printed already
+    return tables.to_text(words[COLUMNS]) + (f"\n\n{left}" if len(ran) < len(table) else "")

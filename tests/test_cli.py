@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from pfl_lib import papers, report, reproduce
+from pfl_lib import papers, report, reproduce, tables
 from pfl_lib.__main__ import main
 from pfl_lib.methods import Local
 from pfl_lib.papers import waffle
@@ -104,6 +104,30 @@ def test_compare_as_csv_has_a_row_for_each_printed_value(capsys, tmp_path):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 61 and lines[0].startswith("page,profile,dataset,")
     assert all("not run" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("profile", papers.PROFILES)
+def test_compare_fits_a_terminal_and_leaves_out_what_was_not_run(capsys, tmp_path, monkeypatch, profile):
+    def beside(*of):
+        table = before(*of)
+        long = table.index[:-1]
+        table.loc[long, "status"] = "diverged at round 100 (seed 1), round 99 (seed 2)"
+        table.loc[long, "verdict"] = "not reproduced (3 of 5 seeds): diverged at round 100 (seed 1); reason unknown"
+        table["difference"] = -100.0
+        return table
+
+    before = tables.beside
+    monkeypatch.setattr(tables, "beside", beside)
+    assert main(["compare", "--profile", profile, "--results-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100 and "1 of 60 printed values not run" in lines
+    shown = [line for line in lines if line.endswith("not reproduced (3 of 5 seeds)")]
+    assert len(shown) >= 59 and shown[0].split()[:5] == ["MNIST,", "A", "Local", "96.88", "diverged"]
+
+
+def test_compare_without_a_single_run_of_the_profile_says_how_many_are_missing(capsys, tmp_path):
+    assert main(["compare", "--only", "waffle-table1", "--profile", "quick", "--results-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("\n\n60 of 60 printed values not run\n\n")
 
 
 def test_compare_without_results_says_so(capsys, tmp_path):
