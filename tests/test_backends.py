@@ -132,7 +132,7 @@ def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster,
     from pfl_lib import reproduce
 
     cells = (cell(), cell(Waffle()))
-    exhibit = SimpleNamespace(cells=lambda profile: cells, profile=lambda name, seeds: None)
+    exhibit = SimpleNamespace(cells=lambda profile: cells, models=lambda profile: (), profile=lambda *of: None)
     store = Store(tmp_path / "results", None)
     options = {"profile": "quick", "seeds": None, "plots_only": False, "jobs": None, "data_dir": None, "device": "cpu"}
     args = SimpleNamespace(**options, backend="dask", scheduler=cluster.address())
