@@ -58,6 +58,8 @@ class Federation:
         self.device = choose_device(device)
         self.dtype = dtype
         module = copy.deepcopy(model) if isinstance(model, nn.Module) else _seeded(model, seed)
+        if next(module.parameters(), None) is None:
+            raise BadInput(f"model {type(module).__name__} has no parameters: there is nothing to train")
         template = FlatModule(module, LOSSES[choose("loss", loss, LOSSES)], self.device, dtype)
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)

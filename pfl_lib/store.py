@@ -196,7 +196,7 @@ class Store:
                     pass
         except OSError as error:
             raise BadInput(
-                f"results folder {self.root} cannot be written ({error.strerror}): give another one with --results-dir"
+                f"results folder {self.root} cannot be written ({error.strerror}): give another results_dir (--results-dir)"
             ) from None
 
     def _folders(self) -> list[Path]:

@@ -162,6 +162,10 @@ def test_what_is_neither_a_module_nor_makes_one_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)
 
 
+def test_a_model_without_parameters_is_refused():
+    assert refusal(federation, model=nn.Flatten) == "model Flatten has no parameters: there is nothing to train"
+
+
 def test_a_reader_who_is_never_drawn_is_asked_to_fit_all_the_same():
     """Else the same federation would be taken with one seed and refused with another."""
     schedule = {"participation": 0.5, "batch_size": 3}

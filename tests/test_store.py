@@ -283,7 +283,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path, place):
         Store(tmp_path / "results", None).save(CELL, result())
     sentence = str(refused.value)
     assert sentence.startswith(f"results folder {tmp_path / 'results'} cannot be written (")
-    assert sentence.endswith("): give another one with --results-dir") and "\n" not in sentence
+    assert sentence.endswith("): give another results_dir (--results-dir)") and "\n" not in sentence
 
 
 def test_the_results_folder_is_the_environments_or_the_checkouts(monkeypatch, tmp_path):

@@ -41,7 +41,7 @@ class Work:
     batches: tuple[Tensor, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pool:
     """A data set's examples, kept as stored (uint8 images, float32 tables) and normalised batch by batch.
 
