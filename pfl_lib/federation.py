@@ -18,7 +18,7 @@ from pfl_lib.rows import Rows, Step, sgd
 from pfl_lib.schedule import Schedule
 
 SMALL_MODEL = 1_000_000
-"""Parameters below which a GPU takes clients side by side; larger networks fill it one at a time."""
+"""Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger networks are busy with arithmetic."""
 
 EVALUATION_BATCH = 1000
 
@@ -30,6 +30,9 @@ class Federation:
     parameters every client starts from.  `alice`, where given, is the one client whose model is read: only she is evaluated.
     `engine` is "loop", "vmap" or "auto" (loop on a CPU, vmap on a GPU for networks below a million parameters); `threads` clients
     are trained at once by loop.  Nothing depends on the device or the engine but rounding.
+    `recorded_as` is for networks whose Python does the same at every batch of a shape, as the package's own do: on a CPU their gradient is
+    recorded after some hundred batches and played back without it, to the same bits in less time.  It is a name for the network's
+    code; all networks of that name in this process share the recording, whatever their weights.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Federation:
         engine: str = "auto",
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
+        recorded_as: str | None = None,
     ) -> None:
         whole("seed", seed)
         check_alice(alice, len(clients))
@@ -60,19 +64,18 @@ class Federation:
         module = copy.deepcopy(model) if isinstance(model, nn.Module) else _seeded(model, seed)
         if next(module.parameters(), None) is None:
             raise BadInput(f"model {type(module).__name__} has no parameters: there is nothing to train")
-        template = FlatModule(module, LOSSES[choose("loss", loss, LOSSES)], self.device, dtype)
+        small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODEL
+        on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
+        flat = lambda: FlatModule(module, of_loss, self.device, dtype, None if on_gpu or not small else recorded_as)  # noqa: E731
+        template = flat()
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)
-        side_by_side = self.device.type == "cuda" and self.layout.P < SMALL_MODEL
         self.engine = (
-            ("vmap" if side_by_side else "loop")
+            ("vmap" if on_gpu and small else "loop")
             if choose("engine", engine, ("auto", "loop", "vmap")) == "auto"
             else engine
         )
-        self._modules = [template] + [
-            FlatModule(module, template.loss, self.device, dtype)
-            for _ in range(threads - 1 if self.engine == "loop" else 0)
-        ]
+        self._modules = [template] + [flat() for _ in range(threads - 1 if self.engine == "loop" else 0)]
         self._loop = loop.Loop(self._modules)
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()}
         _check_model(template, self._splits["train"], clients.classes, schedule, self.readers)
@@ -92,12 +95,12 @@ class Federation:
         engine: str = "auto",
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
+        recorded_as: str | None = None,
     ) -> "Federation":
         """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays, inputs as the model takes them."""
         data = client_data.from_arrays(train, test, validation)
-        return cls(
-            data, model, schedule, seed=seed, alice=alice, device=device, engine=engine, threads=threads, dtype=dtype
-        )
+        settings = {"device": device, "engine": engine, "threads": threads, "dtype": dtype, "recorded_as": recorded_as}
+        return cls(data, model, schedule, seed=seed, alice=alice, **settings)
 
     def __len__(self) -> int:
         """Number of clients, N."""

@@ -33,7 +33,7 @@ class Batch:
 
 Step = Callable[[Rows, Gradient, Batch], None]
 """A local step changes the rows it is given in place.  It is written once and works on one client's rows ([P]) and on many ([n, P]).  It
-keeps nothing elsewhere: clients may be trained in several processes."""
+keeps nothing elsewhere: clients may be trained in several threads."""
 
 
 def model(rows: Rows) -> Rows:

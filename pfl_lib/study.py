@@ -146,7 +146,7 @@ def federation_of(
         dataset, partition.make(cell.partition, dataset, cell.clients, cell.seed, cell.alice)
     )
     make = lambda: models.build(cell.model, held.input_shape, held.classes)  # noqa: E731
-    settings = {"loss": cell.loss, "device": device, "engine": engine, "threads": threads}
+    settings = {"loss": cell.loss, "device": device, "engine": engine, "threads": threads, "recorded_as": cell.model}
     return Federation(held, make, cell.schedule, seed=cell.seed, alice=cell.alice, **settings)
 
 

@@ -1,6 +1,9 @@
-"""A recorded gradient gives the bits of the pass that it was recorded from, and is not used where it might not."""
+"""A recorded gradient gives the bits of the pass that it was recorded from, and is used for networks that were given a name only."""
 
+import copy
+import pickle
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -9,38 +12,18 @@ from torch import nn
 from pfl_lib import Federation, Schedule, models
 from pfl_lib.engine import LOSSES, recording
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.methods import APFL, Scaffold
+from pfl_lib.methods import APFL, FedAvg, Scaffold
 from pfl_lib.rows import Batch
+from pfl_lib.study import Cell, federation_of
 
 SHAPES = {"lenet5": (1, 28, 28), "lenet5-relu": (1, 28, 28), "tf_cnn": (3, 32, 32), "dla": (3, 8, 8)}
 SHAPES |= dict.fromkeys(("linear", "linear-zero", "linear-authors"), (9,))
 SHAPES |= dict.fromkeys(("pfedla_cnn", "pfedla_cnn-norm"), (3, 32, 32))
 
 
-def flat(module: nn.Module, loss: str = "cross_entropy", dtype=torch.float32) -> FlatModule:
-    return FlatModule(module, LOSSES[loss], torch.device("cpu"), dtype)
-
-
-def batch(shape, size=6, dtype=torch.float32, seed=0) -> Batch:
-    random = torch.Generator().manual_seed(seed)
-    x = torch.randn(size, *shape, generator=random, dtype=torch.float64).to(dtype)
-    return Batch(x, torch.randint(2, (size,), generator=random), 0, 0.1, 0.0, 0.0)
-
-
-def gradients(of: FlatModule, batches) -> list[torch.Tensor]:
-    """Gradients and running statistics along a walk of a few steps."""
-    theta, statistics = (row.clone() for row in of.layout.rows(of.module).values())
-    found = []
-    for each in batches:
-        gradient = of.gradient(theta, each, statistics)
-        theta = theta - 0.1 * gradient
-        found += [gradient.clone(), statistics.clone()]
-    return found
-
-
 @pytest.fixture(autouse=True)
 def nothing_recorded_yet(monkeypatch):
-    monkeypatch.setattr(recording, "_kinds", {})
+    monkeypatch.setattr(recording, "_shared", {})
 
 
 @pytest.fixture
@@ -49,39 +32,69 @@ def at_once(monkeypatch):
     monkeypatch.setattr(recording, "WORTH_RECORDING", 1)
 
 
+def flat(module: nn.Module, name: str | None = "some", loss: str = "cross_entropy", dtype=torch.float32) -> FlatModule:
+    return FlatModule(module, LOSSES[loss], torch.device("cpu"), dtype, name)
+
+
+def linear() -> nn.Module:
+    return models.build("linear", (9,), 2)
+
+
+def batch(shape=(9,), size=6, dtype=torch.float32, seed=0) -> Batch:
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, *shape, generator=random, dtype=torch.float64).to(dtype)
+    return Batch(x, torch.randint(2, (size,), generator=random), 0, 0.1, 0.0, 0.0)
+
+
+def theta(of: FlatModule) -> torch.Tensor:
+    return of.layout.rows(of.module)["theta"]
+
+
+def walk(of: FlatModule, batches) -> list[torch.Tensor]:
+    """Gradients and running statistics along a walk of a few steps."""
+    at, statistics = (row.clone() for row in of.layout.rows(of.module).values())
+    found = []
+    for each in batches:
+        gradient = of.gradient(at, each, statistics)
+        at = at - 0.1 * gradient
+        found += [gradient.clone(), statistics.clone()]
+    return found
+
+
+def made(of: FlatModule) -> list[bool]:
+    """Whether a recording is played, for each shape of batch that was tried."""
+    return [play is not None for play in of.recordings._made.values()]
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, torch.float32) for name in models.MODELS]
     + [(name, torch.float64) for name in models.MODELS if name != "dla"],  # many operations: it takes long to record
 )
-def test_every_named_model_is_recorded_and_gives_the_same_bits(name, dtype, at_once, monkeypatch):
+def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
     torch.manual_seed(1)
     module = models.build(name, SHAPES[name], 2)
     batches = [batch(SHAPES[name], size, dtype, seed) for seed, size in enumerate((6, 6, 5, 6))]
-    recorded = flat(module, dtype=dtype)
-    found = gradients(recorded, batches)
-    assert len(recorded.recordings._made) == 2 and all(recorded.recordings._made.values())  # batches of 6 and of 5
-    monkeypatch.setattr(recording, "_kinds", {})
-    monkeypatch.setattr(recording, "WORTH_RECORDING", 10)
-    expected = gradients(flat(module, dtype=dtype), batches)
+    recorded = flat(module, name, dtype=dtype)
+    found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))
+    assert made(recorded) == [True, True]  # batches of 6 and of 5
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     assert found[0].abs().sum() > 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_losses_are_part_of_what_is_recorded(loss, at_once):
-    module, one = models.build("linear", (9,), 2), batch((9,))
-    of = flat(module, loss)
-    gradient = of.gradient(of.layout.rows(module)["theta"], one)
-    logits = module(one.x)
-    expected = torch.autograd.grad(LOSSES[loss](logits, one.y).mean(), list(module.parameters()))
+def test_the_loss_is_part_of_what_is_recorded(loss, at_once):
+    module, one = linear(), batch()
+    of = flat(module, loss=loss)
+    gradient = of.gradient(theta(of), one)
+    expected = torch.autograd.grad(LOSSES[loss](module(one.x), one.y).mean(), list(module.parameters()))
+    assert made(of) == [True]
     torch.testing.assert_close(gradient, torch.cat([part.reshape(-1) for part in expected]))
 
 
 def test_statistics_are_left_alone_where_none_are_given(at_once):
-    module = models.build("pfedla_cnn-norm", (3, 32, 32), 2)
-    of, one = flat(module), batch((3, 32, 32))
-    rows = of.layout.rows(module)
+    of, one = flat(models.build("pfedla_cnn-norm", (3, 32, 32), 2)), batch((3, 32, 32))
+    rows = of.layout.rows(of.module)
     before = rows["statistics"].clone()
     alone = of.gradient(rows["theta"], one)
     assert torch.equal(rows["statistics"], before)
@@ -96,16 +109,16 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, monk
     data = [(batch((3, 16, 16), size, seed=size).x, batch((3, 16, 16), size, seed=size).y) for size in (7, 12, 5, 10)]
     states, counts = [], []
     for worth in (1, 9, 10**9):
-        monkeypatch.setattr(recording, "_kinds", {})
+        monkeypatch.setattr(recording, "_shared", {})
         monkeypatch.setattr(recording, "WORTH_RECORDING", worth)
         schedule = Schedule(3, batch_size=4, lr=0.05, momentum=0.9, weight_decay=0.01)
         make = lambda: models.build("pfedla_cnn-norm", (3, 16, 16), 2)  # noqa: E731
-        fed = Federation.from_arrays(data, data, make, schedule, device="cpu", threads=threads)
+        fed = Federation.from_arrays(data, data, make, schedule, device="cpu", threads=threads, recorded_as="own")
         state = method.start(fed)
         for r in (1, 2, 3):
             state, _ = method.round(fed, state, r)
         states.append(state)
-        counts.append(sum(play is not None for play in fed._modules[0].recordings._made.values()))
+        counts.append(sum(made(fed._modules[0])))
     assert counts[0] == 4 and 0 < counts[1] <= 4 and counts[2] == 0  # batches of 4, 3, 1 and 2
     for other in states[1:]:
         assert all(torch.equal(states[0][name], other[name]) for name in other)
@@ -113,14 +126,16 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, monk
 
 def test_batches_are_counted_by_shape_and_layout_in_memory(monkeypatch):
     monkeypatch.setattr(recording, "WORTH_RECORDING", 2)
-    of = flat(models.build("tf_cnn", (3, 32, 32), 2))
-    theta, one = of.layout.rows(of.module)["theta"], batch((3, 32, 32))
+    of, one = flat(models.build("tf_cnn", (3, 32, 32), 2)), batch((3, 32, 32))
     last = Batch(one.x.contiguous(memory_format=torch.channels_last), one.y, 0, 0.1, 0.0, 0.0)
-    first = [of.gradient(theta, each) for each in (one, last)]
-    assert not of.recordings._made
-    second = [of.gradient(theta, each) for each in (one, last)]
-    assert len(of.recordings._made) == 2
+    first = [of.gradient(theta(of), each) for each in (one, last)]
+    assert not made(of)
+    second = [of.gradient(theta(of), each) for each in (one, last)]
+    assert made(of) == [True, True]
     assert all(torch.equal(before, after) for before, after in zip(first, second, strict=True))
+
+
+# --- what is recorded -------------------------------------------------------------------------------------------------
 
 
 class Counting(nn.Linear):
@@ -133,32 +148,73 @@ class Counting(nn.Linear):
         return super().forward(x) * self.calls
 
 
-def hooked() -> nn.Module:
-    module = nn.Linear(9, 2)
-    module.register_forward_hook(lambda *_: None)
-    return module
+def test_a_module_of_ones_own_runs_as_it_is_unless_it_is_given_a_name(at_once):
+    data = [(batch(seed=k).x, batch(seed=k).y) for k in (1, 2)]
+    feds = [
+        Federation.from_arrays(data, data, lambda: Counting(9, 2), Schedule(1), device="cpu", recorded_as=name)
+        for name in (None, "counting")
+    ]
+    assert feds[0]._modules[0].recordings is None and feds[1]._modules[0].recordings is not None
+    model = feds[0].initial()
+    one, three = (FedAvg().round(fed, model, 1)[0]["theta"] for fed in (feds[0], feds[0]))
+    assert not torch.equal(one, three)
 
 
-def rewritten() -> nn.Module:
-    module = nn.Linear(9, 2)
-    module.forward = types.MethodType(lambda self, x: nn.Linear.forward(self, x) * 2, module)
-    return module
+def test_cells_name_their_network_and_those_of_a_million_parameters_are_never_recorded():
+    cell = Cell(FedAvg(), Schedule(1), dataset="digits", model="lenet5", clients=2)
+    assert federation_of(cell, device="cpu")._modules[0].recordings.name == "lenet5"
+    data = [(batch((3, 8, 8)).x, batch((3, 8, 8)).y)]
+    make = lambda: models.build("dla", (3, 8, 8), 2)  # noqa: E731
+    fed = Federation.from_arrays(data, data, make, Schedule(1), device="cpu", recorded_as="dla")
+    assert fed.layout.P > 1_000_000 and fed._modules[0].recordings is None
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: Counting(9, 2), lambda: nn.Sequential(Counting(9, 2)), hooked, rewritten], ids=str
-)
-def test_modules_with_code_of_somebody_elses_run_as_they_are(make, at_once):
-    of, one = flat(make()), batch((9,))
-    for _ in range(3):
-        of.gradient(of.layout.rows(of.module)["theta"], one)
-    assert of.recordings is None
+def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
+    one, both = batch(), [flat(linear()) for _ in range(2)]
+    next(both[1].module.parameters()).data.add_(1.0)
+    found = [of.gradient(theta(of), one) for of in both]
+    expected = [flat(of.module, None).gradient(theta(of), one) for of in both]
+    assert both[0].recordings is both[1].recordings and made(both[0]) == [True]
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True)) and not torch.equal(*found)
+    others = [
+        flat(linear(), "other"),
+        flat(models.build("linear", (9,), 3)),
+        flat(linear(), loss="half_cross_entropy"),
+        flat(linear(), dtype=torch.float64),
+    ]
+    assert len({id(of.recordings) for of in (both[0], *others)}) == 5
 
 
-def test_the_librarys_own_modules_are_recorded(at_once):
-    of, one = flat(nn.Sequential(nn.Linear(9, 4), nn.ReLU(), nn.Linear(4, 2))), batch((9,))
-    found = [of.gradient(of.layout.rows(of.module)["theta"], one) for _ in range(2)]
-    assert list(of.recordings._made.values()) != [None] and torch.equal(*found)
+def test_a_copied_federation_shares_them_and_another_process_has_its_own(at_once, monkeypatch):
+    of = flat(linear())
+    of.gradient(theta(of), batch())
+    assert copy.deepcopy(of).recordings is of.recordings
+    sent = pickle.dumps(of)
+    monkeypatch.setattr(recording, "_shared", {})  # as in a process that has just begun
+    arrived = pickle.loads(sent)
+    assert not made(arrived)
+    assert torch.equal(arrived.gradient(theta(of), batch()), of.gradient(theta(of), batch()))
+
+
+# --- what must not go wrong -------------------------------------------------------------------------------------------
+
+
+def test_recording_leaves_a_batch_as_it_was_though_the_network_writes_into_it(at_once):
+    of, one = flat(nn.Sequential(nn.LeakyReLU(0.5, inplace=True), nn.Linear(9, 2))), batch()
+    expected = flat(of.module, None).gradient(theta(of), batch())
+    assert torch.equal(of.gradient(theta(of), one), expected)
+    assert made(of) == [True]
+
+
+def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once):
+    of = flat(linear())
+    start = theta(of)
+    for _ in range(2):
+        assert of.gradient(start * float("nan"), batch()).isnan().all()
+    assert made(of) == []
+    of.gradient(start, batch())
+    assert made(of) == [True]
+    assert of.gradient(start * float("nan"), batch()).isnan().all()
 
 
 def test_a_recording_with_other_bits_is_not_used(at_once, monkeypatch):
@@ -173,39 +229,48 @@ def test_a_recording_with_other_bits_is_not_used(at_once, monkeypatch):
         return plain(operations)
 
     monkeypatch.setattr(recording, "_plain", wrong)
-    of, one = flat(models.build("linear", (9,), 2)), batch((9,))
-    found = [of.gradient(of.layout.rows(of.module)["theta"], one) for _ in range(2)]
-    assert list(of.recordings._made.values()) == [None] and torch.equal(*found)
+    of = flat(linear())
+    found = [of.gradient(theta(of), batch()) for _ in range(2)]
+    assert made(of) == [False]
+    assert torch.equal(*found) and torch.equal(found[0], flat(of.module, None).gradient(theta(of), batch()))
 
 
-def test_what_cannot_be_recorded_is_computed(at_once, monkeypatch):
-    def gone(*_):
+@pytest.mark.parametrize("step", ["script", "play"])
+def test_what_cannot_be_recorded_or_played_is_computed(step, at_once, monkeypatch):
+    def broken(*_):
         raise RuntimeError("no such interpreter")
 
-    monkeypatch.setattr(torch.jit, "script", gone)
-    of, one = flat(models.build("linear", (9,), 2)), batch((9,))
-    assert of.gradient(of.layout.rows(of.module)["theta"], one).abs().sum() > 0
-    assert list(of.recordings._made.values()) == [None]
+    monkeypatch.setattr(
+        torch.jit, "script", broken if step == "script" else lambda _: types.SimpleNamespace(forward=broken)
+    )
+    of = flat(linear())
+    assert of.gradient(theta(of), batch()).abs().sum() > 0
+    assert made(of) == [False]
 
 
-def test_modules_of_one_kind_share_recordings_and_others_do_not(at_once):
-    """Weights and the dropped-out pieces of a name are no part of a kind; classes, settings, sizes, loss and dtype are."""
-    same = [flat(models.build("lenet5", (1, 28, 28), 10)) for _ in range(2)]
-    assert same[0].recordings is same[1].recordings
-    one = batch((1, 28, 28))
-    found = [of.gradient(of.layout.rows(of.module)["theta"], one) for of in same]
-    assert len(same[0].recordings._made) == 1 and not torch.equal(*found)
-    expected = same[1].module(one.x)
-    expected = torch.autograd.grad(LOSSES["cross_entropy"](expected, one.y).mean(), list(same[1].module.parameters()))
-    torch.testing.assert_close(found[1], torch.cat([part.reshape(-1) for part in expected]))
-    others = [
-        flat(models.build("lenet5-relu", (1, 28, 28), 10)),
-        flat(models.build("lenet5", (1, 28, 28), 9)),
-        flat(models.build("lenet5", (1, 28, 28), 10), loss="half_cross_entropy"),
-        flat(models.build("lenet5", (1, 28, 28), 10), dtype=torch.float64),
-        flat(nn.Sequential(nn.Linear(9, 2), nn.ReLU())),
-        flat(nn.Sequential(nn.Linear(9, 2), nn.Tanh())),
-        flat(nn.Sequential(nn.BatchNorm1d(9), nn.Linear(9, 2))),
-        flat(nn.Sequential(nn.BatchNorm1d(9, momentum=0.3), nn.Linear(9, 2))),
-    ]
-    assert len({id(of.recordings) for of in [same[0], *others]}) == 9
+def test_under_autocast_nothing_is_recorded_or_played(at_once):
+    of = flat(nn.Sequential(nn.Linear(9, 64), nn.ReLU(), nn.Linear(64, 2)))
+    plain = flat(of.module, None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(of.gradient(theta(of), batch()), plain.gradient(theta(of), batch()))
+    assert made(of) == []
+    of.gradient(theta(of), batch())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(of.gradient(theta(of), batch()), plain.gradient(theta(of), batch()))
+    assert made(of) == [True]
+
+
+def test_threads_that_record_different_networks_leave_torch_as_it_was(monkeypatch):
+    monkeypatch.setattr(recording, "WORTH_RECORDING", 2)
+    call = nn.Module.__call__
+
+    def several(width: int) -> list[bool]:
+        of = flat(nn.Sequential(nn.Linear(9, width), nn.Tanh(), nn.Linear(width, 2)), f"width {width}")
+        for size in (6, 5, 4):
+            for _ in range(3):
+                of.gradient(theta(of), batch(size=size))
+        return made(of)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(found == [True] * 3 for found in threads.map(several, range(3, 11)))
+    assert nn.Module.__call__ is call and not torch.fx._symbolic_trace.is_fx_tracing()

@@ -103,7 +103,7 @@ def federation(
     held = client_data.Clients(splits, workload.classes, workload.shape)
     schedule = Schedule(1000, batch_size=workload.batch, lr=workload.lr, participation=workload.participation)
     make = lambda: models.build(workload.model, workload.shape, workload.classes)  # noqa: E731
-    return Federation(held, make, schedule, alice=alice, device=device, threads=threads)
+    return Federation(held, make, schedule, alice=alice, device=device, threads=threads, recorded_as=workload.model)
 
 
 class Ours:

@@ -6,15 +6,27 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
-from pfl_lib.engine.recording import recordings
+from pfl_lib.engine.recording import Recordings, recordings
 from pfl_lib.layout import Layout, views
 from pfl_lib.rows import Batch
 
 
 class FlatModule:
-    """One private copy of a network that reads its parameters from whatever row it is given."""
+    """One private copy of a network that reads its parameters from whatever row it is given.
 
-    def __init__(self, module: nn.Module, loss: Loss, device: torch.device, dtype: torch.dtype) -> None:
+    `recorded_as`: the name under which its gradient may be recorded, as `Federation` says.
+    """
+
+    recordings: Recordings | None
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Loss,
+        device: torch.device,
+        dtype: torch.dtype,
+        recorded_as: str | None = None,
+    ) -> None:
         self.module = copy.deepcopy(module).to(device, dtype).train()  # all of it, as after every evaluation
         self.loss = loss
         self.layout = Layout.of(self.module)
@@ -26,7 +38,7 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
-        self.recordings = recordings(self.module, loss, self.layout)
+        self.recordings = recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place where given."""
