@@ -32,7 +32,7 @@ class Federation:
     are trained at once by loop.  Nothing depends on the device or the engine but rounding.
     `recorded_as` is for networks whose Python does the same at every batch of a shape, as the package's own do: on a CPU their gradient is
     recorded after some hundred batches and played back without it, to the same bits in less time.  It is a name for the network's
-    code; all networks of that name in this process share the recording, whatever their weights.
+    code; networks of one name in this process share what was recorded, after it was compared with each one's own first batch.
     """
 
     def __init__(
@@ -58,6 +58,8 @@ class Federation:
         for client, _, _ in schedule.availability:
             if client >= len(clients):
                 raise BadInput(f"availability names client {client}; the clients are 0 to {len(clients) - 1}")
+        if recorded_as is not None and not (isinstance(recorded_as, str) and recorded_as):
+            raise BadInput(f"recorded_as {recorded_as!r}: give a name, a text that is not empty")
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
         self.device = choose_device(device)
         self.dtype = dtype

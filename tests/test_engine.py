@@ -15,7 +15,7 @@ from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.models import LeNet5
 from pfl_lib.partition import Partition
 from pfl_lib.randomness import generator
-from pfl_lib.rows import copies, descend
+from pfl_lib.rows import copies, descend, sgd
 
 METHODS = [Local(), FedAvg(), Scaffold(), WeightErosion(p_d=0.1), Waffle(), APFL()]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
@@ -328,6 +328,8 @@ def test_an_error_in_one_of_several_is_not_lost():
 
 
 def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
+    """Whenever they begin to."""
+
     def noisy(rows, gradient, batch) -> None:
         descend(rows, "theta", gradient(rows["theta"], batch) + torch.randn_like(rows["theta"]), batch)
 
@@ -335,7 +337,15 @@ def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
     for threads in (1, 2, 2):
         torch.manual_seed(5)
         fed = ragged(threads=threads)
-        found.append([fed.train(copies(fed.initial(), 4), r, range(4), noisy)[0]["theta"] for r in (1, 2, 3)])
+        steps = (noisy, sgd, noisy)
+        found.append(
+            [fed.train(copies(fed.initial(), 4), r, range(4), step)[0]["theta"] for r, step in enumerate(steps, 1)]
+        )
+        torch.manual_seed(6)
+        fed = ragged(threads=threads)
+        found[-1] += [
+            fed.train(copies(fed.initial(), 4), r, range(4), step)[0]["theta"] for r, step in ((1, sgd), (2, noisy))
+        ]
     for one, two, again in zip(*found, strict=True):
         assert torch.equal(one, two) and torch.equal(two, again)
 

@@ -1,6 +1,7 @@
 """A recorded gradient gives the bits of the pass that it was recorded from, and is used for networks that were given a name only."""
 
 import copy
+import functools
 import pickle
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import Federation, Schedule, models
+from pfl_lib import BadInput, Federation, Schedule, models
 from pfl_lib.engine import LOSSES, recording
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.methods import APFL, FedAvg, Scaffold
@@ -62,8 +63,13 @@ def walk(of: FlatModule, batches) -> list[torch.Tensor]:
 
 
 def made(of: FlatModule) -> list[bool]:
-    """Whether a recording is played, for each shape of batch that was tried."""
+    """Whether there is a recording, for each shape of batch that was tried."""
     return [play is not None for play in of.recordings._made.values()]
+
+
+def played(of: FlatModule) -> list[bool]:
+    """Whether a recording is played for this module, for each that was compared."""
+    return list(of._agrees.values())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
     batches = [batch(SHAPES[name], size, dtype, seed) for seed, size in enumerate((6, 6, 5, 6))]
     recorded = flat(module, name, dtype=dtype)
     found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))
-    assert made(recorded) == [True, True]  # batches of 6 and of 5
+    assert played(recorded) == [True, True]  # batches of 6 and of 5
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     assert found[0].abs().sum() > 0
 
@@ -86,9 +92,9 @@ def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
 def test_the_loss_is_part_of_what_is_recorded(loss, at_once):
     module, one = linear(), batch()
     of = flat(module, loss=loss)
-    gradient = of.gradient(theta(of), one)
+    _, gradient = (of.gradient(theta(of), one) for _ in range(2))
     expected = torch.autograd.grad(LOSSES[loss](module(one.x), one.y).mean(), list(module.parameters()))
-    assert made(of) == [True]
+    assert played(of) == [True]
     torch.testing.assert_close(gradient, torch.cat([part.reshape(-1) for part in expected]))
 
 
@@ -96,8 +102,9 @@ def test_statistics_are_left_alone_where_none_are_given(at_once):
     of, one = flat(models.build("pfedla_cnn-norm", (3, 32, 32), 2)), batch((3, 32, 32))
     rows = of.layout.rows(of.module)
     before = rows["statistics"].clone()
+    of.gradient(rows["theta"], one)
     alone = of.gradient(rows["theta"], one)
-    assert torch.equal(rows["statistics"], before)
+    assert played(of) == [True] and torch.equal(rows["statistics"], before)
     assert torch.equal(alone, of.gradient(rows["theta"], one, rows["statistics"]))
     assert not torch.equal(rows["statistics"], before)
 
@@ -119,6 +126,7 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, monk
             state, _ = method.round(fed, state, r)
         states.append(state)
         counts.append(sum(made(fed._modules[0])))
+        assert all(all(played(module)) for module in fed._modules)
     assert counts[0] == 4 and 0 < counts[1] <= 4 and counts[2] == 0  # batches of 4, 3, 1 and 2
     for other in states[1:]:
         assert all(torch.equal(states[0][name], other[name]) for name in other)
@@ -130,39 +138,57 @@ def test_batches_are_counted_by_shape_and_layout_in_memory(monkeypatch):
     last = Batch(one.x.contiguous(memory_format=torch.channels_last), one.y, 0, 0.1, 0.0, 0.0)
     first = [of.gradient(theta(of), each) for each in (one, last)]
     assert not made(of)
-    second = [of.gradient(theta(of), each) for each in (one, last)]
-    assert made(of) == [True, True]
+    second = [of.gradient(theta(of), each) for each in (one, last, one, last)][2:]
+    assert played(of) == [True, True]
     assert all(torch.equal(before, after) for before, after in zip(first, second, strict=True))
 
 
 # --- what is recorded -------------------------------------------------------------------------------------------------
 
 
-class Counting(nn.Linear):
-    """Its output depends on how often it was called: a recording would give the first call's for ever."""
+class Steep(nn.Linear):
+    """Its slope is a setting: no input of a recording."""
 
-    calls = 0
+    def __init__(self, slope: float) -> None:
+        super().__init__(9, 2)
+        self.slope = slope
 
     def forward(self, x):
-        self.calls += 1
-        return super().forward(x) * self.calls
+        return super().forward(x) * self.slope
 
 
-def test_a_module_of_ones_own_runs_as_it_is_unless_it_is_given_a_name(at_once):
+def test_a_network_of_ones_own_is_recorded_only_if_it_is_given_a_name(at_once):
     data = [(batch(seed=k).x, batch(seed=k).y) for k in (1, 2)]
+    settings = {"device": "cpu", "threads": 2}
     feds = [
-        Federation.from_arrays(data, data, lambda: Counting(9, 2), Schedule(1), device="cpu", recorded_as=name)
-        for name in (None, "counting")
+        Federation.from_arrays(data, data, lambda: Steep(2.0), Schedule(1, batch_size=3), recorded_as=name, **settings)
+        for name in (None, "steep")
     ]
-    assert feds[0]._modules[0].recordings is None and feds[1]._modules[0].recordings is not None
-    model = feds[0].initial()
-    one, three = (FedAvg().round(fed, model, 1)[0]["theta"] for fed in (feds[0], feds[0]))
-    assert not torch.equal(one, three)
+    found = [FedAvg().round(fed, fed.initial(), 1)[0]["theta"] for fed in feds]
+    assert torch.equal(*found)
+    assert all(module.recordings is None for module in feds[0]._modules)
+    assert all(played(module) in ([], [True]) for module in feds[1]._modules) and made(feds[1]._modules[0]) == [True]
+
+
+@pytest.mark.parametrize("name", ["", 5, True, ["x"]], ids=str)
+def test_a_name_is_a_text(name):
+    data = [(batch().x, batch().y)]
+    with pytest.raises(BadInput, match=r"^recorded_as .*: give a name, a text that is not empty$"):
+        Federation.from_arrays(data, data, linear, Schedule(1), device="cpu", recorded_as=name)
+
+
+def test_a_module_for_which_its_names_recording_is_wrong_is_computed(at_once):
+    """Another setting under the same name, after somebody else's was recorded."""
+    first, second = flat(Steep(0.1)), flat(Steep(0.9))
+    for of in (first, second):
+        expected = flat(of.module, None).gradient(theta(of), batch())
+        assert all(torch.equal(of.gradient(theta(of), batch()), expected) for _ in range(3))
+    assert first.recordings is second.recordings and (played(first), played(second)) == ([True], [False])
 
 
 def test_cells_name_their_network_and_those_of_a_million_parameters_are_never_recorded():
     cell = Cell(FedAvg(), Schedule(1), dataset="digits", model="lenet5", clients=2)
-    assert federation_of(cell, device="cpu")._modules[0].recordings.name == "lenet5"
+    assert federation_of(cell, device="cpu")._modules[0].recorded_as == "lenet5"
     data = [(batch((3, 8, 8)).x, batch((3, 8, 8)).y)]
     make = lambda: models.build("dla", (3, 8, 8), 2)  # noqa: E731
     fed = Federation.from_arrays(data, data, make, Schedule(1), device="cpu", recorded_as="dla")
@@ -172,9 +198,9 @@ def test_cells_name_their_network_and_those_of_a_million_parameters_are_never_re
 def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
     one, both = batch(), [flat(linear()) for _ in range(2)]
     next(both[1].module.parameters()).data.add_(1.0)
-    found = [of.gradient(theta(of), one) for of in both]
+    found = [[of.gradient(theta(of), one) for _ in range(2)][1] for of in both]
     expected = [flat(of.module, None).gradient(theta(of), one) for of in both]
-    assert both[0].recordings is both[1].recordings and made(both[0]) == [True]
+    assert both[0].recordings is both[1].recordings and played(both[0]) == played(both[1]) == [True]
     assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True)) and not torch.equal(*found)
     others = [
         flat(linear(), "other"),
@@ -185,15 +211,18 @@ def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
     assert len({id(of.recordings) for of in (both[0], *others)}) == 5
 
 
-def test_a_copied_federation_shares_them_and_another_process_has_its_own(at_once, monkeypatch):
-    of = flat(linear())
-    of.gradient(theta(of), batch())
-    assert copy.deepcopy(of).recordings is of.recordings
-    sent = pickle.dumps(of)
-    monkeypatch.setattr(recording, "_shared", {})  # as in a process that has just begun
-    arrived = pickle.loads(sent)
-    assert not made(arrived)
-    assert torch.equal(arrived.gradient(theta(of), batch()), of.gradient(theta(of), batch()))
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda fed: pickle.loads(pickle.dumps(fed))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("name", [None, "some"])
+def test_a_copied_federation_trains_and_evaluates_as_the_first(name, way, at_once):
+    data = [(batch(seed=k).x, batch(seed=k).y) for k in (1, 2)]
+    build = functools.partial(models.build, "linear", (9,), 2)
+    first = Federation.from_arrays(data, data, build, Schedule(3, batch_size=2), device="cpu", recorded_as=name)
+    state, _ = FedAvg().round(first, FedAvg().start(first), 1)
+    second = way(first)
+    found = [FedAvg().round(fed, state, 2)[0] for fed in (first, second)]
+    assert torch.equal(found[0]["theta"], found[1]["theta"]) and not torch.equal(found[0]["theta"], state["theta"])
+    for each in (state, found[0]):
+        assert all(torch.equal(*pair) for pair in zip(*(fed.evaluate(each) for fed in (first, second)), strict=True))
 
 
 # --- what must not go wrong -------------------------------------------------------------------------------------------
@@ -203,7 +232,7 @@ def test_recording_leaves_a_batch_as_it_was_though_the_network_writes_into_it(at
     of, one = flat(nn.Sequential(nn.LeakyReLU(0.5, inplace=True), nn.Linear(9, 2))), batch()
     expected = flat(of.module, None).gradient(theta(of), batch())
     assert torch.equal(of.gradient(theta(of), one), expected)
-    assert made(of) == [True]
+    assert made(of) == [True]  # of a copy
 
 
 def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once):
@@ -211,9 +240,9 @@ def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once)
     start = theta(of)
     for _ in range(2):
         assert of.gradient(start * float("nan"), batch()).isnan().all()
-    assert made(of) == []
+    assert played(of) == []
     of.gradient(start, batch())
-    assert made(of) == [True]
+    assert played(of) == [True]
     assert of.gradient(start * float("nan"), batch()).isnan().all()
 
 
@@ -231,7 +260,7 @@ def test_a_recording_with_other_bits_is_not_used(at_once, monkeypatch):
     monkeypatch.setattr(recording, "_plain", wrong)
     of = flat(linear())
     found = [of.gradient(theta(of), batch()) for _ in range(2)]
-    assert made(of) == [False]
+    assert played(of) == [False]
     assert torch.equal(*found) and torch.equal(found[0], flat(of.module, None).gradient(theta(of), batch()))
 
 
@@ -244,8 +273,21 @@ def test_what_cannot_be_recorded_or_played_is_computed(step, at_once, monkeypatc
         torch.jit, "script", broken if step == "script" else lambda _: types.SimpleNamespace(forward=broken)
     )
     of = flat(linear())
-    assert of.gradient(theta(of), batch()).abs().sum() > 0
-    assert made(of) == [False]
+    assert all(of.gradient(theta(of), batch()).abs().sum() > 0 for _ in range(2))
+    assert (made(of), played(of)) == (([False], []) if step == "script" else ([True], [False]))
+
+
+def test_a_recording_that_leaves_other_statistics_is_not_used(at_once, monkeypatch):
+    record = recording.Recordings._record
+
+    def wrong(*args):
+        play = record(*args)
+        return lambda theta, statistics, x, y: (play(theta, statistics, x, y), statistics.add_(1e-6))[0]
+
+    monkeypatch.setattr(recording.Recordings, "_record", wrong)
+    of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
+    walk(of, [batch((3, 16, 16))])
+    assert played(of) == [False]
 
 
 def test_under_autocast_nothing_is_recorded_or_played(at_once):
@@ -255,9 +297,9 @@ def test_under_autocast_nothing_is_recorded_or_played(at_once):
         assert torch.equal(of.gradient(theta(of), batch()), plain.gradient(theta(of), batch()))
     assert made(of) == []
     of.gradient(theta(of), batch())
+    assert played(of) == [True]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(of.gradient(theta(of), batch()), plain.gradient(theta(of), batch()))
-    assert made(of) == [True]
 
 
 def test_threads_that_record_different_networks_leave_torch_as_it_was(monkeypatch):
@@ -269,7 +311,7 @@ def test_threads_that_record_different_networks_leave_torch_as_it_was(monkeypatc
         for size in (6, 5, 4):
             for _ in range(3):
                 of.gradient(theta(of), batch(size=size))
-        return made(of)
+        return played(of)
 
     with ThreadPoolExecutor(4) as threads:
         assert all(found == [True] * 3 for found in threads.map(several, range(3, 11)))

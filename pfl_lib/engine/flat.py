@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
-from pfl_lib.engine.recording import Recordings, recordings
+from pfl_lib.engine.recording import Play, recordings
 from pfl_lib.layout import Layout, views
 from pfl_lib.rows import Batch
 
@@ -16,8 +16,6 @@ class FlatModule:
 
     `recorded_as`: the name under which its gradient may be recorded, as `Federation` says.
     """
-
-    recordings: Recordings | None
 
     def __init__(
         self,
@@ -38,7 +36,13 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
+        self.recorded_as = recorded_as
         self.recordings = recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
+        self._agrees: dict[Play, bool] = {}
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        # A copy member by member would have parameters that are no views of its row any more.
+        return FlatModule, (self.module, self.loss, self._theta.device, self._theta.dtype, self.recorded_as)
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place where given."""
@@ -47,13 +51,31 @@ class FlatModule:
         if statistics is not None:
             self._statistics.copy_(statistics)
         play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
-        if play:
+        if not play:
+            gradient = self._computed(batch)
+        elif self._agrees.get(play):
             gradient = play(self._theta, self._statistics, batch.x, batch.y)
         else:
-            loss = self.loss(self.module(batch.x), batch.y).mean()
-            gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, self._parameters)])
+            gradient = self._compared(play, batch)
         if statistics is not None:
             statistics.copy_(self._statistics)
+        return gradient
+
+    def _computed(self, batch: Batch) -> Tensor:
+        loss = self.loss(self.module(batch.x), batch.y).mean()
+        return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, self._parameters)])
+
+    def _compared(self, play: Play, batch: Batch) -> Tensor:
+        """The computed gradient; a recording that once gave other bits, for this module, is never played for it."""
+        statistics = self._statistics.clone()
+        gradient = self._computed(batch)
+        # The NaNs of a diverged run would prove nothing.
+        if play not in self._agrees and gradient.isfinite().all():
+            try:
+                same = torch.equal(play(self._theta, statistics, batch.x, batch.y), gradient)
+            except RuntimeError:
+                same = False
+            self._agrees[play] = same and torch.equal(statistics, self._statistics)
         return gradient
 
     @torch.no_grad()

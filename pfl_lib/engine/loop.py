@@ -18,13 +18,12 @@ from pfl_lib.rows import Batch, Rows, Step, velocity
 class Loop:
     """Local training through `modules`, as many clients at once as there are modules.
 
-    The first call takes them one by one and tells whether steps draw from torch's generator; such steps are never taken side by
-    side, since their numbers would depend on who goes first.
+    Steps that draw from torch's generator are taken one client after the other, since their numbers would depend on who goes first.
     """
 
     def __init__(self, modules: Sequence[FlatModule]) -> None:
         self.modules = modules
-        self.random: bool | None = None  # not known yet
+        self.random = False  # until a step is seen to draw numbers
 
     def train(
         self,
@@ -51,16 +50,19 @@ class Loop:
             finally:
                 idle.put(module)
 
-        at_once = min(len(self.modules), len(work)) if self.random is False else 1
-        generator = torch.get_rng_state()
-        if at_once > 1:
-            with ThreadPoolExecutor(at_once) as threads:
-                list(threads.map(client, range(len(work))))
-        else:
+        at_once = 1 if self.random else min(len(self.modules), len(work))
+        if at_once == 1:
             for i in range(len(work)):
                 client(i)
-        self.random = bool(self.random) or not torch.equal(generator, torch.get_rng_state())
-        return out
+            return out
+        before = torch.get_rng_state()
+        with ThreadPoolExecutor(at_once) as threads:
+            list(threads.map(client, range(len(work))))
+        if torch.equal(before, torch.get_rng_state()):
+            return out
+        self.random = True
+        torch.set_rng_state(before)
+        return self.train(pool, rows, work, step, trained, sgd)
 
 
 def _client(
