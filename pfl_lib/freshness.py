@@ -17,11 +17,17 @@ LIBRARIES = ("torch", "numpy", "pandas", "matplotlib", "seaborn", "nbconvert", "
 
 def made_from(notebook: Path, parameters: Mapping[str, object], cells: Iterable, store) -> str:
     """The digest of everything a page is made from: 16 hex digits."""
-    runs = sorted([cell.key, store.find(cell) is not None] for cell in cells)
+    runs = sorted(_stored(store, cell) for cell in cells)
     # How many processes train side by side changes nothing that a page shows.
     shown = {name: value for name, value in parameters.items() if name != "jobs"}
     facts = [_sha256(notebook.read_bytes()), shown, runs, _package(), _versions()]
     return _sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
+
+
+def _stored(store, cell) -> tuple[str, bool, bool]:
+    """A cell's key, whether it was run, and whether its model is there, which a page may show and published results come without."""
+    result = store.find(cell, True) or store.find(cell)
+    return cell.key, result is not None, bool(result and result.model)
 
 
 @functools.cache

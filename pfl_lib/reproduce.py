@@ -75,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     choose_device(args.device)
     if args.scheduler is not None and args.backend != "dask":
         raise BadInput("--scheduler is for --backend dask: give both, or neither")
+    if args.train_only and (args.again or args.reports_dir is not None):
+        raise BadInput("--train-only makes no pages: leave --again and --reports-dir out")
     if args.backend == "dask":
         workers_of(args.scheduler)  # one clear line before anything starts
     store = Store(args.results_dir)
@@ -146,7 +148,7 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
 
 
 def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> tuple[float, float]:
-    """Examples per second of one process, measured for a second on the longest of the cells, and the seconds all of them will take."""
+    """Examples per second of one process, measured for some seconds on the longest of the cells, and the seconds all of them will take."""
     from pfl_lib.engine.recording import WORTH_RECORDING
     from pfl_lib.rows import copies
     from pfl_lib.study import federation_of, one_thread

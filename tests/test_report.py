@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -154,15 +155,17 @@ def test_a_page_is_made_from_its_notebook_parameters_and_runs_but_not_from_the_n
         def __init__(self, stored):
             self.stored = stored
 
-        def find(self, cell):
-            return cell if self.stored else None
+        def find(self, cell, with_model=False):
+            models = {"published": None, "trained": {"weight": 1}}
+            found = SimpleNamespace(model=models[self.stored]) if self.stored else None
+            return found if found and (found.model or not with_model) else None
 
-    def digest(profile="quick", jobs=1, stored=True):
+    def digest(profile="quick", jobs=1, stored="trained"):
         return made_from(tmp_path / "notebook.ipynb", {"profile": profile, "jobs": jobs}, [Run()], Store(stored))
 
     executed(tmp_path / "notebook.ipynb")
     first = digest()
     assert digest() == digest(jobs=2) == first
-    assert len({first, digest(profile="small"), digest(stored=False)}) == 3
+    assert len({first, digest(profile="small"), digest(stored=""), digest(stored="published")}) == 4
     executed(tmp_path / "notebook.ipynb", source="other()")
     assert digest() != first

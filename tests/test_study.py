@@ -249,7 +249,9 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trai
         lambda: run_cell(cell(), Store(tmp_path / "results", None), progress=rounds.append),
         lambda: run_cells([cell()], Store(tmp_path / "results", None), progress=False),
     ):
-        with pytest.raises(BadInput, match=r"^results folder .*results cannot be written \(.*\): give another results_dir"):
+        with pytest.raises(
+            BadInput, match=r"^results folder .*results cannot be written \(.*\): give another results_dir"
+        ):
             run()
     assert rounds == []
 

@@ -41,13 +41,13 @@ def answer(holds: Iterable[bool | None]) -> str:
 def is_above(better: Ours, worse: Ours) -> bool | None:
     """Whether our runs of one method are above those of another, seed by seed; None when that is open.
 
-    Only the seeds that both ran are compared.  A method that diverged is above nothing; being above one that diverged decides
-    nothing.
+    Only the seeds that both ran count.  A method that diverged on one of them is above nothing; being above one that diverged
+    decides nothing.
     """
     seeds = common(better, worse)
-    if better.diverged and seeds:
+    if any(seed in seeds for seed, _ in better.diverged):
         return False
-    if worse.diverged or not seeds:
+    if not seeds or any(seed in seeds for seed, _ in worse.diverged):
         return None
     first, second = (dict(zip(ours.seeds, ours.best, strict=True)) for ours in (better, worse))
     differences = [first[seed] - second[seed] for seed in seeds]

@@ -52,6 +52,12 @@ def test_a_diverged_method_is_above_nothing_and_being_above_one_decides_nothing(
     assert is_above(seeds(99.0), DIVERGED) is None
 
 
+def test_a_seed_on_which_one_method_diverged_and_the_other_was_not_run_decides_nothing():
+    lost = Ours((1, 2), (90.0, 91.0), (90.0, 91.0), ((3, 7),))
+    assert is_above(lost, seeds(80.0, 81.0)) is True
+    assert is_above(seeds(80.0, 81.0), lost) is False
+
+
 def test_the_papers_own_numbers_are_compared_with_the_larger_printed_spread():
     assert is_printed_above(Printed(99.0, 0.08), Printed(98.77, 0.1)) is True
     assert is_printed_above(Printed(99.24, 0.17), Printed(99.36, 0.09)) is None
