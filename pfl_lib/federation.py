@@ -55,6 +55,8 @@ class Federation:
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
                 raise BadInput(f"client {client} has no test examples, so her model cannot be read: give another alice")
+        if not isinstance(schedule, Schedule):
+            raise BadInput(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(rounds=20, lr=0.1)")
         for client, _, _ in schedule.availability:
             if client >= len(clients):
                 raise BadInput(f"availability names client {client}; the clients are 0 to {len(clients) - 1}")
@@ -303,9 +305,12 @@ def _check_model(flat: FlatModule, split: Split, classes: int, schedule: Schedul
         raise BadInput(f"the model cannot take an example of shape {tuple(example.shape[1:])}: {why}") from error
     finally:
         flat.module.train()
-    if logits.dim() != 2 or logits.shape[1] < classes:
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[1] < classes:
+        given = (
+            f"numbers of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        )
         raise BadInput(
-            f"the model gives numbers of shape {tuple(logits.shape)} for a batch of one; give a score to each of {classes} classes"
+            f"the model gives {given} for a batch of one; give a score to each of {classes} classes (labels count from 0)"
         )
     # A reader's smallest batch is the last of a pass, where one is reached; BatchNorm cannot take a single number.  Whether a reader is
     # ever drawn is not asked: the same federation would be taken with one seed and refused with another.

@@ -18,8 +18,9 @@ LIBRARIES = ("torch", "numpy", "pandas", "matplotlib", "seaborn", "nbconvert", "
 def made_from(notebook: Path, parameters: Mapping[str, object], cells: Iterable, store) -> str:
     """The digest of everything a page is made from: 16 hex digits."""
     runs = sorted(_stored(store, cell) for cell in cells)
-    # How many processes train side by side changes nothing that a page shows.
-    shown = {name: value for name, value in parameters.items() if name != "jobs"}
+    # How many processes train side by side changes nothing that a page shows; nor does plots_only, where nothing is left to train.
+    aside = {"jobs", "plots_only"} if all(ran for _, ran, _ in runs) else {"jobs"}
+    shown = {name: value for name, value in parameters.items() if name not in aside}
     facts = [_sha256(notebook.read_bytes()), shown, runs, _package(), _versions()]
     return _sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
 

@@ -128,7 +128,7 @@ def run(cells: Sequence, settings: Settings, least: int = 1, models: Sequence = 
         if len(cells) - len(missing) < least:
             raise BadInput(
                 f"{len(missing)} of the {len(cells)} runs that this page needs are not stored in {settings.store.root}: run with "
-                "plots_only = False"
+                "plots_only = False (without --plots-only)"
             )
         print(f"{len(cells) - len(missing)} of {len(cells)} runs are stored; the others count as not run (plots_only).")
         return

@@ -114,7 +114,7 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     missing = [cell for key, cell in cells.items() if store.find(cell, with_model=key in models) is None]
     _say(
         f"{args.profile} profile: {_count(len(exhibits), 'page')}, {_count(len(cells), 'run')} behind "
-        f"{'it' if len(exhibits) == 1 else 'them'}, {len(cells) - len(missing)} stored in {store.root}"
+        f"{'it' if len(exhibits) == 1 else 'them'}, {len(cells) - len(missing)} stored in {store.root} or published"
     )
     if not missing:
         return 0

@@ -57,6 +57,8 @@ def run(
     given = locals()
     method = _method(method)
     if federation is not None:
+        if not isinstance(federation, Federation):
+            raise BadInput(f"federation {federation!r}: give a pfl_lib.Federation, as Federation.from_arrays makes one")
         fits = ("federation", "with_model")  # its result always has its model
         others = [name for name, default in run.__kwdefaults__.items() if name not in fits and given[name] != default]
         if others:

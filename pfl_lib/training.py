@@ -13,6 +13,7 @@ from pfl_lib import measures
 from pfl_lib.errors import BadInput
 from pfl_lib.federation import Federation
 from pfl_lib.methods import Method
+from pfl_lib.methods.fedavg import spread
 from pfl_lib.rows import Rows, chosen
 from pfl_lib.store import Result
 
@@ -50,12 +51,12 @@ class Run:
             self.state, log = self._round(r)
             self.done = r
             log = dict(log)
-            weights = log.pop("weights", None)
+            weights = self._weights(log.pop("weights", None), r)
             evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
             if not (self._evaluate(r, log) if evaluated else _finite(self._served())):
                 self.diverged = r
             elif weights is not None:
-                self.weights.append(weights.detach().cpu().double())
+                self.weights.append(weights)
             self.seconds += time.perf_counter() - began
             yield r
 
@@ -68,6 +69,17 @@ class Run:
         if lost := self.state.keys() - parts[0].keys():
             self._refuse("round", f"a state without {', '.join(sorted(lost))}", "all rows that start gives")
         return parts
+
+    def _weights(self, given: Any, r: int) -> Tensor | None:
+        """How much each client counted, [N] in float64; weights of those that took part alone are put in their places."""
+        if given is None:
+            return None
+        weights = torch.as_tensor(given).detach().cpu().double()
+        taking_part, n = self.fed.participants(r), len(self.fed)
+        if weights.dim() != 1 or len(weights) not in (n, len(taking_part)):
+            wanted = f"[{n}], one for each client, or [{len(taking_part)}], one for each that took part"
+            self._refuse("round", f"weights {list(weights.shape)} in its log", wanted)
+        return weights if len(weights) == n else spread(weights, taking_part, n)
 
     def _served(self) -> Rows:
         """The model that the method serves; BadInput where its rows are not as wide as the model, or not one for each client."""

@@ -139,10 +139,14 @@ def frozen() -> nn.Module:
             lambda: nn.Linear(3, 1),
             "the model gives numbers of shape (1, 1) for a batch of one; give a score to each of 2",
         ),
+        (
+            lambda: nn.Sequential(nn.Linear(3, 2), nn.LSTM(2, 2)),
+            "the model gives a tuple for a batch of one; give a score",
+        ),
         (lambda: nn.Sequential(nn.Linear(3, 2), nn.Flatten(0)), "the model gives numbers of shape (2,) for a batch of"),
         (frozen, "parameter bias is frozen (requires_grad=False): train it, or make it a buffer"),
     ],
-    ids=["inputs", "classes", "shape", "frozen"],
+    ids=["inputs", "classes", "tuple", "shape", "frozen"],
 )
 def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)
@@ -160,6 +164,13 @@ def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
 )
 def test_what_is_neither_a_module_nor_makes_one_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)
+
+
+@pytest.mark.parametrize("schedule", [None, {"rounds": 3}], ids=str)
+def test_what_is_no_schedule_is_refused(schedule):
+    data = [(torch.zeros(2, 3), torch.tensor([0, 1]))]
+    sentence = refusal(Federation.from_arrays, data, data, lambda: nn.Linear(3, 2), schedule)
+    assert sentence == f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(rounds=20, lr=0.1)"
 
 
 def test_a_model_without_parameters_is_refused():

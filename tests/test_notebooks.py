@@ -207,7 +207,8 @@ def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:
 def test_the_quickstart_does_what_its_parameters_say(tmp_path):
     error, _ = quickstart(tmp_path, "nothing stored", plots_only=True)
     assert error == (
-        f"BadInput: 3 of the 3 runs that this page needs are not stored in {tmp_path / 'results'}: run with plots_only = False"
+        f"BadInput: 3 of the 3 runs that this page needs are not stored in {tmp_path / 'results'}: run with plots_only = False "
+        "(without --plots-only)"
     )
     error, told = quickstart(tmp_path, "two seeds", seeds=2, jobs=1, device="cpu", data_dir=str(tmp_path))
     assert (

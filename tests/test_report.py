@@ -160,12 +160,14 @@ def test_a_page_is_made_from_its_notebook_parameters_and_runs_but_not_from_the_n
             found = SimpleNamespace(model=models[self.stored]) if self.stored else None
             return found if found and (found.model or not with_model) else None
 
-    def digest(profile="quick", jobs=1, stored="trained"):
-        return made_from(tmp_path / "notebook.ipynb", {"profile": profile, "jobs": jobs}, [Run()], Store(stored))
+    def digest(profile="quick", jobs=1, stored="trained", plots_only=False):
+        parameters = {"profile": profile, "jobs": jobs, "plots_only": plots_only}
+        return made_from(tmp_path / "notebook.ipynb", parameters, [Run()], Store(stored))
 
     executed(tmp_path / "notebook.ipynb")
     first = digest()
-    assert digest() == digest(jobs=2) == first
+    assert digest() == digest(jobs=2) == digest(plots_only=True) == first
+    assert digest(stored="", plots_only=True) != digest(stored="")  # one of them has something to train
     assert len({first, digest(profile="small"), digest(stored=""), digest(stored="published")}) == 4
     executed(tmp_path / "notebook.ipynb", source="other()")
     assert digest() != first

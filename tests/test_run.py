@@ -242,6 +242,11 @@ def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, setting
             "its round gives a state without theta; it should give all rows that start gives",
         ),
         (
+            "round",
+            lambda rows: (rows, {"weights": torch.ones(2)}),
+            "its round gives weights [2] in its log; it should give [3]",
+        ),
+        (
             "served",
             lambda rows: {**rows, "theta": rows["theta"][:, :5]},
             "its served gives theta [3, 5], statistics [3, 12]; it should give theta [56], statistics [12] or "
@@ -258,6 +263,29 @@ def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part
 
     setattr(Wrong, part, lambda self, fed, *_: gives(Mine().start(fed)))
     assert refusal(pfl_lib.run, Wrong(), federation=own()).startswith(f"method 'mine': {sentence}")
+
+
+def test_weights_of_those_that_took_part_are_put_in_their_places():
+    """Two of four clients take part, Alice (client 1) always."""
+
+    class Halves(FedAvg):
+        def round(self, fed, state, r):
+            return state, {"weights": torch.tensor([0.25, 0.75])}
+
+    data = [(torch.randn(4, 3), torch.tensor([0, 1, 0, 1]))] * 4
+    fed = pfl_lib.Federation.from_arrays(
+        data, data, lambda: torch.nn.Linear(3, 2), pfl_lib.Schedule(5, participation=0.5), alice=1, device="cpu"
+    )
+    weights = pfl_lib.run(Halves(), federation=fed).weights
+    assert weights.shape == (5, 4)
+    for r, row in enumerate(weights, 1):
+        first, second = fed.participants(r)
+        assert (row[first], row[second], row.sum()) == (0.25, 0.75, 1.0)
+
+
+def test_what_is_no_federation_is_told_in_one_line():
+    sentence = refusal(pfl_lib.run, "fedavg", federation=[1], rounds=3)
+    assert sentence == "federation [1]: give a pfl_lib.Federation, as Federation.from_arrays makes one"
 
 
 def test_what_is_no_method_is_told_in_one_line(run):
