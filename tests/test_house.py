@@ -330,6 +330,17 @@ def test_the_readmes_table_is_what_the_published_results_say():
     assert max(apart["C"]) <= 0.4
 
 
+def test_the_readmes_speeds_are_those_that_the_bench_wrote():
+    rows = json.loads((ROOT / "reports" / "bench.json").read_text())["workloads"]
+    table = re.search(r"\| workload \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text())[1]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert len(cells) == len(rows) >= 8
+    for row, (workload, rate, floor, reference, ratio) in zip(rows, cells, strict=True):
+        assert (workload, reference, ratio) == (row["workload"], row["reference"], f"{row['ratio']:.2f}")
+        assert rate == (f"{row['examples/s']:,.0f}" if row["examples/s"] >= 100 else f"{row['examples/s']:.1f}")
+        assert floor == (f"{row['% of floor']:.1f} %" if "% of floor" in row else "")
+
+
 def test_what_the_readmes_commands_leave_is_not_taken_into_git():
     readme, ignored = (ROOT / "README.md").read_text(), (ROOT / ".gitignore").read_text().splitlines()
     left = re.findall(r"papermill \S+ (\S+)|save_model\(\"(.+?)\"\)", readme)
