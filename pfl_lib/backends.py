@@ -1,9 +1,11 @@
 """Where cells are run: in this process, in processes of this machine (joblib's loky), or by the workers of a Dask cluster."""
 
+import asyncio
 import contextlib
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
@@ -85,22 +87,28 @@ def connected(scheduler: str | None) -> Iterator["Client"]:
         from distributed import Client
     except ImportError:
         raise BadInput("backend 'dask' needs a package that is missing here: pip install 'pfl-lib[dask]'") from None
-    # Made in two steps, so that one that does not connect is closed here: left to itself it complains when the program ends.
-    client = Client.__new__(Client)
     try:
-        client.__init__(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, MemoryError):  # the last where a web server answers and "HTTP/1.1" is read as a length
-        client.close()
+        with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
+            thread.submit(asyncio.run, _answers(scheduler)).result()
+    except (OSError, ValueError, TypeError, MemoryError):  # the last where "HTTP/1.1" is read as a length
         raise BadInput(
             f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give the address that it prints"
         ) from None
-    with client:
+    with Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False) as client:
         crowded = [address for address, threads in client.nthreads().items() if threads > 1]
         if crowded:
             raise BadInput(
                 f"Dask worker {crowded[0]} would run several cells in one process: start workers with --nthreads 1"
             )
         yield client
+
+
+async def _answers(address: str) -> None:
+    """Connect once, within bounds.  A `Client` waits for ever for a server that accepts and says nothing, and complains when the program ends."""
+    from distributed.core import connect
+
+    connection = await asyncio.wait_for(connect(address, timeout=CONNECT_SECONDS), CONNECT_SECONDS + 1)
+    await connection.close()
 
 
 def _one_at_a_time(call: Call, cell: "Cell", *settings: object) -> tuple[str, str | None]:

@@ -146,18 +146,24 @@ def test_a_worker_that_would_run_two_cells_in_one_process_is_refused(monkeypatch
 
     class Crowded:
         def __init__(self, *args, **settings) -> None: ...
-        def __enter__(self): ...
+        def __enter__(self):
+            return self
+
         def __exit__(self, *error) -> None: ...
         def nthreads(self) -> dict[str, int]:
             return {"tcp://a": 1, "tcp://b": 4}
 
+    async def answers(address: str) -> None: ...
+
     monkeypatch.setattr(distributed, "Client", Crowded)
+    monkeypatch.setattr(backends, "_answers", answers)
     with pytest.raises(BadInput, match=r"^Dask worker tcp://b would run several cells in one process: .*--nthreads 1$"):
         backends.workers_of("tcp://here:8786")
 
 
 @pytest.mark.parametrize(
-    "address", ["tcp://127.0.0.1:9", "nowhere.invalid:8786", "tcp://127.0.0.1", "carrier-pigeon://x"]
+    "address",
+    ["tcp://127.0.0.1:9", "nowhere.invalid:8786", "tcp://127.0.0.1", "carrier-pigeon://x", "tls://127.0.0.1:1"],
 )
 def test_a_scheduler_that_cannot_be_reached_is_told_in_one_line(address, monkeypatch, results_dir):
     pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
@@ -185,6 +191,14 @@ def test_a_server_that_is_no_scheduler_is_told_in_one_line(monkeypatch):
         with pytest.raises(BadInput, match="^no Dask scheduler answers at 'tcp://127.0.0.1:"):
             backends.workers_of(f"tcp://127.0.0.1:{server.getsockname()[1]}")
         answer.join()
+
+
+def test_a_server_that_says_nothing_is_told_in_one_line(monkeypatch):
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
+    monkeypatch.setattr(backends, "CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with pytest.raises(BadInput, match="^no Dask scheduler answers at 'tcp://127.0.0.1:"):
+            backends.workers_of(f"tcp://127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_dask_without_an_address_or_without_the_package_is_told_in_one_line(monkeypatch, results_dir):
