@@ -106,8 +106,8 @@ class APFLByRound(APFL):
     v and w are the models of the round's start.  This is how the implementation that WAFFLE's authors were given moves it (D.
     Roschewitz, iFedAvg; he also serves the mixture with a client's own w before averaging): a step of size lr a along the sum of a
     round's gradients, not the first one's.  On distribution C with all 60,000 images the mixture then reaches 1 in round 2, which is local
-    training; the paper's APFL
-    and Local agree within 0.4 points on four of its five distributions.
+    training, and the paper's APFL and Local agree within 0.4 points on four of its five distributions.  On the fifth, A, it falls to 0
+    instead, which is averaging: neither rule gives the paper's value there.
     """
 
     name: ClassVar[str] = "apfl_by_round"
