@@ -25,7 +25,7 @@ from pfl_lib.verdicts import gather
 DRAWS = 1_000
 
 
-def accuracies(profile: Profile, store, distributions: Sequence[str] = ("C", "A*")) -> pd.DataFrame:
+def accuracies(profile: Profile, store, distributions: Sequence[str] = waffle.READ_ON) -> pd.DataFrame:
     """Every reading's accuracy for the profile's first seed.
 
     Columns distribution, reading, paper, best round, last round (percent), difference (best round less paper; none for the quick
