@@ -1,10 +1,8 @@
-"""Progress that a person watches, and silence where nobody does.
+"""Progress for whoever reads it: a bar in a terminal or a notebook, a line now and then in a log, nothing in a page.
 
-A bar in a terminal or in JupyterLab; no bar at all where the output is kept (notebooks executed in batch, continuous integration, logs), because a
-bar's refreshes would end up in the page.  There one line goes to the log instead.
+A bar's refreshes would each end up as a line in a file, and any line at all in the page of a notebook that is executed in batch.
 """
 
-import logging
 import os
 import sys
 import time
@@ -12,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-log = logging.getLogger("pfl_lib")
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bar(Protocol):
-    """What both kinds of progress offer: `update(n)` moves on by n steps, `say(line)` prints a line without breaking the bar."""
+    """What every kind of progress offers: `update(n)` moves on by n steps, `say(line)` prints a line without breaking a bar."""
 
     def update(self, n: int = 1) -> None: ...
 
@@ -29,29 +27,38 @@ def headless() -> bool:
 
 
 @contextmanager
-def progress(total: int, label: str, unit: str = "it") -> Iterator[Bar]:
-    """Show progress over `total` steps; use as `with progress(10, "training", "cell") as bar: bar.update()`."""
-    started = time.monotonic()
-    if headless() or not _watched():
-        bar = _Silent()
-        yield bar
-        log.info("%s: %d of %d %s in %.1f s", label, bar.steps, total, unit, time.monotonic() - started)
-        return
-    from tqdm.auto import tqdm
+def progress(total: int, label: str, unit: str, shown: bool = True) -> Iterator[Bar]:
+    """Show progress over `total` steps; use as `with progress(10, "training", "run") as bar: bar.update()`."""
+    if headless() or not shown:
+        yield _Silent()
+    elif not _watched():
+        yield _Lines(total, label, unit)
+    else:
+        from tqdm.auto import tqdm
 
-    with tqdm(total=total, desc=label, unit=unit, leave=False, dynamic_ncols=True) as shown:
-        yield _Shown(shown)
+        with tqdm(total=total, desc=label, unit=unit, leave=False, dynamic_ncols=True) as bar:
+            yield _Shown(bar)
 
 
 class _Silent:
-    def __init__(self) -> None:
-        self.steps = 0
-
     def update(self, n: int = 1) -> None:
-        self.steps += n
+        pass
 
     def say(self, line: str) -> None:
         print(line, flush=True)
+
+
+class _Lines(_Silent):
+    def __init__(self, total: int, label: str, unit: str) -> None:
+        self._steps, self._words = 0, f"{label}: {{}} of {total} {unit}s"
+        self._began = self._said = time.monotonic()
+
+    def update(self, n: int = 1) -> None:
+        self._steps += n
+        now = time.monotonic()
+        if now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            print(f"{self._words.format(self._steps)} after {now - self._began:,.0f} s", file=sys.stderr, flush=True)
 
 
 class _Shown:
@@ -66,5 +73,5 @@ class _Shown:
 
 
 def _watched() -> bool:
-    """True in a terminal and in a notebook; a file or a pipe would keep every refresh of a bar as a line."""
+    """True in a terminal and in a notebook."""
     return "ipykernel" in sys.modules or sys.stderr.isatty()

@@ -6,7 +6,6 @@ one notebook stays in that notebook: its page says where it stopped, the others 
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -136,7 +135,6 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
         args.data_dir,
         args.device,
         backend=args.backend,
-        progress=sys.stderr.isatty(),
         scheduler=args.scheduler,
         with_model=True,  # what is missing is trained in any case, and what lacks its model has a result already
     )
@@ -172,7 +170,9 @@ def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
 
 def _gradients(cell) -> float:
     """Gradients per local step: APFL trains a personal model as well, of every client whose model is read."""
-    if cell.method.name != "apfl":
+    from pfl_lib.methods import APFL
+
+    if not isinstance(cell.method, APFL):
         return 1.0
     return 2.0 if cell.alice is None else 1 + 1 / cell.clients
 

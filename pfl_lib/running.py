@@ -2,14 +2,15 @@
 
 import dataclasses
 import os
-
-from tqdm.auto import tqdm
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation import Federation, cores
 from pfl_lib.methods import METHODS, Method, named
 from pfl_lib.partition import PARTITIONS
+from pfl_lib.progress import progress
 from pfl_lib.schedule import Schedule
 from pfl_lib.store import Result, Store
 from pfl_lib.study import Cell, federation_of, one_thread, run_cell
@@ -76,11 +77,24 @@ def run(
     cell = Cell(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
     if type(method) is not METHODS.get(method.name):
         return _unstored(method, federation_of(cell, data_dir, device, engine, cores()))
-    with tqdm(total=rounds, unit="round", leave=False, disable=bool(os.environ.get("PFL_HEADLESS"))) as bar:
-        progress = lambda r: bar.update(r - bar.n)  # noqa: E731
+    with _rounds_shown(rounds) as reached:
         return run_cell(
-            cell, Store(results_dir), data_dir, device, engine, cores(), progress=progress, with_model=with_model
+            cell, Store(results_dir), data_dir, device, engine, cores(), progress=reached, with_model=with_model
         )
+
+
+@contextmanager
+def _rounds_shown(rounds: int) -> Iterator[Callable[[int], None]]:
+    """Progress by the number of the round that was reached: an interrupted run does not begin with round 1."""
+    with progress(rounds, "training", "round") as bar:
+        done = 0
+
+        def reached(r: int) -> None:
+            nonlocal done
+            bar.update(r - done)
+            done = r
+
+        yield reached
 
 
 def _method(method: str | Method) -> Method:
@@ -99,10 +113,10 @@ def _method(method: str | Method) -> Method:
 
 
 def _unstored(method: Method, fed: Federation) -> Result:
-    with one_thread():
+    with one_thread(), _rounds_shown(fed.schedule.rounds) as reached:
         run = Run(method, fed)
-        for _ in run.rounds():
-            pass
+        for r in run.rounds():
+            reached(r)
     return run.result(
         {
             "method": {"name": method.name},

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 
 from pfl_lib import clients as client_data
 from pfl_lib import data, engine, measures, models, partition
@@ -20,6 +19,7 @@ from pfl_lib.backends import BACKENDS, completed, completed_by_dask
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import Federation, cores
 from pfl_lib.methods import METHODS, Method
+from pfl_lib.progress import progress as shown
 from pfl_lib.schedule import Schedule
 from pfl_lib.store import Result, Store
 from pfl_lib.training import Run
@@ -225,7 +225,7 @@ def run_cells(
             workers = min(allowed, len(missing))
             settings = (store, data_dir, device, engine, max(1, allowed // workers), checkpoint_seconds, with_model)
             ended = completed(_guarded, missing, settings, workers)
-        with tqdm(total=len(missing), unit="run", disable=not progress, leave=False) as bar:
+        with shown(len(missing), "training", "run", progress) as bar:
             for key, message in ended:
                 bar.update()
                 if message is not None:

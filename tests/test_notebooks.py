@@ -245,13 +245,26 @@ def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
 # --- progress ---
 
 
-def test_headless_progress_prints_nothing_and_logs_one_line(monkeypatch, capsys, caplog):
-    monkeypatch.setenv("PFL_HEADLESS", "1")
-    with caplog.at_level("INFO", logger="pfl_lib"), progress(3, "training", "run") as bar:
-        for _ in range(3):
-            bar.update()
-    assert capsys.readouterr() == ("", "")
-    assert [record.message.split(" in ")[0] for record in caplog.records] == ["training: 3 of 3 run"]
+@pytest.mark.parametrize("quiet", ["headless", "not shown"])
+def test_headless_progress_prints_nothing_but_what_is_said(quiet, monkeypatch, capsys):
+    monkeypatch.setenv("PFL_HEADLESS", "1" if quiet == "headless" else "")
+    monkeypatch.setattr("pfl_lib.progress.SECONDS_BETWEEN_LINES", 0.0)
+    with progress(2, "training", "run", shown=quiet == "headless") as bar:
+        bar.update()
+        bar.say("failed: a run")
+        bar.update()
+    assert capsys.readouterr() == ("failed: a run\n", "")
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.delenv("PFL_HEADLESS", raising=False)
+    monkeypatch.setattr("pfl_lib.progress._watched", lambda: False)
+    clock = iter([0.0, 10.0, 31.0, 40.0, 62.0])  # the start, then one update each
+    monkeypatch.setattr("pfl_lib.progress.time.monotonic", lambda: next(clock))
+    with progress(30, "training", "run") as bar:
+        for n in (1, 1, 5, 1):
+            bar.update(n)
+    assert capsys.readouterr() == ("", "training: 2 of 30 runs after 31 s\ntraining: 8 of 30 runs after 62 s\n")
 
 
 def test_a_kernel_that_papermill_gave_parameters_to_shows_no_bars(monkeypatch):
