@@ -55,7 +55,10 @@ def _store(args: argparse.Namespace):
 
 
 def _list(args: argparse.Namespace) -> int:
-    print(_table(_store(args).cells()))
+    store = _store(args)
+    if not store.root.is_dir():
+        print(f"no folder {store.root} yet: these are the published results alone")
+    print(_table(store.cells()))
     return 0
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -68,6 +69,18 @@ def test_what_list_shows_can_be_shown(say):
     _, lines = say("list")
     key = lines[1].split()[-1]
     assert FEDAVG.key.startswith(key) and say("show", key) == say("show", FEDAVG.slug)
+
+
+def test_list_says_that_a_folder_does_not_exist(say, store):
+    assert not say("list")[1][0].startswith("no folder")
+    shutil.rmtree(store.root)
+    assert say("list") == (
+        0,
+        [
+            f"no folder {store.root} yet: these are the published results alone",
+            "no results yet (pfl-lib reproduce)",
+        ],
+    )
 
 
 def test_a_result_is_shown_with_its_settings_and_its_best_and_last_round(say, store):
