@@ -4,12 +4,13 @@
   errors of ours) of the printed value.
 * *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose printed values
   differ by more than both printed standard deviations, at least 90 % stand in the same order here.
-* *not reproduced*, with the reason, or the words "reason unknown".
+* *other ranking*, small profile: fewer pairs than that, with the reason, or the words "reason unknown".
+* *not reproduced*: neither, in the paper profile, with the reason or those words.
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
 * *not run*: no result.
 
 Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not
-reproduced* whatever it reached before, and no pair with it stands in order.  Where the paper prints no standard
+reproduced* whatever it reached before, and no pair with it stands in order.  A pair is compared on the seeds that both methods ran.  Where the paper prints no standard
 deviation it counts as 0; with a single seed our standard error is unknown and does not widen the tolerance.  A verdict on
 fewer seeds than the paper averages says on how many.
 """
@@ -33,7 +34,8 @@ MEANINGS = {
     "deviations, or within two standard errors of ours; paper profile only",
     "same ranking": f"not that, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row separates by more than both "
     "standard deviations stand in the same order here; paper and small profiles",
-    "not reproduced": "too far from the printed value, with fewer of those pairs in the paper's order, or (paper profile) with no such pair in its row; or a run diverged",
+    "other ranking": "fewer of those pairs stand in the paper's order; small profile, whose numbers are not compared with the paper's",
+    "not reproduced": "too far from the printed value, with fewer of those pairs in the paper's order or no such pair in its row; paper profile only.  Or a run diverged",
     "no verdict": "nothing can be said: the data are not the paper's (quick profile), or methods of the row that were not run could "
     "still decide its order, or (small profile) the paper's row separates no pair of methods clearly",
     "not run": "there is no result",
@@ -161,13 +163,28 @@ def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
 def ranking(row: Mapping[str, Printed], ours: Mapping[str, Ours]) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
-    A pair with a run that diverged, and a tie, are not in the paper's order; a pair with a method that was not run is
-    unknown.
+    A pair with a run that diverged, and a tie, are not in the paper's order; a pair without a seed that both methods ran is unknown.
     """
-    pairs = clearly_ordered(row)
-    known = [pair for pair in pairs if all(_of(ours, name).ran for name in pair)]
-    same = sum(_of(ours, higher).mean > _of(ours, lower).mean for higher, lower in known)
-    return Ranking(same, len(pairs), len(pairs) - len(known))
+    in_order = [_is_higher(_of(ours, higher), _of(ours, lower)) for higher, lower in clearly_ordered(row)]
+    return Ranking(in_order.count(True), len(in_order), in_order.count(None))
+
+
+def common(one: Ours, other: Ours) -> list[int]:
+    """The seeds that both methods ran, finished or diverged."""
+    ran = [{*ours.seeds, *(seed for seed, _ in ours.diverged)} for ours in (one, other)]
+    return sorted(ran[0] & ran[1])
+
+
+def differences(one: Ours, other: Ours) -> list[float]:
+    """By how many points the best round of one method is above another's, for each seed that both finished."""
+    first, second = (dict(zip(ours.seeds, ours.best, strict=True)) for ours in (one, other))
+    return [first[seed] - second[seed] for seed in common(one, other) if seed in first and seed in second]
+
+
+def _is_higher(one: Ours, other: Ours) -> bool | None:
+    if not common(one, other):
+        return None
+    return one.comparable and other.comparable and statistics.fmean(differences(one, other)) > HAIR
 
 
 def tolerance(printed: Printed, ours: Ours) -> float:
@@ -200,8 +217,10 @@ def judge(
         return Verdict("same ranking", str(row), seeds)
     if row.holds is None and (row.unknown or profile == "small"):
         return Verdict("no verdict", str(row), seeds)
-    found = f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {row}" if profile == "paper" else str(row)
-    return Verdict("not reproduced", f"{found}; {known_reason or 'reason unknown'}", seeds)
+    why = f"{row}; {known_reason or 'reason unknown'}"
+    if profile == "small":
+        return Verdict("other ranking", why, seeds)
+    return Verdict("not reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {why}", seeds)
 
 
 def few_seeds(runs: int, paper_seeds: int) -> str:

@@ -13,6 +13,7 @@ from pfl_lib.verdicts import (
     Printed,
     Ranking,
     clearly_ordered,
+    differences,
     gather,
     judge,
     ranking,
@@ -122,7 +123,22 @@ def test_one_of_twelve_pairs_the_other_way_round_is_still_the_same_ranking():
     row = ranking(C, {name: once(value) for name, value in (found | {"SCAFFOLD": 98.9}).items()})
     assert (row.same, row.holds) == (10, False)
     verdict = judge("small", C["WE"], once(98.5), row)
-    assert str(verdict) == "not reproduced: 10 of 12 pairs in the paper's order; reason unknown"
+    assert str(verdict) == "other ranking: 10 of 12 pairs in the paper's order; reason unknown"
+    assert judge("paper", C["WE"], once(98.5), row).word == "not reproduced"
+
+
+def test_a_pair_is_compared_on_the_seeds_that_both_ran():
+    """On seed 1, a is above b; b's second seed lifts its mean above a's, and counts for nothing."""
+    row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
+    assert ranking(row, {"a": once(5.0), "b": seeds(4.0, 9.0)}) == Ranking(1, 1)
+    assert ranking(row, {"a": once(5.0), "b": Ours(seeds=(2,), best=(4.0,), last=(4.0,))}) == Ranking(0, 1, unknown=1)
+    assert differences(seeds(4.0, 9.0), Ours(seeds=(2,), best=(5.0,), last=(5.0,), diverged=((1, 3),))) == [4.0]
+
+
+def test_a_pair_with_a_run_that_diverged_is_not_in_the_papers_order_either_way():
+    row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
+    for found in ({"a": once(5.0), "b": DIVERGED}, {"a": DIVERGED, "b": once(1.0)}):
+        assert ranking(row, found) == Ranking(0, 1)
 
 
 def test_a_tie_here_is_not_the_papers_order():

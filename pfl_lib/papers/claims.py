@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.verdicts import FLOOR, HAIR, Ours, Printed, few_seeds
+from pfl_lib.verdicts import FLOOR, HAIR, Ours, Printed, common, differences, few_seeds
 
 QUICK = "no answer (quick profile)"
 Place = tuple[str, str]  # (distribution, method)
@@ -49,18 +49,9 @@ def is_above(better: Ours, worse: Ours) -> bool | None:
         return False
     if not seeds or any(seed in seeds for seed, _ in worse.diverged):
         return None
-    first, second = (dict(zip(ours.seeds, ours.best, strict=True)) for ours in (better, worse))
-    differences = [first[seed] - second[seed] for seed in seeds]
-    margin = FLOOR
-    if len(differences) > 1:
-        margin = 2 * statistics.stdev(differences) / math.sqrt(len(differences))
-    return _beyond(statistics.fmean(differences), margin)
-
-
-def common(one: Ours, other: Ours) -> list[int]:
-    """The seeds that both methods ran, finished or diverged."""
-    ran = [{*ours.seeds, *(seed for seed, _ in ours.diverged)} for ours in (one, other)]
-    return sorted(ran[0] & ran[1])
+    found = differences(better, worse)
+    margin = FLOOR if len(found) == 1 else 2 * statistics.stdev(found) / math.sqrt(len(found))
+    return _beyond(statistics.fmean(found), margin)
 
 
 def is_printed_above(better: Printed, worse: Printed) -> bool | None:
