@@ -23,9 +23,9 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     "weight erosion": ("#029e73", "s", "-"),
     "waffle": ("#d55e00", "D", "-"),
     "apfl": ("#cc78bc", "v", "--"),
-    # Other readings of the last two: the same colours, lighter, and lines of their own.
+    # Other readings of the last two, on one page with them: lines of their own, and a purple that the palette lacks.
     "waffle, c as printed": ("#de8f05", "d", ":"),
-    "apfl, by round": ("#fbafe4", "<", ":"),
+    "apfl, by round": ("#5b2a86", "<", ":"),
 }
 OTHER_LOOKS = (("#de8f05", "P", "-"), ("#ca9161", "<", "-."), ("#000000", "*", ":"), ("#fbafe4", ">", "--"))
 ON_LINES = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # the box of words that may lie on lines

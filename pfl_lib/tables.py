@@ -7,7 +7,7 @@ number.
 import html
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -219,29 +219,54 @@ def holdings(partition: "Partition", dataset) -> pd.DataFrame:
 # --- showing ---
 
 
-def show_table(table: pd.DataFrame, caption: str, digits: int = 2) -> None:
-    """Show a table on a notebook's page with a caption and, where it has one, the banner that says what was run."""
+def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
+    """Show a table on a notebook's page with a caption and, where it has one, the banner that says what was run.
+
+    `folded`: only the caption, which opens the table; for numbers that the picture above it shows already.
+    """
     from IPython.display import display
 
-    display({"text/html": to_html(table, caption, digits), "text/plain": to_text(table, digits)}, raw=True)
+    page = to_html(table, caption, digits)
+    if folded:
+        page = f"<details>\n<summary>{html.escape(caption)}</summary>\n{page}\n</details>"
+    display({"text/html": page, "text/plain": to_text(table, digits)}, raw=True)
 
 
 def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
-    """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to the right."""
+    """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to the right.
+
+    A word that stands in the first column of several rows, one below another, is shown once, as these rows' heading.
+    """
     banner = table.attrs.get("banner", "")
     words = _as_text(table, digits)
     right = [_to_the_right(words.iloc[:, column]) for column in range(words.shape[1])]
     head = "".join(_tag("th", name, side, ' scope="col"') for name, side in zip(words.columns, right, strict=True))
-    body = ""
-    for row in words.itertuples(index=False, name=None):
-        cells = [_tag("th", row[0], right[0], ' scope="row"')]
-        cells += [_tag("td", word, side) for word, side in zip(row[1:], right[1:], strict=True)]
-        body += f"<tr>{''.join(cells)}</tr>\n"
+    groups = [list(rows) for _, rows in groupby(words.itertuples(index=False, name=None), key=lambda row: row[0])]
+    if right[0] or all(len(rows) == 1 for rows in groups):
+        bodies = [_rows(words.itertuples(index=False, name=None), right)]
+    else:
+        bodies = [_group(rows, right) for rows in groups]
     said = f"<strong>{html.escape(caption)}</strong>" + (f"<br>{html.escape(banner)}" if banner else "")
     return (
         f'<table class="pfl-table">\n<caption style="text-align:left">{said}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
+        f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
     )
+
+
+def _rows(rows: Iterable[tuple], right: Sequence[bool], first: str = "") -> str:
+    """A table's body, each row below the heading in its first column; `first` goes before the first row's."""
+    lines = []
+    for row in rows:
+        cells = [_tag("th", row[0], right[0], ' scope="row"')]
+        cells += [_tag("td", word, side) for word, side in zip(row[1:], right[1:], strict=True)]
+        lines.append("".join(cells))
+    lines[:1] = [first + line for line in lines[:1]]
+    return "<tbody>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
+
+
+def _group(rows: list[tuple], right: Sequence[bool]) -> str:
+    heading = _tag("th", rows[0][0], False, f' scope="rowgroup" rowspan="{len(rows)}"')
+    return _rows([row[1:] for row in rows], right[1:], heading)
 
 
 def to_text(table: pd.DataFrame, digits: int = 2) -> str:

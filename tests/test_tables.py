@@ -250,6 +250,28 @@ def test_html_tables_have_a_caption_and_marked_headings_and_escape_what_they_sho
     assert '<td style="text-align:right">−2.50</td>' in page
 
 
+def test_a_word_of_several_rows_heads_them_once():
+    frame = pd.DataFrame({"distribution": ["A", "A", "B"], "method": ["WE", "APFL", "WE"], "ours": [1.0, 2.0, 3.0]})
+    page = tables.to_html(frame, "Ours")
+    assert page.count("<tbody>") == 2 and page.count(">A<") == page.count(">B<") == 1
+    structure = Structure()
+    structure.feed(page)
+    headings = [attributes for tag, attributes in structure.tags if tag == "th" and attributes["scope"] != "col"]
+    assert [(heading["scope"], heading.get("rowspan")) for heading in headings] == [
+        ("rowgroup", "2"),
+        ("row", None),
+        ("row", None),
+        ("rowgroup", "1"),
+        ("row", None),
+    ]
+    assert page.count("<td") == 3
+
+
+def test_numbers_that_repeat_below_one_another_are_numbers_not_headings():
+    page = tables.to_html(pd.DataFrame({"round": [1, 1], "client": [0, 1]}), "Rounds")
+    assert "rowgroup" not in page and page.count(">1<") == 3
+
+
 def test_the_same_table_gives_the_same_html(full):
     assert tables.to_html(full, "Table 1") == tables.to_html(full.copy(), "Table 1")
 
@@ -260,3 +282,13 @@ def test_a_table_is_shown_as_html_with_plain_text_beside_it(monkeypatch):
     tables.show_table(pd.DataFrame({"round": [1], "accuracy": [0.5]}), "A table", digits=3)
     data, raw = shown[0]
     assert raw and data["text/html"].startswith("<table") and "0.500" in data["text/plain"]
+
+
+def test_a_folded_table_shows_its_caption_and_holds_the_table(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    table = pd.DataFrame({"round": [1], "accuracy": [0.5]})
+    tables.show_table(table, "A < B", folded=True)
+    page = shown[0]["text/html"]
+    assert page.startswith("<details>\n<summary>A &lt; B</summary>") and tables.to_html(table, "A < B") in page
+    assert shown[0]["text/plain"] == tables.to_text(table)
