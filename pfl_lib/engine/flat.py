@@ -51,12 +51,13 @@ class FlatModule:
         if statistics is not None:
             self._statistics.copy_(statistics)
         play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
-        if not play:
-            gradient = self._computed(batch)
-        elif self._agrees.get(play):
+        agrees = self._agrees.get(play) if play else False
+        if agrees:
             gradient = play(self._theta, self._statistics, batch.x, batch.y)
-        else:
+        elif agrees is None:
             gradient = self._compared(play, batch)
+        else:
+            gradient = self._computed(batch)
         if statistics is not None:
             statistics.copy_(self._statistics)
         return gradient
@@ -69,8 +70,7 @@ class FlatModule:
         """The computed gradient; a recording that once gave other bits, for this module, is never played for it."""
         statistics = self._statistics.clone()
         gradient = self._computed(batch)
-        # The NaNs of a diverged run would prove nothing.
-        if play not in self._agrees and gradient.isfinite().all():
+        if gradient.isfinite().all():  # the NaNs of a diverged run would prove nothing
             try:
                 same = torch.equal(play(self._theta, statistics, batch.x, batch.y), gradient)
             except RuntimeError:
