@@ -147,14 +147,22 @@ def concept_shift(name: str, dataset: Dataset, clients: int, seed: int, percent:
     """WAFFLE's distributions A* and B*: A and B, where every agent but agent 0 gives the classes other labels.
 
     "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform random permutation of
-    the labels per agent, each from its own generator keyed by the seed and the agent.  The same permutation holds for
+    the labels per agent (`shifted_labels`).  The same permutation holds for
     the agent's test images: its own concept is what its model is to learn.
     """
     plain = label_skew(name, dataset, clients, seed, percent)
-    rows = [torch.arange(dataset.classes)]
+    return Partition(name, plain.train, plain.test, relabel=shifted_labels(dataset.classes, clients, seed))
+
+
+def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
+    """The label that each client gives to each class, int64 [N, classes]: agent 0's own, and a permutation for each other agent.
+
+    Each comes from its own generator, keyed by the seed and the agent.
+    """
+    rows = [torch.arange(classes)]
     for client in range(1, clients):
-        rows.append(torch.randperm(dataset.classes, generator=generator(seed, "concept shift", client)))
-    return Partition(name, plain.train, plain.test, relabel=torch.stack(rows))
+        rows.append(torch.randperm(classes, generator=generator(seed, "concept shift", client)))
+    return torch.stack(rows)
 
 
 def _check(name: str, dataset: Dataset, clients: int) -> None:

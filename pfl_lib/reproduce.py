@@ -5,10 +5,12 @@ one notebook stays in that notebook: its page says where it stopped, the others 
 """
 
 import argparse
+import itertools
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from pfl_lib import arguments
 from pfl_lib.backends import BACKENDS, workers_of
 from pfl_lib.errors import BadInput
 
+BATCHES_TIMED = 8  # at a time, to see how fast this machine is
 AT_ONCE = 2  # notebooks side by side; each kernel holds torch and pandas, about half a gigabyte
 SECONDS_PER_NOTEBOOK = 4.0  # to start a kernel and import everything, measured
 SECONDS_PER_WORKER = 4.0
@@ -151,30 +154,37 @@ def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
     from pfl_lib.rows import copies
     from pfl_lib.study import federation_of, one_thread
 
-    longest = max(cells, key=lambda cell: cell.examples())
+    longest = max(cells, key=_gradients)
+    # A few batches at a time: all that a client has may take minutes where networks are large.
+    work = replace(longest.schedule, local_batches=BATCHES_TIMED, order="fixed")
     with one_thread():
-        fed = federation_of(longest, data_dir, device)
+        fed = federation_of(replace(longest, schedule=work), data_dir, device)
         clients = list(range(len(fed))) if fed.engine == "vmap" else [longest.alice or 0]
-        rows, size = copies(fed.initial(), len(clients)), float(fed.sizes(clients).sum())
-        began, steps, passes = time.perf_counter(), 0.0, []
-        while steps < WORTH_RECORDING and time.perf_counter() - began < 2.0:  # the first steps are slower
-            steps += float(fed.train(rows, 1, clients, epochs=1)[1].max())
-        while sum(passes) < 1.0:
+        rows, sizes = copies(fed.initial(), len(clients)), fed.sizes(clients)
+        a_batch = sizes / (sizes / work.batch_size).ceil()  # on average: a client's last batch may be short
+        rounds = itertools.count(1)
+
+        def seconds() -> float:
             began = time.perf_counter()
-            fed.train(rows, 1, clients, epochs=1)
-            passes.append(time.perf_counter() - began)
-    rate = size / statistics.median(passes)  # one of them may have recorded its last, short batch
-    total = sum(cell.examples() * _gradients(cell) for cell in cells) / (rate * jobs)
-    return rate, SECONDS_PER_WORKER + max(total, longest.examples() * _gradients(longest) / rate)
+            fed.train(rows, next(rounds), clients)
+            return time.perf_counter() - began
+
+        first, passes = [], []
+        while len(first) * BATCHES_TIMED < WORTH_RECORDING and sum(first) < 2.0:  # the first steps are slower
+            first.append(seconds())
+        while sum(passes) < 1.0 or (len(passes) < 3 and sum(passes) < 5.0):
+            passes.append(seconds())
+    rate = BATCHES_TIMED * float(a_batch.sum()) / statistics.median(passes)  # one of them may have been recorded
+    total = sum(map(_gradients, cells))
+    return rate, SECONDS_PER_WORKER + max(total / jobs, _gradients(longest)) / rate
 
 
 def _gradients(cell) -> float:
-    """Gradients per local step: APFL trains a personal model as well, of every client whose model is read."""
+    """Examples whose gradient a run takes: APFL trains a personal model as well, of every client whose model is read."""
     from pfl_lib.methods import APFL
 
-    if not isinstance(cell.method, APFL):
-        return 1.0
-    return 2.0 if cell.alice is None else 1 + 1 / cell.clients
+    own = (1.0 if cell.alice is None else 1 / cell.clients) if isinstance(cell.method, APFL) else 0.0
+    return cell.examples() * (1 + own)
 
 
 def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, reports: Path) -> dict:

@@ -1,6 +1,8 @@
 """The command line: what it says, its exit status, and that bad input is one line."""
 
 import dataclasses
+import itertools
+import math
 import subprocess
 import sys
 
@@ -9,7 +11,7 @@ import pytest
 
 from pfl_lib import papers, report, reproduce, tables
 from pfl_lib.__main__ import main
-from pfl_lib.methods import Local
+from pfl_lib.methods import APFL, FedAvg, Local
 from pfl_lib.papers import waffle
 from pfl_lib.papers.exhibits import Exhibit, nothing
 from pfl_lib.schedule import Schedule
@@ -206,3 +208,38 @@ def test_plots_only_trains_nothing(two_pages, tmp_path, capsys):
     main([*two_pages, "--only", "good", "--plots-only"])
     assert "1 run missing: shown as not run" in capsys.readouterr().out
     assert not (tmp_path / "results").exists()
+
+
+# --- the estimate before training ---
+
+
+def test_the_estimate_times_eight_batches_at_a_time_and_counts_every_gradient(monkeypatch):
+    """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in a tenth of a second are 2,000 a second.
+
+    FedAvg takes 1,437 x 20 gradients, APFL a tenth more: 60,354 in all, by one process or by two, which share them unequally.
+    """
+    calls, clock = [], itertools.count(0.0, 0.1)
+
+    def train(fed, rows, round, clients, *args, **kwargs):
+        calls.append((round, tuple(clients), fed.schedule.local_batches))
+
+    monkeypatch.setattr("pfl_lib.federation.Federation.train", train)
+    monkeypatch.setattr("pfl_lib.reproduce.time.perf_counter", lambda: next(clock))
+    cells = [Cell(method, Schedule(20), dataset="digits", partition="A") for method in (FedAvg(), APFL())]
+    rate, alone = reproduce.estimate(cells, 1, None, "cpu")
+    assert rate == pytest.approx(8 * 25 / 0.1)
+    assert alone == pytest.approx(reproduce.SECONDS_PER_WORKER + cells[0].examples() * 2.1 / rate)
+    assert [round for round, _, _ in calls] == list(range(1, len(calls) + 1)) and len(calls) >= 10
+    assert {(clients, batches) for _, clients, batches in calls} == {((0,), 8)}
+    _, two = reproduce.estimate(cells, 2, None, "cpu")
+    assert two == pytest.approx(reproduce.SECONDS_PER_WORKER + max(1.1, 2.1 / 2) * cells[0].examples() / rate)
+
+
+def test_the_estimate_takes_three_passes_at_least_and_not_for_ever(monkeypatch):
+    for seconds, passes in ((0.4, 3), (2.0, 3), (6.0, 1)):
+        clock, calls = itertools.count(0.0, seconds), []
+        monkeypatch.setattr("pfl_lib.federation.Federation.train", lambda *args, calls=calls: calls.append(1))
+        monkeypatch.setattr("pfl_lib.reproduce.time.perf_counter", lambda clock=clock: next(clock))
+        reproduce.estimate([Cell(FedAvg(), Schedule(20), dataset="digits", partition="A")], 1, None, "cpu")
+        first = math.ceil(2.0 / seconds)
+        assert len(calls) - first == passes
