@@ -8,6 +8,7 @@ papermill writes parameters it does not know into the notebook all the same and 
 import os
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -182,7 +183,7 @@ def provenance(settings: Settings, profile, cells: Sequence = ()) -> None:
     seconds = sum(result.seconds for _, result in found if result)
     facts = {
         "profile": profile.name,
-        "seeds": profile.seed_words,
+        "seeds": replace(profile, seeds=tuple(sorted({cell.seed for cell in cells})) or profile.seeds).seed_words,
         "data": f"{profile.dataset}, fingerprint {data.fingerprint(profile.dataset)}",
         "code": f"pfl_lib {code_version()}",
         "with": f"Python {platform.python_version()}, torch {torch.__version__}",

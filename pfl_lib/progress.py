@@ -50,7 +50,7 @@ class _Silent:
 
 class _Lines(_Silent):
     def __init__(self, total: int, label: str, unit: str) -> None:
-        self._steps, self._words = 0, f"{label}: {{}} of {total} {unit}s"
+        self._steps, self._words = 0, f"{label}: {{}} of {total} {unit}{'' if total == 1 else 's'}"
         self._began = self._said = time.monotonic()
 
     def update(self, n: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable
 
 from pfl_lib import arguments
@@ -57,7 +58,7 @@ def _store(args: argparse.Namespace):
 def _list(args: argparse.Namespace) -> int:
     store = _store(args)
     if not store.root.is_dir():
-        print(f"no folder {store.root} yet: these are the published results alone")
+        print(f"no folder {store.root} yet", file=sys.stderr)
     print(_table(store.cells()))
     return 0
 

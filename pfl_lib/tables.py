@@ -119,7 +119,7 @@ def as_printed(table: pd.DataFrame) -> pd.DataFrame:
             kinds["verdict"] = [verdict.partition(":")[0] for verdict in rows["verdict"]]
         for kind, words in kinds.items():
             place = f"{dataset}, {distribution}" if several else distribution
-            lines.append({"distribution": place, "": kind, **dict(zip(rows["method"], words, strict=True))})
+            lines.append({"distribution": place, "value": kind, **dict(zip(rows["method"], words, strict=True))})
     return _keep(table, pd.DataFrame(lines, dtype=object))
 
 
@@ -235,22 +235,30 @@ def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
 def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to the right.
 
-    A word that stands in the first column of several rows, one below another, is shown once, as these rows' heading.
+    Rows with one word in the first column, one below another, are a group that has this word as heading, where the second column
+    tells them apart.
     """
     banner = table.attrs.get("banner", "")
     words = _as_text(table, digits)
     right = [_to_the_right(words.iloc[:, column]) for column in range(words.shape[1])]
     head = "".join(_tag("th", name, side, ' scope="col"') for name, side in zip(words.columns, right, strict=True))
-    groups = [list(rows) for _, rows in groupby(words.itertuples(index=False, name=None), key=lambda row: row[0])]
-    if right[0] or all(len(rows) == 1 for rows in groups):
-        bodies = [_rows(words.itertuples(index=False, name=None), right)]
-    else:
-        bodies = [_group(rows, right) for rows in groups]
+    rows = list(words.itertuples(index=False, name=None))
+    groups = _groups(rows) if right and not right[0] else None
+    bodies = [_group(of_group, right) for of_group in groups] if groups else [_rows(rows, right)]
     said = f"<strong>{html.escape(caption)}</strong>" + (f"<br>{html.escape(banner)}" if banner else "")
     return (
         f'<table class="pfl-table">\n<caption style="text-align:left">{said}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
     )
+
+
+def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
+    """The rows by runs of one word in the first column; None where no run is longer than one row, or the second column repeats in one."""
+    groups = [list(of_group) for _, of_group in groupby(rows, key=lambda row: row[0])]
+    if len(groups) == len(rows) or len(rows[0]) < 2:
+        return None
+    told_apart = all(len({row[1] for row in of_group}) == len(of_group) for of_group in groups)
+    return groups if told_apart else None
 
 
 def _rows(rows: Iterable[tuple], right: Sequence[bool], first: str = "") -> str:

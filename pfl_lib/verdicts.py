@@ -4,15 +4,16 @@
   errors of ours) of the printed value.
 * *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose printed values
   differ by more than both printed standard deviations, at least 90 % stand in the same order here.
-* *other ranking*, small profile: fewer pairs than that, with the reason, or the words "reason unknown".
-* *not reproduced*: neither, in the paper profile, with the reason or those words.
+* *other ranking*, small profile: fewer pairs than that.
+* *not reproduced*: neither, in the paper profile, with the reason or the words "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
 * *not run*: no result.
 
 Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not
-reproduced* whatever it reached before, and no pair with it stands in order.  A pair is compared on the seeds that both methods ran.  Where the paper prints no standard
+reproduced* whatever it reached before.  A pair is compared on the seeds that both methods ran; where one diverged on such a seed, the pair
+does not stand in order.  Where the paper prints no standard
 deviation it counts as 0; with a single seed our standard error is unknown and does not widen the tolerance.  A verdict on
-fewer seeds than the paper averages says on how many.
+fewer seeds than the paper averages says on how many; one on a ranking, on how few some pair of it rests.
 """
 
 import itertools
@@ -114,15 +115,19 @@ class Ours:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How many of a row's clearly ordered `pairs` stand in the paper's order (`same`) or were not run (`unknown`)."""
+    """How many of a row's clearly ordered `pairs` stand in the paper's order (`same`) or cannot be compared (`unknown`).
+
+    `seeds`: the fewest that two methods compared have in common; None where no pair was compared.
+    """
 
     same: int
     pairs: int
     unknown: int = 0
+    seeds: int | None = None
 
     @property
     def holds(self) -> bool | None:
-        """True or False when it is certain, None when no pair is clearly ordered or those not run could decide it."""
+        """True or False when it is certain, None when no pair is clearly ordered or those not compared could decide it."""
         if self.pairs == 0:
             return None
         if self.same >= SAME_ORDER * self.pairs:
@@ -132,8 +137,8 @@ class Ranking:
     def __str__(self) -> str:
         if self.pairs == 0:
             return "no pair of the row is clearly ordered in the paper"
-        not_run = f", {self.unknown} not run" if self.unknown else ""
-        return f"{self.same} of {self.pairs} pairs in the paper's order{not_run}"
+        unknown = f", {self.unknown} not compared" if self.unknown else ""
+        return f"{self.same} of {self.pairs} pairs in the paper's order{unknown}"
 
 
 @dataclass(frozen=True)
@@ -163,10 +168,12 @@ def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
 def ranking(row: Mapping[str, Printed], ours: Mapping[str, Ours]) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
-    A pair with a run that diverged, and a tie, are not in the paper's order; a pair without a seed that both methods ran is unknown.
+    A tie, and a pair of which one diverged on a seed that both ran, are not in the paper's order; a pair without such a seed is unknown.
     """
-    in_order = [_is_higher(_of(ours, higher), _of(ours, lower)) for higher, lower in clearly_ordered(row)]
-    return Ranking(in_order.count(True), len(in_order), in_order.count(None))
+    pairs = [(_of(ours, higher), _of(ours, lower)) for higher, lower in clearly_ordered(row)]
+    compared = [pair for pair in pairs if common(*pair)]
+    fewest = min((len(common(*pair)) for pair in compared), default=None)
+    return Ranking(sum(_is_higher(*pair) for pair in compared), len(pairs), len(pairs) - len(compared), fewest)
 
 
 def common(one: Ours, other: Ours) -> list[int]:
@@ -181,10 +188,9 @@ def differences(one: Ours, other: Ours) -> list[float]:
     return [first[seed] - second[seed] for seed in common(one, other) if seed in first and seed in second]
 
 
-def _is_higher(one: Ours, other: Ours) -> bool | None:
-    if not common(one, other):
-        return None
-    return one.comparable and other.comparable and statistics.fmean(differences(one, other)) > HAIR
+def _is_higher(one: Ours, other: Ours) -> bool:
+    found = differences(one, other)
+    return len(found) == len(common(one, other)) and statistics.fmean(found) > HAIR
 
 
 def tolerance(printed: Printed, ours: Ours) -> float:
@@ -199,7 +205,7 @@ def judge(
     """The verdict on one printed result, for the profile ("quick", "small" or "paper") that `ours` was run in.
 
     `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there is one, for a value
-    not reproduced; `paper_seeds` the number of seeds that the paper averages.
+    too far from the printed one; `paper_seeds` the number of seeds that the paper averages.
     """
     choose("profile", profile, PROFILES)
     if not ours.ran:
@@ -208,19 +214,18 @@ def judge(
         return Verdict("no verdict", "quick profile")
     seeds = few_seeds(ours.runs, paper_seeds)
     if not ours.comparable:
-        return Verdict("not reproduced", "; ".join(filter(None, [ours.status, known_reason])), seeds)
+        return Verdict("not reproduced", ours.status, seeds)
     allowed = tolerance(printed, ours)
     difference = ours.mean - printed.value
     if profile == "paper" and abs(difference) <= allowed + HAIR:
         return Verdict("reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed", seeds)
-    if row.holds:
-        return Verdict("same ranking", str(row), seeds)
     if row.holds is None and (row.unknown or profile == "small"):
         return Verdict("no verdict", str(row), seeds)
-    why = f"{row}; {known_reason or 'reason unknown'}"
-    if profile == "small":
-        return Verdict("other ranking", why, seeds)
-    return Verdict("not reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {why}", seeds)
+    if row.holds or profile == "small":
+        seeds = few_seeds(min(ours.runs, row.seeds or ours.runs), paper_seeds)
+        return Verdict("same ranking" if row.holds else "other ranking", str(row), seeds)
+    why = f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {row}; {known_reason or 'reason unknown'}"
+    return Verdict("not reproduced", why, seeds)
 
 
 def few_seeds(runs: int, paper_seeds: int) -> str:

@@ -74,7 +74,7 @@ def test_a_diverged_run_is_words_and_no_number(full):
     assert row["verdict"] == "not reproduced (1 of 5 seeds): diverged at round 3"
     assert row_of(tables.in_words(full), "WAFFLE")["ours"] == "diverged at round 3"
     printed = tables.as_printed(full[full.dataset == "MNIST"])
-    ours = printed[(printed["distribution"] == "C") & (printed[""] == "ours, best round")].iloc[0]
+    ours = printed[(printed["distribution"] == "C") & (printed["value"] == "ours, best round")].iloc[0]
     assert ours["WAFFLE"] == "diverged at round 3" and ours["WE"] == "not run" and ours["FedAvg"] == "98.51 ± 0.14"
 
 
@@ -87,13 +87,13 @@ def test_quick_numbers_get_a_banner_no_difference_and_no_verdict():
     for shown in (table, tables.in_words(mnist), tables.as_printed(mnist)):
         assert tables.to_text(shown).startswith("Quick profile: scikit-learn's 1,797 digits")
         assert "in place of the paper" in tables.to_html(shown, "Table 1")
-    assert {"difference", "verdict"}.isdisjoint(tables.as_printed(mnist)[""])
+    assert {"difference", "verdict"}.isdisjoint(tables.as_printed(mnist)["value"])
 
 
 def test_the_papers_layout_has_a_column_a_method_and_marks_the_best_of_a_line(full):
     printed = tables.as_printed(full[full.dataset == "MNIST"])
-    assert list(printed) == ["distribution", "", *waffle.METHODS]
-    paper = printed[(printed["distribution"] == "C") & (printed[""] == "paper")].iloc[0]
+    assert list(printed) == ["distribution", "value", *waffle.METHODS]
+    paper = printed[(printed["distribution"] == "C") & (printed["value"] == "paper")].iloc[0]
     assert paper["FedAvg"] == "98.56 ± 0.10"
     assert [method for method in waffle.METHODS if isinstance(paper[method], tables.Strong)] == ["WE", "WAFFLE"]
     assert "<strong>99.00 ± 0.08</strong>" in tables.to_html(printed, "Table 1")
@@ -101,7 +101,7 @@ def test_the_papers_layout_has_a_column_a_method_and_marks_the_best_of_a_line(fu
 
 def test_beside_the_word_of_a_verdict_stands_on_how_few_seeds_it_rests(full):
     printed = tables.as_printed(full[full.dataset == "MNIST"])
-    verdicts = printed[(printed["distribution"] == "C") & (printed[""] == "verdict")].iloc[0]
+    verdicts = printed[(printed["distribution"] == "C") & (printed["value"] == "verdict")].iloc[0]
     assert verdicts["FedAvg"] == "reproduced (2 of 5 seeds)" and verdicts["WE"] == "not run"
 
 
@@ -265,6 +265,23 @@ def test_a_word_of_several_rows_heads_them_once():
         ("row", None),
     ]
     assert page.count("<td") == 3
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"word": ["a", "a", "b"]},
+        {"word": ["a", "a", "b"], "other": ["x", "x", "y"]},
+        {"word": ["a", "b", "a"], "other": ["x", "x", "y"]},
+        {"word": []},
+        {},
+    ],
+    ids=["one column", "a second column that repeats", "no neighbours", "no rows", "nothing"],
+)
+def test_rows_that_the_second_column_does_not_tell_apart_are_no_group(columns):
+    frame = pd.DataFrame(columns)
+    page = tables.to_html(frame, "Words")
+    assert "rowgroup" not in page and page.count('scope="row"') == len(frame) and page.count("<tbody>") == 1
 
 
 def test_numbers_that_repeat_below_one_another_are_numbers_not_headings():

@@ -123,22 +123,40 @@ def test_one_of_twelve_pairs_the_other_way_round_is_still_the_same_ranking():
     row = ranking(C, {name: once(value) for name, value in (found | {"SCAFFOLD": 98.9}).items()})
     assert (row.same, row.holds) == (10, False)
     verdict = judge("small", C["WE"], once(98.5), row)
-    assert str(verdict) == "other ranking: 10 of 12 pairs in the paper's order; reason unknown"
+    assert str(verdict) == "other ranking: 10 of 12 pairs in the paper's order"
     assert judge("paper", C["WE"], once(98.5), row).word == "not reproduced"
 
 
 def test_a_pair_is_compared_on_the_seeds_that_both_ran():
     """On seed 1, a is above b; b's second seed lifts its mean above a's, and counts for nothing."""
     row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
-    assert ranking(row, {"a": once(5.0), "b": seeds(4.0, 9.0)}) == Ranking(1, 1)
+    assert ranking(row, {"a": once(5.0), "b": seeds(4.0, 9.0)}) == Ranking(1, 1, seeds=1)
     assert ranking(row, {"a": once(5.0), "b": Ours(seeds=(2,), best=(4.0,), last=(4.0,))}) == Ranking(0, 1, unknown=1)
     assert differences(seeds(4.0, 9.0), Ours(seeds=(2,), best=(5.0,), last=(5.0,), diverged=((1, 3),))) == [4.0]
 
 
 def test_a_pair_with_a_run_that_diverged_is_not_in_the_papers_order_either_way():
     row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
-    for found in ({"a": once(5.0), "b": DIVERGED}, {"a": DIVERGED, "b": once(1.0)}):
-        assert ranking(row, found) == Ranking(0, 1)
+    for found in ({"a": once(5.0), "b": DIVERGED}, {"a": DIVERGED, "b": once(1.0)}, {"a": DIVERGED, "b": DIVERGED}):
+        assert ranking(row, found) == Ranking(0, 1, 0, 1)
+
+
+def test_a_run_that_diverged_on_a_seed_that_the_other_method_never_ran_counts_for_nothing():
+    row, second = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}, Ours((2,), (4.0,), (4.0,))
+    both = Ours((2,), (5.0,), (5.0,), diverged=((1, 7),))
+    assert ranking(row, {"a": DIVERGED, "b": second}) == Ranking(0, 1, unknown=1)
+    assert ranking(row, {"a": both, "b": second}) == Ranking(1, 1, seeds=1)
+
+
+def test_a_ranking_says_on_how_few_seeds_some_pair_of_it_rests():
+    row = {"a": Printed(3.0, 0.1), "b": Printed(2.0, 0.1), "c": Printed(1.0, 0.1)}
+    found = {"a": seeds(9.0, 9.0, 9.0), "b": seeds(8.0, 8.0), "c": once(7.0)}
+    order = ranking(row, found)
+    assert order == Ranking(3, 3, seeds=1)
+    assert str(judge("paper", row["a"], found["a"], order, paper_seeds=3)).startswith(
+        "same ranking (1 of 3 seeds): 3 of 3"
+    )
+    assert str(judge("paper", Printed(9.0, 0.1), found["a"], order, paper_seeds=3)).startswith("reproduced: 0.00")
 
 
 def test_a_tie_here_is_not_the_papers_order():
@@ -177,11 +195,6 @@ def test_one_diverged_seed_among_several_leaves_no_number_either():
     ours = Ours(seeds=(1,), best=(99.0,), last=(98.0,), diverged=((2, 9),))
     assert ours.status == "diverged at round 9 (seed 2)"
     assert math.isnan(ours.mean) and math.isnan(ours.last_mean)
-
-
-def test_no_pair_with_a_diverged_run_stands_in_order():
-    row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
-    assert ranking(row, {"a": once(5.0), "b": DIVERGED}) == Ranking(0, 1, 0)
 
 
 def test_a_verdict_on_fewer_seeds_than_the_paper_averages_says_on_how_many():

@@ -12,12 +12,12 @@ from pfl_lib import tables
 from pfl_lib.papers import waffle
 from pfl_lib.papers.claims import QUICK, Claim, answer, answers, common, with_seeds
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.waffle import GLOBAL
 from pfl_lib.verdicts import at_round, gather
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.store import Result
 
-GLOBAL = ("FedAvg", "SCAFFOLD")
 PERSONALISED = ("WE", "WAFFLE", "APFL")
 SAME_TIME = 0.1  # of the rounds: "at about the same time"
 CLEARLY_EARLIER = 2  # rounds: an evaluation is noisy from round to round

@@ -1,7 +1,9 @@
 """What an average can be worth under a concept shift: votes counted by hand, and the draws behind the benchmark's cells."""
 
 import dataclasses
+import math
 
+import pandas as pd
 import pytest
 import torch
 
@@ -10,8 +12,7 @@ from pfl_lib.papers import waffle, waffle_shift
 from pfl_lib.store import Store
 from pfl_lib.study import run_cell
 
-EQUAL = torch.ones(10, 10)
-NAMES = torch.arange(10)
+EQUAL, LABELS = torch.ones(10, 10), torch.arange(10)
 
 
 def test_a_class_has_the_label_of_most_examples_and_what_is_level_is_shared():
@@ -20,44 +21,46 @@ def test_a_class_has_the_label_of_most_examples_and_what_is_level_is_shared():
     (2 * 0 + 3 * 1 + 5 / 3) / 10 = 0.4667.
     """
     held = torch.tensor([[10, 10, 10], [20, 10, 10], [10, 10, 10]])
-    names = torch.tensor([[0, 1, 2], [2, 1, 0], [2, 1, 1]])
-    assert waffle_shift.vote(held, names, torch.tensor([2, 3, 5])) == pytest.approx((3 + 5 / 3) / 10)
+    labels = torch.tensor([[0, 1, 2], [2, 1, 0], [2, 1, 1]])
+    assert waffle_shift.vote(held, labels, torch.tensor([2, 3, 5])) == pytest.approx((3 + 5 / 3) / 10)
 
 
 def test_labels_with_nearly_as_many_examples_are_level():
     for others, share in ((100, 0.5), (105, 0.5), (106, 0.0), (95, 0.5), (94, 1.0)):
-        held, names = torch.tensor([[100.0, 1.0], [others, 1.0]]), torch.tensor([[0, 1], [1, 0]])
-        assert waffle_shift.vote(held, names, torch.tensor([1, 0])) == share
+        held, labels = torch.tensor([[100.0, 1.0], [others, 1.0]]), torch.tensor([[0, 1], [1, 0]])
+        assert waffle_shift.vote(held, labels, torch.tensor([1, 0])) == share
 
 
-def test_where_all_use_her_names_she_always_wins_and_where_all_others_agree_on_others_never():
-    same = NAMES.expand(10, -1)
+def test_where_all_use_her_labels_she_always_wins_and_where_all_others_agree_on_others_never():
+    same = LABELS.expand(10, -1)
     assert waffle_shift.vote(EQUAL, same, torch.ones(10)) == 1
-    other = torch.stack([NAMES] + [NAMES.roll(1)] * 9)
+    other = torch.stack([LABELS] + [LABELS.roll(1)] * 9)
     assert waffle_shift.vote(EQUAL, other, torch.ones(10)) == 0
-    each_its_own = torch.stack([NAMES.roll(i) for i in range(10)])
+    each_its_own = torch.stack([LABELS.roll(i) for i in range(10)])
     assert waffle_shift.vote(EQUAL, each_its_own, torch.ones(10)) == pytest.approx(0.1)
 
 
-def test_the_draws_are_those_of_the_cells():
+def test_the_votes_are_those_of_the_cells_seeds():
     digits = data.load("digits")
     split = partition.make("B*", digits, 10, seed=3)
     held = torch.stack([torch.bincount(digits.train_y[own], minlength=10) for own in split.train])
     tested = torch.bincount(digits.test_y[split.test[0]], minlength=10)
-    of_three = waffle_shift.draws(digits, waffle.QUICK, "B*", range(3, 5))
-    assert len(of_three) == 2 and of_three[0] == 100 * waffle_shift.vote(held, split.relabel, tested)
+    votes = waffle_shift.votes(digits, waffle.QUICK, "B*", range(3, 5))
+    assert len(votes) == 2 and votes[0] == 100 * waffle_shift.vote(held, split.relabel, tested)
 
 
-def test_fedavg_stands_beside_the_vote_of_its_own_seed(tmp_path):
+def test_a_run_stands_beside_the_vote_of_its_own_seed(tmp_path):
     digits, store = data.load("digits"), Store(tmp_path, published=None)
     result = run_cell(waffle.cell("FedAvg", "A*", waffle.QUICK, 2), store)
-    rows = waffle_shift.by_seed(digits, waffle.QUICK, store).set_index(["distribution", "seed"])
-    assert len(rows) == 10 and rows["status"].value_counts().to_dict() == {"not run": 9, "ran": 1}
-    row = rows.loc[("A*", 2)]
-    accuracy = 100 * result.accuracy_by_round()
-    assert row["mean of later rounds"] == pytest.approx(accuracy.loc[11:20].mean())
+    rows = waffle_shift.by_draw(digits, waffle.QUICK, store).set_index(["run", "seed"])
+    assert len(rows) == 20 and rows["status"].value_counts().to_dict() == {"not run": 19, "ran": 1}
+    row, accuracy = rows.loc[("A*, FedAvg", 2)], 100 * result.accuracy_by_round()
+    assert row["vote"] == waffle_shift.votes(digits, waffle.QUICK, "A*", range(2, 3))[0]
+    assert row["later rounds"] == pytest.approx(accuracy.loc[11:20].mean())
     assert row["best round"] == pytest.approx(100 * result.best_accuracy)
-    assert rows["mean of later rounds"].notna().sum() == 1
+    assert rows["later rounds"].notna().sum() == 1
+    without = waffle_shift.by_draw(None, waffle.QUICK, store).set_index(["run", "seed"])
+    assert without["vote"].isna().all() and without.loc[("A*, FedAvg", 2), "best round"] == row["best round"]
 
     class Shelf:
         """Every run diverged in its third round."""
@@ -65,13 +68,26 @@ def test_fedavg_stands_beside_the_vote_of_its_own_seed(tmp_path):
         def find(self, cell):
             return dataclasses.replace(result, diverged=3)
 
-    diverged = waffle_shift.by_seed(digits, waffle.QUICK, Shelf())
+    diverged = waffle_shift.by_draw(digits, waffle.QUICK, Shelf())
     assert set(diverged["status"]) == {"diverged at round 3"} and diverged["best round"].isna().all()
 
 
-def test_draws_differ_more_than_the_papers_seeds():
-    """Over a thousand draws, against the spreads 3.21 and 4.10 that the paper prints."""
-    over = waffle_shift.over_draws(data.load("digits"), waffle.QUICK).set_index("distribution")
-    assert over["paper std"].to_dict() == {"A*": 3.21, "B*": 4.1}
-    assert (over["draws"] == 1_000).all() and (over["std"] > 2 * over["paper std"]).all()
-    assert (over["10 %"] < over["paper"]).all() and (over["paper"] < over["90 %"]).all()
+def test_draws_are_summed_up_beside_the_paper():
+    """Votes 10, 20, 30 and later rounds 2, 4, 6 lie on a line; best rounds 10, 20, 30 have mean 20 and standard deviation 10."""
+    line = pd.DataFrame({"seed": [1, 2, 3], "vote": [10.0, 20.0, 30.0], "later rounds": [2.0, 4.0, 6.0]})
+    ran = line.assign(run="A*, FedAvg", **{"best round": [10.0, 20.0, 30.0]})
+    two = line.assign(run="B*, SCAFFOLD", **{"best round": [10.0, 20.0, math.nan]})
+    by_draw = pd.concat([ran, two])
+    by_draw.attrs["banner"] = "Made up"
+    rows = waffle_shift.against_paper(by_draw, None, waffle.QUICK).set_index("run")
+    assert rows.index.tolist() == ["A*, FedAvg", "B*, SCAFFOLD"] and rows["votes' mean"].isna().all()
+    assert rows["correlation"].iloc[0] == pytest.approx(1) and math.isnan(rows["correlation"].iloc[1])
+    assert rows["best round"].tolist() == [20, 15] and rows["best round's std"].iloc[0] == pytest.approx(10)
+    assert rows["paper"].tolist() == [13.37, 57.51] and rows["paper's std"].tolist() == [3.21, 4.02]
+
+
+def test_the_vote_over_many_draws_varies_by_more_than_ten_points():
+    digits = data.load("digits")
+    by_draw = waffle_shift.by_draw(digits, waffle.QUICK, Store(None, published=None))
+    rows = waffle_shift.against_paper(by_draw, digits, waffle.QUICK).set_index("run")
+    assert (rows["votes' std"] > 10).all() and rows["votes' mean"].between(20, 45).all()
