@@ -64,7 +64,10 @@ def _compact(table) -> str:
     from pfl_lib import tables
 
     ran = table[table["status"] != "not run"]
-    left = f"{len(table) - len(ran)} of {len(table)} printed values not run"
+    missing = table.loc[table["status"] == "not run", "dataset"].value_counts()
+    left = f"{missing.sum()} of {len(table)} printed values not run: " + ", ".join(
+        f"{count} on {dataset}" for dataset, count in missing.items()
+    )
     if ran.empty:
         return left
     words = tables.in_words(ran)

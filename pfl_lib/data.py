@@ -80,17 +80,19 @@ class Source:
     version: int = 1
 
 
-def load(name: str, data_dir: str | os.PathLike | None = None, images: int | None = None) -> Dataset:
+def load(
+    name: str, data_dir: str | os.PathLike | None = None, images: int | None = None, download: bool = True
+) -> Dataset:
     """Load a data set of `DATASETS`, once per process; `images=n` keeps its first n training images in file order.
 
-    Missing files are downloaded only into the default cache folder, never into a folder the user chose.  Raises
-    `BadInput` if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the
+    Missing files are downloaded only into the default cache folder, never into a folder the user chose; without `download` they are
+    not.  Raises `BadInput` if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the
     training set's size.
     """
     source = DATASETS[choose("dataset", name, DATASETS)]
     if images is not None:
         whole("images", images)
-    dataset = _load(name, data_root(data_dir) if source.folder else Path(), _chosen(data_dir) is None)
+    dataset = _load(name, data_root(data_dir) if source.folder else Path(), download and _chosen(data_dir) is None)
     return dataset if images is None else _first(dataset, images)
 
 

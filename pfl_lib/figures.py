@@ -51,7 +51,7 @@ def accuracy_evolution(
         figure, axes = blank(4.4)
         by_round = tables.accuracy_by_round(results, running_best)
         _draw_accuracy(axes, by_round)
-        axes.set(title=title, xlabel="round", ylabel=f"{_accuracy_label(running_best)}, {_mean_of([results])}")
+        axes.set(title=title, xlabel="round", ylabel=f"{_accuracy_label(running_best)},\n{_mean_of([results])}")
         legend(figure, axes)
     return figure, _about_accuracy(results, by_round, running_best, title)
 

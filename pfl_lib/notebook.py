@@ -160,11 +160,13 @@ def partition_of(profile, distribution: str, settings: Settings):
     from pfl_lib import data, partition
 
     try:
-        dataset = data.load(profile.dataset, settings.data_dir or None, profile.images)
+        dataset = data.load(
+            profile.dataset, settings.data_dir or None, profile.images, download=not settings.plots_only
+        )
     except BadInput as error:
         if not settings.plots_only:
             raise
-        print(f"Distribution {distribution} cannot be shown: {error}")
+        print(f"Distribution {distribution} cannot be shown: {error} (plots_only downloads nothing)")
         return None
     return dataset, partition.make(distribution, dataset, profile.clients, profile.seeds[0])
 

@@ -34,7 +34,7 @@ class Strong(str):
 def beside(exhibit, profile, store: "Store") -> pd.DataFrame:
     """One row for each printed result of an exhibit (`papers.Exhibit`): what the paper prints, what `store` has, the verdict.
 
-    Columns: profile, dataset and distribution (the paper's), run on (our data set), method, paper and paper std, ours
+    Columns: profile, dataset and distribution (the paper's), run on (our data set, empty where this package has no runs), method, paper and paper std, ours
     and ours std (mean and sample standard deviation over seeds of the best round, the papers' protocol), last round
     (mean), seeds (how many finished), difference (ours - paper; none for the quick profile, whose data are not the
     paper's), protocol, status ("ran", "not run", "diverged at round 7") and verdict.  Numbers in percent, NaN where
@@ -59,7 +59,7 @@ def _line(entry, profile, ours: Ours, verdict: str) -> dict[str, object]:
     return {
         "profile": profile.name,
         "dataset": entry.dataset,
-        "run on": profile.dataset,
+        "run on": profile.dataset if entry.cells else "",
         "distribution": entry.setting,
         "method": entry.method,
         "paper": entry.printed.value,

@@ -117,13 +117,15 @@ class Ours:
 class Ranking:
     """How many of a row's clearly ordered `pairs` stand in the paper's order (`same`) or cannot be compared (`unknown`).
 
-    `seeds`: the fewest that two methods compared have in common; None where no pair was compared.
+    `seeds`: the fewest that two methods compared have in common; None where no pair was compared.  `turned`: the compared pairs
+    (higher in the paper, lower) that do not stand in its order.
     """
 
     same: int
     pairs: int
     unknown: int = 0
     seeds: int | None = None
+    turned: tuple[tuple[str, str], ...] = ()
 
     @property
     def holds(self) -> bool | None:
@@ -137,8 +139,14 @@ class Ranking:
     def __str__(self) -> str:
         if self.pairs == 0:
             return "no pair of the row is clearly ordered in the paper"
-        unknown = f", {self.unknown} not compared" if self.unknown else ""
-        return f"{self.same} of {self.pairs} pairs in the paper's order{unknown}"
+        words = [f"{self.same} of {self.pairs} pairs in the paper's order"]
+        if self.unknown:
+            words.append(f"{self.unknown} not compared")
+        if self.turned:
+            more = len(self.turned) - 2
+            named = " or ".join(f"{higher} above {lower}" for higher, lower in self.turned[:2])
+            words.append(f"not {named}" + (f" or {more} more" if more > 0 else ""))
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -170,10 +178,12 @@ def ranking(row: Mapping[str, Printed], ours: Mapping[str, Ours]) -> Ranking:
 
     A tie, and a pair of which one diverged on a seed that both ran, are not in the paper's order; a pair without such a seed is unknown.
     """
-    pairs = [(_of(ours, higher), _of(ours, lower)) for higher, lower in clearly_ordered(row)]
-    compared = [pair for pair in pairs if common(*pair)]
-    fewest = min((len(common(*pair)) for pair in compared), default=None)
-    return Ranking(sum(_is_higher(*pair) for pair in compared), len(pairs), len(pairs) - len(compared), fewest)
+    pairs = {names: tuple(_of(ours, name) for name in names) for names in clearly_ordered(row)}
+    seeds = {names: len(common(*pair)) for names, pair in pairs.items() if common(*pair)}
+    turned = tuple(names for names in seeds if not _is_higher(*pairs[names]))
+    return Ranking(
+        len(seeds) - len(turned), len(pairs), len(pairs) - len(seeds), min(seeds.values(), default=None), turned
+    )
 
 
 def common(one: Ours, other: Ours) -> list[int]:

@@ -123,7 +123,10 @@ def test_one_of_twelve_pairs_the_other_way_round_is_still_the_same_ranking():
     row = ranking(C, {name: once(value) for name, value in (found | {"SCAFFOLD": 98.9}).items()})
     assert (row.same, row.holds) == (10, False)
     verdict = judge("small", C["WE"], once(98.5), row)
-    assert str(verdict) == "other ranking: 10 of 12 pairs in the paper's order"
+    assert (
+        str(verdict)
+        == "other ranking: 10 of 12 pairs in the paper's order, not WE above SCAFFOLD or WAFFLE above SCAFFOLD"
+    )
     assert judge("paper", C["WE"], once(98.5), row).word == "not reproduced"
 
 
@@ -138,7 +141,7 @@ def test_a_pair_is_compared_on_the_seeds_that_both_ran():
 def test_a_pair_with_a_run_that_diverged_is_not_in_the_papers_order_either_way():
     row = {"a": Printed(2.0, 0.1), "b": Printed(1.0, 0.1)}
     for found in ({"a": once(5.0), "b": DIVERGED}, {"a": DIVERGED, "b": once(1.0)}, {"a": DIVERGED, "b": DIVERGED}):
-        assert ranking(row, found) == Ranking(0, 1, 0, 1)
+        assert ranking(row, found) == Ranking(0, 1, 0, 1, (("a", "b"),))
 
 
 def test_a_run_that_diverged_on_a_seed_that_the_other_method_never_ran_counts_for_nothing():
@@ -157,6 +160,17 @@ def test_a_ranking_says_on_how_few_seeds_some_pair_of_it_rests():
         "same ranking (1 of 3 seeds): 3 of 3"
     )
     assert str(judge("paper", Printed(9.0, 0.1), found["a"], order, paper_seeds=3)).startswith("reproduced: 0.00")
+
+
+def test_of_many_pairs_that_are_turned_two_are_named():
+    turned = (("a", "b"), ("a", "c"), ("b", "c"))
+    assert (
+        str(Ranking(1, 4, turned=turned)) == "1 of 4 pairs in the paper's order, not a above b or a above c or 1 more"
+    )
+    assert (
+        str(Ranking(1, 3, unknown=1, turned=turned[:1]))
+        == "1 of 3 pairs in the paper's order, 1 not compared, not a above b"
+    )
 
 
 def test_a_tie_here_is_not_the_papers_order():
