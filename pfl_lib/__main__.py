@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pfl_lib import bench, compare, listing, reproduce, results
+from pfl_lib import __version__, bench, compare, listing, reproduce, results
 from pfl_lib.arguments import OneLineParser
 from pfl_lib.errors import BadInput
 
@@ -18,6 +18,7 @@ COMMANDS = (listing, reproduce, compare, results, bench)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = OneLineParser(prog="pfl-lib", description="Personalised federated learning, reproduced.")
+    parser.add_argument("--version", action="version", version=f"pfl_lib {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in COMMANDS:
         command.add_parser(subparsers)

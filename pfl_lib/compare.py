@@ -48,7 +48,13 @@ def run(args: argparse.Namespace) -> int:
                 table.insert(0, "page", page.id)
                 found.append((page, table))
     if not found:
-        print("nothing to compare: these pages print no results, or nothing was run yet (pfl-lib reproduce)")
+        comparing = [page.id for page in EXHIBITS.values() if page.entries(page.profile("paper"))]
+        if any(page.id in comparing for page in exhibits):
+            print("nothing to compare: nothing was run yet (pfl-lib reproduce)")
+        else:
+            print(
+                f"nothing to compare: these pages set no printed results beside ours, but {', '.join(comparing)} does"
+            )
     elif args.format == "csv":
         print(tables.to_csv(pd.concat([table for _, table in found])), end="")
     else:

@@ -78,8 +78,11 @@ class Result:
             raise BadInput(f"client {client!r} has no served model here: give one of {', '.join(map(str, readers))}")
         one_for_all = all(len(value) == 1 for value in self.model.values())
         row = 0 if one_for_all else readers.index(client)
+        path = Path(path)
+        if not path.parent.is_dir() or path.is_dir():
+            raise BadInput(f"model file {path}: give a file's name in a folder that exists")
         torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
-        return Path(path)
+        return path
 
 
 def write(result: Result, folder: Path) -> None:

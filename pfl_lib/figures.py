@@ -285,6 +285,7 @@ def result_plot(result: "Result", title: str | None = None) -> tuple["Figure", s
         if weights is not None:
             bar = _draw_weights(panels[1], tables.shares(weights), alice)
             panels[1].set_xlabel("round")
+            panels[0].set_xlim(panels[1].get_xlim())  # one round above the other
             figure.colorbar(bar, ax=panels[1], label="share", ticks=SHARES)
     each = each["each round"].dropna()
     diverged = result.diverged is not None

@@ -25,7 +25,7 @@ def add_parser(subparsers) -> None:
 
     action("list", _list, "list all results, one's own and the published ones")
     action("show", _show, "show one result's settings and accuracies").add_argument(
-        "name", metavar="NAME", help="its folder's name, or its key as list shows it"
+        "name", metavar="NAME", help="its folder's name, or its key as list shows it, or how the key begins"
     )
     action(
         "merge", _merge, "take over the results of another results folder; none of one's own is replaced"
@@ -59,7 +59,7 @@ def _list(args: argparse.Namespace) -> int:
     store = _store(args)
     if not store.root.is_dir():
         print(f"no folder {store.root} yet", file=sys.stderr)
-    print(_table(store.cells()))
+    print(_table(store.results()))
     return 0
 
 
@@ -111,19 +111,42 @@ def _publish(args: argparse.Namespace) -> int:
     return 0
 
 
-def _table(configs: Iterable[dict]) -> str:
+def _table(results: Iterable) -> str:
     import pandas as pd
 
     rows = [
         {
-            "method": config["method"]["name"],
-            "data set": config["dataset"],
-            "images": config["images"] or "all",
-            "distribution": config["partition"]["name"],
-            "rounds": config["schedule"]["rounds"],
-            "seed": config["seed"],
-            "key": config["key"][:10],
+            "method": result.config["method"]["name"],
+            "data set": result.config["dataset"],
+            "images": result.config["images"] or "all",
+            "distribution": result.config["partition"]["name"],
+            "rounds": result.config["schedule"]["rounds"],
+            "seed": result.config["seed"],
+            "best": "–" if result.accuracy_by_round().empty else f"{result.best_accuracy:.2%}",
+            "key": result.config["key"][:10],
+            "settings": _settings(result.config),
         }
-        for config in configs
+        for result in results
     ]
     return pd.DataFrame(rows).to_string(index=False) if rows else "no results yet (pfl-lib reproduce)"
+
+
+def _settings(config: dict) -> str:
+    """What is not as the method, the schedule and a run have it by themselves: "slope=10, lr=3"."""
+    from pfl_lib.methods import METHODS
+    from pfl_lib.schedule import Schedule
+
+    method, schedule = dict(config["method"]), dict(config["schedule"])
+    usual = METHODS.get(method.pop("name"))
+    of_method = {} if usual is None else vars(usual())
+    of_run = {"alice": 0, "loss": "cross_entropy", "measures": [], "evaluate_every": 1}
+    found = [(method, of_method | {"version": method["version"]})]
+    found.append((schedule, vars(Schedule(rounds=schedule["rounds"]))))
+    found.append(({name: config[name] for name in of_run if name in config}, of_run))
+    words = [
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for values, defaults in found
+        for name, value in values.items()
+        if value != defaults.get(name) and not (value == [] and defaults.get(name) == ())
+    ]
+    return ", ".join(words)

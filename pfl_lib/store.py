@@ -83,22 +83,26 @@ class Store:
             raise BadInput(f"{cell.slug} cannot be published in {self.published} ({error.strerror})") from None
         return True
 
-    def cells(self) -> Iterator[dict[str, Any]]:
-        """The configurations of all results, the user's own first."""
+    def results(self) -> Iterator[Result]:
+        """All results, the user's own first."""
         seen = set()
         for folder in self._folders():
             for entry in sorted(folder.glob("*/config.json")):
                 result = read(entry.parent)
                 if result is not None and result.config["key"] not in seen:
                     seen.add(result.config["key"])
-                    yield result.config
+                    yield result
 
     def named(self, end: str) -> tuple[Path, Result]:
-        """The one entry whose name ends so (all of it, or its key's first ten digits), the user's own first; else BadInput.
+        """The one entry of that name, or whose key begins so (four digits or more), the user's own first; else BadInput.
 
         As in `find`, one's own that is damaged gives way to the published one.
         """
-        paths = [path for folder in self._folders() for path in folder.glob("[!.]*") if path.name.endswith(end)]
+        every = [path for folder in self._folders() for path in folder.glob("[!.]*")]
+        by_key = len(end) >= 4
+        paths = [
+            path for path in every if path.name == end or by_key and path.name.rpartition("-")[2].startswith(end[:10])
+        ]
         names = {path.name for path in paths}
         if len(names) != 1:
             what = f"fits {len(names)} results" if names else f"is no result in {self.root} and not published"

@@ -43,6 +43,8 @@ def from_csv(
     and a client whose half would be empty.
     """
     path = Path(path)
+    if isinstance(inputs, str):
+        raise BadInput(f"inputs {inputs!r}: give a list of columns, such as inputs=[{inputs!r}]")
     table = _read(path)
     _check_columns(path, table, [label, split_by, *(inputs or ())])
     labels = _two_classes(path, table, label)

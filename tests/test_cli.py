@@ -9,6 +9,7 @@ import sys
 import nbformat
 import pytest
 
+import pfl_lib
 from pfl_lib import papers, report, reproduce, tables
 from pfl_lib.__main__ import main
 from pfl_lib.methods import APFL, FedAvg, Local
@@ -135,9 +136,17 @@ def test_compare_without_a_single_run_of_the_profile_says_how_many_are_missing(c
     assert capsys.readouterr().out.endswith("\n\n60 of 60 printed values not run: 30 on MNIST, 30 on CIFAR10\n\n")
 
 
-def test_compare_without_results_says_so(capsys, tmp_path):
+def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
     assert main(["compare", "--only", "waffle-fig8", "--results-dir", str(tmp_path)]) == 0
-    assert "nothing to compare" in capsys.readouterr().out
+    assert "these pages set no printed results beside ours, but waffle-table1 does" in capsys.readouterr().out
+    monkeypatch.setattr("pfl_lib.store.Store.find", lambda *args: None)
+    assert main(["compare", "--results-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing to compare: nothing was run yet (pfl-lib reproduce)\n"
+
+
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pfl_lib {pfl_lib.__version__}\n"
 
 
 # --- a collection of two small pages, one of which fails ---

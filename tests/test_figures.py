@@ -157,7 +157,7 @@ def test_a_plot_whose_only_method_diverged_says_so_too():
 
 def test_axis_and_alt_text_say_over_how_many_seeds_a_line_is_a_mean():
     figure, alt = figures.accuracy_evolution({"FedAvg": [result(0.9)] * 5, "WAFFLE": [result(0.9)]})
-    assert figure.axes[0].get_ylabel() == "best accuracy so far (%), mean of 1 to 5 seeds"
+    assert figure.axes[0].get_ylabel() == "best accuracy so far (%),\nmean of 1 to 5 seeds"
     assert "by round, mean of 1 to 5 seeds." in alt
     assert "mean of 5 seeds." in figures.accuracy_evolution({"FedAvg": [result(0.9)] * 5})[1]
 

@@ -14,7 +14,7 @@ import torch
 from pfl_lib import Schedule, results
 from pfl_lib import store as stores
 from pfl_lib.__main__ import main
-from pfl_lib.methods import FedAvg, Local
+from pfl_lib.methods import FedAvg, Local, Waffle
 from pfl_lib.store import Result, Store
 from pfl_lib.study import Cell
 
@@ -68,7 +68,21 @@ def say(store, capsys):
 def test_what_list_shows_can_be_shown(say):
     _, lines = say("list")
     key = lines[1].split()[-1]
-    assert FEDAVG.key.startswith(key) and say("show", key) == say("show", FEDAVG.slug)
+    assert key == FEDAVG.key[:10] and "81.25%" in lines[1]
+    for name in (key, key[:4], FEDAVG.key):
+        assert say("show", name) == say("show", FEDAVG.slug)
+
+
+def test_list_tells_runs_apart_by_what_is_not_as_usual(say, store):
+    shutil.rmtree(entry(store, FEDAVG))
+    unusual = Cell(Waffle(slope=10), Schedule(3, lr=3.0, momentum=0.5), dataset="digits", alice=2, measures=("start",))
+    for cell in (Cell(Waffle(), Schedule(3), dataset="digits"), unusual):
+        store.save(cell, result(cell))
+    shown = {line.split()[-1] if "=" not in line else line.partition("slope")[2] for line in say("list")[1][1:]}
+    assert shown == {
+        Cell(Waffle(), Schedule(3), dataset="digits").key[:10],
+        "=10, lr=3, momentum=0.5, alice=2, measures=['start']",
+    }
 
 
 def test_list_says_that_a_folder_does_not_exist(store, capsys):
@@ -98,10 +112,16 @@ def test_a_diverged_result_without_any_round_is_shown(say, store):
 
 def test_a_name_of_no_result_or_of_several_or_of_a_damaged_one_is_told_in_one_line(say, store):
     store.save(LOCAL, result(LOCAL))
-    assert say("show", "nothing")[1][0].startswith("pfl-lib: 'nothing' is no result in")
-    assert say("show", "")[1] == [
-        "pfl-lib: '' fits 2 results: give the name or the key of one that 'pfl-lib results list' shows"
+    for nothing in ("nothing", "", LOCAL.key[:3]):
+        assert say("show", nothing)[1][0].startswith(f"pfl-lib: {nothing!r} is no result in")
+    other = entry(store, LOCAL).with_name(
+        f"local-else-seed1-{LOCAL.key[:8]}{'00' if LOCAL.key[8:10] != '00' else '11'}"
+    )
+    shutil.copytree(entry(store, LOCAL), other)
+    assert say("show", LOCAL.key[:8])[1] == [
+        f"pfl-lib: {LOCAL.key[:8]!r} fits 2 results: give the name or the key of one that 'pfl-lib results list' shows"
     ]
+    shutil.rmtree(other)
     (entry(store, LOCAL) / "metrics.csv").write_text("")
     status, lines = say("show", LOCAL.slug)
     assert status == 2 and len(lines) == 1 and "is damaged: 'pfl-lib results prune' removes it" in lines[0]

@@ -1,6 +1,7 @@
 """`pfl_lib.run`: what a notebook user gets back, and in which words a mistake is told."""
 
 import dataclasses
+import re
 import shutil
 from dataclasses import dataclass
 from typing import ClassVar
@@ -104,6 +105,13 @@ def test_a_result_stored_without_its_model_is_trained_again_where_it_is_asked_fo
     assert run("local", rounds=1).model is None
     run("local", rounds=1, with_model=True).save_model(tmp_path / "alice.pt")
     assert run("local", rounds=1).model is not None
+
+
+def test_a_model_goes_into_a_folder_that_exists(run, tmp_path):
+    result = run("local", rounds=1)
+    for path in (tmp_path / "nowhere" / "alice.pt", tmp_path):
+        with pytest.raises(BadInput, match=re.escape(f"model file {path}: give a file's name in a folder that exists")):
+            result.save_model(path)
 
 
 def test_schedule_arguments_reach_the_schedule(run):

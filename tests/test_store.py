@@ -148,7 +148,7 @@ def test_a_damaged_entry_is_noticed_and_replaced(store, damage):
     store.save(CELL, result())
     DAMAGES[damage](folder(store))
     assert store.find(CELL) is None
-    assert all(config["key"] != CELL.key for config in store.cells())
+    assert all(result.config["key"] != CELL.key for result in store.results())
     store.save(CELL, result())
     assert store.find(CELL) is not None
     assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], "something was left behind"
@@ -165,7 +165,7 @@ def test_a_result_of_before_config_json_had_a_checksum_is_read(store):
 
 def test_every_published_result_is_whole_and_would_tell_if_it_were_altered():
     published = sorted(PUBLISHED.iterdir())
-    assert len(list(Store(Path("/nowhere")).cells())) == len(published) > 0
+    assert len(list(Store(Path("/nowhere")).results())) == len(published) > 0
     assert all("checksum" in json.loads((entry / "config.json").read_text()) for entry in published)
 
 
@@ -240,7 +240,7 @@ def test_published_results_are_read_below_ones_own_and_never_written(tmp_path):
     assert store.find(CELL).seconds == 1.0
     store.save(CELL, result(seconds=2.0))
     assert store.find(CELL).seconds == 2.0
-    assert [config["key"] for config in store.cells()] == [CELL.key]
+    assert [result.config["key"] for result in store.results()] == [CELL.key]
     assert sorted(published.rglob("*")) == before
 
 
@@ -252,7 +252,7 @@ def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(tmp_path,
     store = Store(tmp_path / "mine", published)
     store.save(CELL, result(seconds=2.0))
     (folder(store) / lost).unlink()
-    assert store.find(CELL).seconds == 1.0 and [config["key"] for config in store.cells()] == [CELL.key]
+    assert store.find(CELL).seconds == 1.0 and [result.config["key"] for result in store.results()] == [CELL.key]
     path, found = store.named(CELL.slug)
     assert path == published / CELL.slug and found.seconds == 1.0
     (published / CELL.slug / lost).unlink()
@@ -270,7 +270,7 @@ def test_the_cells_of_a_store_are_listed_once_each_and_not_while_they_are_writte
     store.save(other, result(other))
     (store.root / "cells" / ".tmp" / "cell").mkdir(parents=True)  # what a killed process leaves
     shutil.copytree(folder(store), store.root / "cells" / ".tmp" / "cell", dirs_exist_ok=True)
-    assert sorted(config["key"] for config in store.cells()) == sorted([CELL.key, other.key])
+    assert sorted(result.config["key"] for result in store.results()) == sorted([CELL.key, other.key])
 
 
 @pytest.mark.parametrize("place", ["results", "results/cells", "results/checkpoints"])

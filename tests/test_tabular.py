@@ -201,3 +201,8 @@ def test_both_engines_give_the_same_on_a_table(results_dir):
 def test_ten_clients_of_a_table_split_in_four_are_refused(results_dir):
     with pytest.raises(BadInput, match="clients 10: distribution 'radius_strict' makes 4; give clients=4"):
         run("local", dataset="breast_cancer", partition="radius_strict", clients=10, rounds=1, results_dir=results_dir)
+
+
+def test_inputs_are_a_list_and_no_word(people):
+    with pytest.raises(BadInput, match=r"inputs 'age': give a list of columns, such as inputs=\['age'\]"):
+        tabular.from_csv(people, label="passed", split_by="age", inputs="age")
