@@ -128,7 +128,13 @@ def _table(results: Iterable) -> str:
         }
         for result in results
     ]
-    return pd.DataFrame(rows).to_string(index=False) if rows else "no results yet (pfl-lib reproduce)"
+    if not rows:
+        return "no results yet (pfl-lib reproduce)"
+    frame = pd.DataFrame(rows).rename(
+        columns={"settings": ""}
+    )  # what is not as usual needs no heading, and stands to the left
+    frame[""] = frame[""].str.ljust(frame[""].str.len().max())
+    return "\n".join(line.rstrip() for line in frame.to_string(index=False).splitlines())
 
 
 def _settings(config: dict) -> str:
