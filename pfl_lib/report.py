@@ -44,7 +44,7 @@ class Page:
 class Stamp:
     """How and when a page was made; `status` is "ok" or "failed", `finished` a UTC time such as "2026-11-21 08:30".
 
-    `made_from` is the digest of what it was made from (`freshness`).
+    `made_from` is the digest of what it was made from (`freshness`); `runs` says "42 of 150 runs" where some were missing.
     """
 
     id: str
@@ -56,6 +56,7 @@ class Stamp:
     seconds: float
     error: str = ""
     made_from: str = ""
+    runs: str = ""
 
 
 def finish(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[str, str]) -> Stamp:
@@ -195,9 +196,10 @@ def _index_row(page: Page, stamp: Stamp | None) -> str:
     if stamp is None:
         return f'<tr><td>{html.escape(page.title)}{about}</td><td><span class="chip none">not run</span></td><td></td><td></td><td></td><td></td></tr>\n'
     error = f'<span class="about">{html.escape(stamp.error)}</span>' if stamp.error else ""
+    runs = f'<span class="about">{html.escape(stamp.runs)}</span>' if stamp.runs else ""
     return (
         f'<tr><td><a href="{page.name}">{html.escape(page.title)}</a>{about}{error}</td>'
-        f'<td><span class="chip {stamp.status}">{stamp.status}</span></td>'
+        f'<td><span class="chip {stamp.status}">{stamp.status}</span>{runs}</td>'
         f'<td><span class="chip {stamp.profile}">{stamp.profile}</span></td>'
         f'<td class="time">{stamp.seconds:.1f}</td><td>{html.escape(stamp.finished)} UTC</td>'
         f'<td class="version">{html.escape(stamp.version)}</td></tr>\n'
@@ -234,6 +236,7 @@ def _footer(stamp: Stamp) -> str:
         "Code": f"pfl_lib {stamp.version}",
         "Made": f"{stamp.finished} UTC, in {stamp.seconds:.1f} seconds",
         "Status": stamp.status,
+        "Runs": stamp.runs,
     }
     rows = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items() if value)
     return f'<footer class="bottom"><dl>{rows}</dl><a href="index.html">← All pages</a></footer>'

@@ -229,6 +229,8 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
 
         def finish(execution: Execution) -> None:
             id, profile = execution.job.id, profiles[execution.job.id]
+            cells = EXHIBITS[id].cells(profile)
+            stored = sum(store.find(cell) is not None for cell in cells)
             stamp = report.Stamp(
                 id=id,
                 status="failed" if execution.error else "ok",
@@ -239,6 +241,7 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
                 seconds=execution.seconds,
                 error=execution.error or "",
                 made_from=digests[id],
+                runs="" if stored == len(cells) else f"{stored} of {len(cells)} runs",
             )
             stamps[id] = report.finish(execution.job.output, reports / pages[id].name, pages[id], stamp, links)
             if stamps[id].error:

@@ -176,6 +176,12 @@ def two_pages(tmp_path, monkeypatch):
     return ["reproduce", "--results-dir", str(tmp_path / "results"), "--reports-dir", str(tmp_path / "reports")]
 
 
+def test_the_index_and_the_page_say_how_many_runs_were_missing(two_pages, tmp_path):
+    assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
+    for name in ("index.html", "good.html"):
+        assert ">0 of 1 runs<" in (tmp_path / "reports" / name).read_text()
+
+
 def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_once(two_pages, tmp_path, capsys):
     assert main([*two_pages, "--jobs", "1"]) == 1
     printed = capsys.readouterr().out
@@ -198,6 +204,8 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     assert "1 page up to date (good)" in printed
     assert (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns == made
     assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
+
+    assert "1 run" not in (tmp_path / "reports" / "index.html").read_text()
 
     # A changed notebook is executed again.
     notebook(tmp_path / "notebooks" / "good.ipynb", "print('better', profile)")
