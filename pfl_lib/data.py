@@ -85,14 +85,15 @@ def load(
 ) -> Dataset:
     """Load a data set of `DATASETS`, once per process; `images=n` keeps its first n training images in file order.
 
-    Missing files are downloaded only into the default cache folder, never into a folder the user chose; without `download` they are
-    not.  Raises `BadInput` if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the
+    Missing files are downloaded only into the default cache folder, never into a folder the user chose; without `download`, as where stored
+    results are drawn, they are not.  Raises `BadInput` if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the
     training set's size.
     """
     source = DATASETS[choose("dataset", name, DATASETS)]
     if images is not None:
         whole("images", images)
-    dataset = _load(name, data_root(data_dir) if source.folder else Path(), download and _chosen(data_dir) is None)
+    chosen = _chosen(data_dir) is not None
+    dataset = _load(name, data_root(data_dir) if source.folder else Path(), chosen, download)
     return dataset if images is None else _first(dataset, images)
 
 
@@ -126,10 +127,10 @@ def _chosen(data_dir: str | os.PathLike | None) -> str | os.PathLike | None:
 
 
 @functools.cache
-def _load(name: str, root: Path, may_download: bool) -> Dataset:
+def _load(name: str, root: Path, chosen: bool, download: bool) -> Dataset:
     source = DATASETS[name]
     if source.folder:
-        _ensure_files(name, source, root, may_download)
+        _ensure_files(name, source, root, chosen, download)
     arrays, columns = source.read(root), source.columns(root)
     return Dataset(name, *arrays, source.classes, source.mean, source.std, source.fingerprint, columns)
 
@@ -144,21 +145,23 @@ def _first(dataset: Dataset, images: int) -> Dataset:
     return dataclasses.replace(dataset, train_x=dataset.train_x[:images], train_y=dataset.train_y[:images])
 
 
-def _ensure_files(name: str, source: Source, root: Path, may_download: bool) -> None:
+def _ensure_files(name: str, source: Source, root: Path, chosen: bool, download: bool) -> None:
     """See that every file is there with the right MD5, downloading if it may; raises `BadInput` saying what to do."""
     folder = root / source.folder
     missing = [file for file in source.files if not os.path.isfile(folder / file)]
     if source.any_of and not any(os.path.isfile(folder / file) for file in source.any_of):
         missing.append(" or ".join(source.any_of))
-    if missing and may_download and source.download is not None:
+    if missing and download and not chosen and source.download is not None:
         _download(name, source, root)
     elif missing:
+        other = (
+            ", or give neither to download the data" if chosen else " (nothing is downloaded to draw what is stored)"
+        )
         raise BadInput(
             f"{name}: {', '.join(missing)} missing in {folder}; point data_dir (--data-dir, or PFL_DATA_DIR) at the "
-            f"folder that holds {source.folder}"
-            + (", or give neither to download the data" if source.download is not None else "")
+            f"folder that holds {source.folder}" + (other if source.download is not None else "")
         )
-    again = "delete it and run again to download it anew" if may_download else "replace it by an intact copy"
+    again = "replace it by an intact copy" if chosen else "delete it and run again to download it anew"
     for file, expected in source.files.items():
         path = folder / file
         try:

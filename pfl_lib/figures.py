@@ -285,7 +285,9 @@ def result_plot(result: "Result", title: str | None = None) -> tuple["Figure", s
         if weights is not None:
             bar = _draw_weights(panels[1], tables.shares(weights), alice)
             panels[1].set_xlabel("round")
-            panels[0].set_xlim(panels[1].get_xlim())  # one round above the other
+            # One round above the other, the initial model's, where it was measured, included.
+            panels[0].set_xlim(min(0.5, each.index.min() - 0.5), panels[1].get_xlim()[1])
+            panels[1].set_xlim(panels[0].get_xlim())
             figure.colorbar(bar, ax=panels[1], label="share", ticks=SHARES)
     each = each["each round"].dropna()
     diverged = result.diverged is not None

@@ -166,7 +166,7 @@ def partition_of(profile, distribution: str, settings: Settings):
     except BadInput as error:
         if not settings.plots_only:
             raise
-        print(f"Distribution {distribution} cannot be shown: {error} (plots_only downloads nothing)")
+        print(f"Distribution {distribution} cannot be shown: {error}")
         return None
     return dataset, partition.make(distribution, dataset, profile.clients, profile.seeds[0])
 

@@ -114,6 +114,8 @@ def _publish(args: argparse.Namespace) -> int:
 def _table(results: Iterable) -> str:
     import pandas as pd
 
+    from pfl_lib.verdicts import at_round
+
     rows = [
         {
             "method": result.config["method"]["name"],
@@ -122,7 +124,7 @@ def _table(results: Iterable) -> str:
             "distribution": result.config["partition"]["name"],
             "rounds": result.config["schedule"]["rounds"],
             "seed": result.config["seed"],
-            "best": "–" if result.accuracy_by_round().empty else f"{result.best_accuracy:.2%}",
+            "best": f"{result.best_accuracy:.2%}" if result.diverged is None else at_round(result.diverged),
             "key": result.config["key"][:10],
             "settings": _settings(result.config),
         }
@@ -138,14 +140,18 @@ def _table(results: Iterable) -> str:
 
 
 def _settings(config: dict) -> str:
-    """What is not as the method, the schedule and a run have it by themselves: "slope=10, lr=3"."""
+    """What is not as the method, the schedule and `pfl_lib.run` have it by themselves: "slope=10, lr=3"."""
+    from pfl_lib.data import DATASETS
     from pfl_lib.methods import METHODS
+    from pfl_lib.partition import PARTITIONS
     from pfl_lib.schedule import Schedule
 
     method, schedule = dict(config["method"]), dict(config["schedule"])
     usual = METHODS.get(method.pop("name"))
     of_method = {} if usual is None else vars(usual())
-    of_run = {"alice": 0, "loss": "cross_entropy", "measures": [], "evaluate_every": 1}
+    of_run = {"alice": 0, "loss": "cross_entropy", "measures": [], "evaluate_every": 1, "versions": {}}
+    of_run["clients"] = PARTITIONS[config["partition"]["name"]].agents
+    of_run["model"] = DATASETS[config["dataset"]].model
     found = [(method, of_method | {"version": method["version"]})]
     found.append((schedule, vars(Schedule(rounds=schedule["rounds"]))))
     found.append(({name: config[name] for name in of_run if name in config}, of_run))

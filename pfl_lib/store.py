@@ -99,10 +99,7 @@ class Store:
         As in `find`, one's own that is damaged gives way to the published one.
         """
         every = [path for folder in self._folders() for path in folder.glob("[!.]*")]
-        by_key = len(end) >= 4
-        paths = [
-            path for path in every if path.name == end or by_key and path.name.rpartition("-")[2].startswith(end[:10])
-        ]
+        paths = [path for path in every if _is_named(path.name, end)]
         names = {path.name for path in paths}
         if len(names) != 1:
             what = f"fits {len(names)} results" if names else f"is no result in {self.root} and not published"
@@ -205,6 +202,11 @@ class Store:
 
     def _folders(self) -> list[Path]:
         return [self.root / "cells"] + ([self.published] if self.published else [])
+
+
+def _is_named(slug: str, name: str) -> bool:
+    digits = slug.rpartition("-")[2]  # of the key, the first ten
+    return slug == name or len(name) >= 4 and (digits.startswith(name) or len(name) == 64 and name.startswith(digits))
 
 
 def default_results_dir() -> Path:

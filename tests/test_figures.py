@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import json
 import math
 import re
@@ -249,6 +250,15 @@ def test_one_results_plot_names_it_and_tells_best_last_and_weights(drawn):
     figure, alt = drawn["result_plot"]
     assert figure.axes[0].get_title() == "weight erosion, digits, distribution C, seed 1"
     assert "20 rounds, best 90.00, last 90.00." in alt and "all weight is on Alice" in alt
+
+
+def test_one_results_accuracy_and_weights_stand_round_above_round_the_initial_model_included():
+    without = result(0.9, weights=wedge())
+    start = without.metrics.iloc[:1].assign(round=0)
+    measured = dataclasses.replace(without, metrics=pd.concat([start, without.metrics], ignore_index=True))
+    for run, first in ((without, 0.5), (measured, -0.5)):
+        figure, _ = figures.result_plot(run)
+        assert [axes.get_xlim() for axes in figure.axes[:2]] == [(first, ROUNDS + 0.5)] * 2
 
 
 def test_a_diverged_result_without_any_round_can_be_drawn():

@@ -1,6 +1,7 @@
 """The notebooks: their parameters, their form, and one of them executed from another folder."""
 
 import ast
+import dataclasses
 import re
 import subprocess
 import sys
@@ -10,10 +11,10 @@ import nbformat
 import pytest
 import torch
 
-from pfl_lib import notebook
+from pfl_lib import data, notebook
 from pfl_lib.errors import BadInput
 from pfl_lib.execute import Job, execute_all
-from pfl_lib.papers import EXHIBITS
+from pfl_lib.papers import EXHIBITS, waffle
 from pfl_lib.progress import progress
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
@@ -194,6 +195,31 @@ def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_r
         told = words_of(tmp_path / f"{name}.ipynb")
         assert told.count("missing in") == 1 and f"cannot be shown: {name}: " in told and "--data-dir" in told
     assert "0.40" in words_of(tmp_path / "mnist.ipynb"), "the paper's Table 2 needs no data"
+
+
+def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys):
+    downloads = []
+    source = dataclasses.replace(data.DATASETS["mnist"], download=downloads.append)
+    monkeypatch.setitem(data.DATASETS, "mnist", source)
+    monkeypatch.delenv("PFL_DATA_DIR", raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **kwargs: tmp_path)
+    assert notebook.partition_of(waffle.FULL, "C", settings(plots_only=True)) is None
+    line = capsys.readouterr().out
+    assert line.startswith("Distribution C cannot be shown: mnist: ") and line.count("\n") == 1 and not downloads
+    assert line.endswith("(nothing is downloaded to draw what is stored)\n")
+    with pytest.raises(BadInput):  # the stand-in leaves no files
+        notebook.partition_of(waffle.FULL, "C", settings())
+    assert len(downloads) == 1
+
+
+@pytest.mark.parametrize(
+    ("id", "seeds"), [("waffle-fig3", "seed 1"), ("waffle-table1", "seeds 1 to 5"), ("waffle-fig8", "seeds 1 to 5")]
+)
+def test_provenance_tells_the_seeds_of_the_runs_or_where_there_are_none_the_profiles(id, seeds, monkeypatch, tmp_path):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(bundle["text/plain"]))
+    notebook.provenance(settings(results_dir=str(tmp_path)), waffle.FULL, EXHIBITS[id].cells(waffle.FULL))
+    assert f"seeds: {seeds}\n" in shown[0]
 
 
 def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:

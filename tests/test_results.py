@@ -67,22 +67,32 @@ def say(store, capsys):
 
 def test_what_list_shows_can_be_shown(say):
     _, lines = say("list")
-    key = lines[1].split()[-1]
-    assert key == FEDAVG.key[:10] and "81.25%" in lines[1]
-    for name in (key, key[:4], FEDAVG.key):
+    assert lines[1].endswith(f"81.25% {FEDAVG.key[:10]} clients=2")
+    for name in (FEDAVG.key[:10], FEDAVG.key[:4], FEDAVG.key):
         assert say("show", name) == say("show", FEDAVG.slug)
+    status, (line,) = say("show", FEDAVG.key[:10] + "zz")
+    assert status == 2 and "is no result in" in line
 
 
 def test_list_tells_runs_apart_by_what_is_not_as_usual(say, store):
     shutil.rmtree(entry(store, FEDAVG))
-    unusual = Cell(Waffle(slope=10), Schedule(3, lr=3.0, momentum=0.5), dataset="digits", alice=2, measures=("start",))
-    for cell in (Cell(Waffle(), Schedule(3), dataset="digits"), unusual):
-        store.save(cell, result(cell))
-    shown = {line.split()[-1] if "=" not in line else line.partition("slope")[2] for line in say("list")[1][1:]}
-    assert shown == {
-        Cell(Waffle(), Schedule(3), dataset="digits").key[:10],
-        "=10, lr=3, momentum=0.5, alice=2, measures=['start']",
+    usual = Cell(Waffle(), Schedule(3), dataset="digits")
+    unusual = {
+        dataclasses.replace(usual, method=Waffle(slope=10)): "slope=10",
+        dataclasses.replace(usual, schedule=Schedule(3, lr=3.0, momentum=0.5)): "lr=3, momentum=0.5",
+        dataclasses.replace(usual, alice=2, measures=("start",)): "alice=2, measures=['start']",
+        dataclasses.replace(usual, clients=6, model="lenet5-relu"): "clients=6, model=lenet5-relu",
+        usual: "",
     }
+    for cell in unusual:
+        store.save(cell, result(cell))
+    shown = {line.partition(" 81.25% ")[2] for line in say("list")[1][1:]}
+    assert shown == {f"{cell.key[:10]} {words}".strip() for cell, words in unusual.items()}
+
+
+def test_list_says_where_a_run_diverged_and_no_number(say, store):
+    store.save(LOCAL, result(LOCAL, diverged=4))
+    assert f" diverged at round 4 {LOCAL.key[:10]}" in "\n".join(say("list")[1])
 
 
 def test_list_says_that_a_folder_does_not_exist(store, capsys):

@@ -32,14 +32,14 @@ READ_ON = (
     "C",
     "A",
     "A*",
-)  # where the readings are compared: APFL's mixtures end at her own model, at the shared one, and between
+)  # where the readings are compared: APFL's mixture ends near another value on each
 ROUNDS = 100
 ALICE = 0
 
 # Why a value of Table 1 is not reproduced, where that is known: (distribution, method) -> words.
 _SWINGS = (
-    "one model for agents who label the classes differently swings from round to round, about a level that the labels they draw decide, "
-    "and the best round is the highest swing (waffle-readings)"
+    "one model for agents who label the classes differently swings from round to round, and the labels that are drawn decide part of its "
+    "level (waffle-readings)"
 )
 REASONS = {(distribution, name): _SWINGS for distribution in SHIFTED for name in GLOBAL}
 

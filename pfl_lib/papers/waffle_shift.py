@@ -71,9 +71,9 @@ def by_draw(dataset: Dataset | None, profile: Profile, store) -> pd.DataFrame:
 def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profile) -> pd.DataFrame:
     """How much the draw decides, a row for each distribution and method, from the rows of `by_draw`.
 
-    Columns run, votes' mean and votes' std (over `DRAWS` draws; nan without `dataset`), correlation (of vote and later rounds), best
-    round and best round's std (over the draws that ran), paper and paper's std (over its seeds): in percent, but for the
-    correlation, which needs three runs.
+    Columns run, votes' mean and votes' std (over `DRAWS` draws; nan without `dataset`), draws run, correlation (of vote and later
+    rounds, from three draws on), best round and best round's std (over the draws that ran), paper and paper's std (over its seeds); in
+    percent, but for draws and correlation.
     """
     rows = []
     for run, drawn in by_draw.groupby("run", sort=False):
@@ -86,6 +86,7 @@ def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profi
                 "run": run,
                 "votes' mean": pd.Series(many, dtype=float).mean(),
                 "votes' std": pd.Series(many, dtype=float).std(),
+                "draws run": len(ran),
                 "correlation": ran["vote"].corr(ran["later rounds"]) if len(ran) > 2 else math.nan,
                 "best round": ran["best round"].mean(),
                 "best round's std": ran["best round"].std(),
