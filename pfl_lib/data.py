@@ -8,14 +8,13 @@ import dataclasses
 import functools
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from pfl_lib import digits, table_sets
+from pfl_lib import digits, files, table_sets
 from pfl_lib.errors import BadInput, choose, whole
 
 Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test_y
@@ -85,15 +84,17 @@ def load(
 ) -> Dataset:
     """Load a data set of `DATASETS`, once per process; `images=n` keeps its first n training images in file order.
 
-    Missing files are downloaded only into the default cache folder, never into a folder the user chose; without `download`, as where stored
-    results are drawn, they are not.  Raises `BadInput` if the name is unknown, files are missing, damaged or altered, or `images` is not between 1 and the
-    training set's size.
+    Missing files are downloaded only into the default cache folder, never into a folder the user chose; without `download`,
+    as where stored results are drawn, they are not.  Raises `BadInput` if the name is unknown, files are missing, damaged or
+    altered, or `images` is not between 1 and the training set's size.
     """
     source = DATASETS[choose("dataset", name, DATASETS)]
     if images is not None:
         whole("images", images)
-    chosen = _chosen(data_dir) is not None
-    dataset = _load(name, data_root(data_dir) if source.folder else Path(), chosen, download)
+    root, chosen = data_root(data_dir) if source.folder else Path(), _chosen(data_dir) is not None
+    if not download and not chosen:
+        files.check_there(name, source, root)
+    dataset = _load(name, root, not chosen)
     return dataset if images is None else _first(dataset, images)
 
 
@@ -127,10 +128,10 @@ def _chosen(data_dir: str | os.PathLike | None) -> str | os.PathLike | None:
 
 
 @functools.cache
-def _load(name: str, root: Path, chosen: bool, download: bool) -> Dataset:
+def _load(name: str, root: Path, may_download: bool) -> Dataset:
     source = DATASETS[name]
     if source.folder:
-        _ensure_files(name, source, root, chosen, download)
+        files.ensure(name, source, root, may_download)
     arrays, columns = source.read(root), source.columns(root)
     return Dataset(name, *arrays, source.classes, source.mean, source.std, source.fingerprint, columns)
 
@@ -143,52 +144,6 @@ def _first(dataset: Dataset, images: int) -> Dataset:
     if not 1 <= images <= size:
         raise BadInput(f"images {images} is not between 1 and {size}, the training images of {dataset.name}")
     return dataclasses.replace(dataset, train_x=dataset.train_x[:images], train_y=dataset.train_y[:images])
-
-
-def _ensure_files(name: str, source: Source, root: Path, chosen: bool, download: bool) -> None:
-    """See that every file is there with the right MD5, downloading if it may; raises `BadInput` saying what to do."""
-    folder = root / source.folder
-    missing = [file for file in source.files if not os.path.isfile(folder / file)]
-    if source.any_of and not any(os.path.isfile(folder / file) for file in source.any_of):
-        missing.append(" or ".join(source.any_of))
-    if missing and download and not chosen and source.download is not None:
-        _download(name, source, root)
-    elif missing:
-        other = (
-            ", or give neither to download the data" if chosen else " (nothing is downloaded to draw what is stored)"
-        )
-        raise BadInput(
-            f"{name}: {', '.join(missing)} missing in {folder}; point data_dir (--data-dir, or PFL_DATA_DIR) at the "
-            f"folder that holds {source.folder}" + (other if source.download is not None else "")
-        )
-    again = "replace it by an intact copy" if chosen else "delete it and run again to download it anew"
-    for file, expected in source.files.items():
-        path = folder / file
-        try:
-            with path.open("rb") as stream:
-                found = hashlib.file_digest(stream, "md5").hexdigest()
-        except OSError as error:
-            raise BadInput(f"{path} cannot be read ({error.strerror}); {again}") from None
-        if found != expected:
-            size = f"{path.stat().st_size:,} bytes"
-            raise BadInput(f"{path} is damaged or altered: {size} with MD5 {found}, expected {expected}; {again}")
-
-
-def _download(name: str, source: Source, root: Path) -> None:
-    # Into a folder beside the final one, then renamed file by file: an interrupted download, or two processes
-    # downloading at once, never leave half a file under the final name.
-    try:
-        (root / source.folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="download-", dir=root) as temporary:
-            source.download(Path(temporary))
-            for file in os.listdir(Path(temporary) / source.folder) if source.any_of else source.files:
-                os.replace(Path(temporary) / source.folder / file, root / source.folder / file)
-    except (OSError, RuntimeError) as error:  # torchvision raises RuntimeError when every mirror failed
-        reason = " ".join(str(error).split())
-        raise BadInput(
-            f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point data_dir "
-            f"(--data-dir, or PFL_DATA_DIR) at the folder that holds {source.folder}"
-        ) from None
 
 
 def _torchvision_source(

@@ -147,8 +147,8 @@ def concept_shift(name: str, dataset: Dataset, clients: int, seed: int, percent:
     """WAFFLE's distributions A* and B*: A and B, where every agent but agent 0 gives the classes other labels.
 
     "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform random permutation of
-    the labels per agent (`shifted_labels`).  The same permutation holds for
-    the agent's test images: its own concept is what its model is to learn.
+    the labels per agent (`shifted_labels`).  The same permutation holds for the agent's test images: its own concept is
+    what its model is to learn.
     """
     plain = label_skew(name, dataset, clients, seed, percent)
     return Partition(name, plain.train, plain.test, relabel=shifted_labels(dataset.classes, clients, seed))

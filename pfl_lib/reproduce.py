@@ -20,7 +20,6 @@ from pfl_lib.errors import BadInput
 
 BATCHES_TIMED = 8  # at a time, to see how fast this machine is
 AT_ONCE = 2  # notebooks side by side; each kernel holds torch and pandas, about half a gigabyte
-SECONDS_PER_NOTEBOOK = 4.0  # to start a kernel and import everything, measured
 SECONDS_PER_WORKER = 4.0
 
 
@@ -174,7 +173,7 @@ def estimate(cells: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
             first.append(seconds())
         while sum(passes) < 1.0 or (len(passes) < 3 and sum(passes) < 5.0):
             passes.append(seconds())
-    rate = BATCHES_TIMED * float(a_batch.sum()) / statistics.median(passes)  # one of them may have been recorded
+    rate = BATCHES_TIMED * float(a_batch.sum()) / statistics.median(passes)  # one of them may have made a recording
     total = sum(map(_gradients, cells))
     return rate, SECONDS_PER_WORKER + max(total / jobs, _gradients(longest)) / rate
 

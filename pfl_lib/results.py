@@ -132,9 +132,8 @@ def _table(results: Iterable) -> str:
     ]
     if not rows:
         return "no results yet (pfl-lib reproduce)"
-    frame = pd.DataFrame(rows).rename(
-        columns={"settings": ""}
-    )  # what is not as usual needs no heading, and stands to the left
+    # What is not as usual needs no heading, and stands to the left.
+    frame = pd.DataFrame(rows).rename(columns={"settings": ""})
     frame[""] = frame[""].str.ljust(frame[""].str.len().max())
     return "\n".join(line.rstrip() for line in frame.to_string(index=False).splitlines())
 
@@ -152,12 +151,14 @@ def _settings(config: dict) -> str:
     of_run = {"alice": 0, "loss": "cross_entropy", "measures": [], "evaluate_every": 1, "versions": {}}
     of_run["clients"] = PARTITIONS[config["partition"]["name"]].agents
     of_run["model"] = DATASETS[config["dataset"]].model
-    found = [(method, of_method | {"version": method["version"]})]
-    found.append((schedule, vars(Schedule(rounds=schedule["rounds"]))))
-    found.append(({name: config[name] for name in of_run if name in config}, of_run))
+    beside = (
+        (method, of_method | {"version": method["version"]}),
+        (schedule, vars(Schedule(rounds=schedule["rounds"]))),
+        ({name: config[name] for name in of_run if name in config}, of_run),
+    )
     words = [
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for values, defaults in found
+        for values, defaults in beside
         for name, value in values.items()
         if value != defaults.get(name) and not (value == [] and defaults.get(name) == ())
     ]

@@ -93,17 +93,17 @@ class Store:
                     seen.add(result.config["key"])
                     yield result
 
-    def named(self, end: str) -> tuple[Path, Result]:
+    def named(self, name: str) -> tuple[Path, Result]:
         """The one entry of that name, or whose key begins so (four digits or more), the user's own first; else BadInput.
 
         As in `find`, one's own that is damaged gives way to the published one.
         """
         every = [path for folder in self._folders() for path in folder.glob("[!.]*")]
-        paths = [path for path in every if _is_named(path.name, end)]
+        paths = [path for path in every if _is_named(path.name, name)]
         names = {path.name for path in paths}
         if len(names) != 1:
             what = f"fits {len(names)} results" if names else f"is no result in {self.root} and not published"
-            raise BadInput(f"{end!r} {what}: give the name or the key of one that 'pfl-lib results list' shows")
+            raise BadInput(f"{name!r} {what}: give the name or the key of one that 'pfl-lib results list' shows")
         for path in paths:
             if result := read(path):
                 return path, result

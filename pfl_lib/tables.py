@@ -4,10 +4,8 @@ Accuracies are in percent, as the papers print them.  A run that is not there, o
 number.
 """
 
-import html
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -15,18 +13,32 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.verdicts import MEANINGS, Ours, at_round, gather, judge, ranking, status
+from pfl_lib.writing import Strong, keep, show_table, to_csv, to_html, to_text, written
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.partition import Partition
     from pfl_lib.store import Result, Store
 
-NONE = "–"  # for a number that does not exist
-LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
-
-
-class Strong(str):
-    """A word of a table that is shown in bold."""
-
+__all__ = [
+    "Strong",
+    "accuracy_by_round",
+    "alone_from",
+    "as_printed",
+    "beside",
+    "by_round",
+    "holdings",
+    "in_words",
+    "legend",
+    "named",
+    "shares",
+    "show_table",
+    "some_rounds",
+    "stops_counting",
+    "to_csv",
+    "to_html",
+    "to_text",
+    "vanishing",
+]
 
 # --- the paper beside ours ---
 
@@ -34,11 +46,11 @@ class Strong(str):
 def beside(exhibit, profile, store: "Store") -> pd.DataFrame:
     """One row for each printed result of an exhibit (`papers.Exhibit`): what the paper prints, what `store` has, the verdict.
 
-    Columns: profile, dataset and distribution (the paper's), run on (our data set, empty where this package has no runs), method, paper and paper std, ours
-    and ours std (mean and sample standard deviation over seeds of the best round, the papers' protocol), last round
-    (mean), seeds (how many finished), difference (ours - paper; none for the quick profile, whose data are not the
-    paper's), protocol, status ("ran", "not run", "diverged at round 7") and verdict.  Numbers in percent, NaN where
-    there is none; `attrs["banner"]` says what was run.
+    Columns: profile, dataset and distribution (the paper's), run on (our data set, empty where this package has no runs),
+    method, paper and paper std, ours and ours std (mean and sample standard deviation over seeds of the best round, the
+    papers' protocol), last round (mean), seeds (how many finished), difference (ours - paper; none for the quick profile,
+    whose data are not the paper's), protocol, status ("ran", "not run", "diverged at round 7") and verdict.  Numbers in
+    percent, NaN where there is none; `attrs["banner"]` says what was run.
     """
     rows = []
     for _, of_row in groupby(exhibit.entries(profile), key=lambda entry: entry.row):
@@ -77,20 +89,20 @@ def _line(entry, profile, ours: Ours, verdict: str) -> dict[str, object]:
 
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of `beside` as they are read: numbers as text, words where there is no number."""
-    signed = table["difference"].map(lambda number: _number(number, sign=True))
+    signed = table["difference"].map(lambda number: written(number, sign=True))
     ours = [_ours(row.ours, row.status) for row in table.itertuples()]
-    return _keep(
+    return keep(
         table,
         {
             "dataset": table["dataset"],
             "run on": table["run on"],
             "distribution": table["distribution"],
             "method": table["method"],
-            "paper": table["paper"].map(_number),
-            "paper std": table["paper std"].map(_number),
+            "paper": table["paper"].map(written),
+            "paper std": table["paper std"].map(written),
             "ours": ours,
-            "ours std": table["ours std"].map(_number),
-            "last round": table["last round"].map(_number),
+            "ours std": table["ours std"].map(written),
+            "last round": table["last round"].map(written),
             "seeds": table["seeds"].astype(str),
             "difference": signed,
             "protocol": table["protocol"],
@@ -112,21 +124,34 @@ def as_printed(table: pd.DataFrame) -> pd.DataFrame:
             "ours, best round": _best(
                 rows["ours"], [_ours(row["ours"], row["status"], row["ours std"]) for _, row in rows.iterrows()]
             ),
-            "ours, last round": _best(rows["last round"], rows["last round"].map(_number)),
+            "ours, last round": _best(rows["last round"], rows["last round"].map(written)),
         }
         if not rows["profile"].eq("quick").all():
-            kinds["difference"] = [_number(number, sign=True) for number in rows["difference"]]
+            kinds["difference"] = [written(number, sign=True) for number in rows["difference"]]
             kinds["verdict"] = [verdict.partition(":")[0] for verdict in rows["verdict"]]
         for kind, words in kinds.items():
             place = f"{dataset}, {distribution}" if several else distribution
             lines.append({"distribution": place, "value": kind, **dict(zip(rows["method"], words, strict=True))})
-    return _keep(table, pd.DataFrame(lines, dtype=object))
+    return keep(table, pd.DataFrame(lines, dtype=object))
 
 
 def legend(table: pd.DataFrame) -> pd.DataFrame:
     """What the verdicts in the rows of `beside` mean, a row for each word that stands there."""
     there = [word for word in MEANINGS if table["verdict"].str.match(rf"{word}\b").any()]
     return pd.DataFrame({"verdict": there, "means": [MEANINGS[word] for word in there]})
+
+
+def _spread(value: float, std: float) -> str:
+    return written(value) if math.isnan(std) else f"{written(value)} ± {written(std)}"
+
+
+def _ours(mean: float, status: str, std: float = math.nan) -> str:
+    return _spread(mean, std) if status == "ran" else status
+
+
+def _best(numbers: pd.Series, words: Sequence[str]) -> list[str]:
+    highest = numbers.round(2).max()
+    return [Strong(word) if round(number, 2) == highest else word for number, word in zip(numbers, words, strict=True)]
 
 
 # --- the numbers behind the figures ---
@@ -214,124 +239,3 @@ def holdings(partition: "Partition", dataset) -> pd.DataFrame:
     matrix.columns = [f"label {label}" for label in matrix.columns]
     matrix.insert(0, "client", range(partition.clients))
     return matrix.assign(train=partition.sizes.numpy(), test=[len(test) for test in partition.test])
-
-
-# --- showing ---
-
-
-def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
-    """Show a table on a notebook's page with a caption and, where it has one, the banner that says what was run.
-
-    `folded`: only the caption, which opens the table; for numbers that the picture above it shows already.
-    """
-    from IPython.display import display
-
-    page = to_html(table, caption, digits)
-    if folded:
-        page = f"<details>\n<summary>{html.escape(caption)}</summary>\n{page}\n</details>"
-    display({"text/html": page, "text/plain": to_text(table, digits)}, raw=True)
-
-
-def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
-    """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to the right.
-
-    Rows with one word in the first column, one below another, are a group that has this word as heading, where the second column
-    tells them apart.
-    """
-    banner = table.attrs.get("banner", "")
-    words = _as_text(table, digits)
-    right = [_to_the_right(words.iloc[:, column]) for column in range(words.shape[1])]
-    head = "".join(_tag("th", name, side, ' scope="col"') for name, side in zip(words.columns, right, strict=True))
-    rows = list(words.itertuples(index=False, name=None))
-    groups = _groups(rows) if right and not right[0] else None
-    bodies = [_group(of_group, right) for of_group in groups] if groups else [_rows(rows, right)]
-    said = f"<strong>{html.escape(caption)}</strong>" + (f"<br>{html.escape(banner)}" if banner else "")
-    return (
-        f'<table class="pfl-table">\n<caption style="text-align:left">{said}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
-    )
-
-
-def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
-    """The rows by runs of one word in the first column; None where no run is longer than one row, or the second column repeats in one."""
-    groups = [list(of_group) for _, of_group in groupby(rows, key=lambda row: row[0])]
-    if len(groups) == len(rows) or len(rows[0]) < 2:
-        return None
-    told_apart = all(len({row[1] for row in of_group}) == len(of_group) for of_group in groups)
-    return groups if told_apart else None
-
-
-def _rows(rows: Iterable[tuple], right: Sequence[bool], first: str = "") -> str:
-    """A table's body, each row below the heading in its first column; `first` goes before the first row's."""
-    lines = []
-    for row in rows:
-        cells = [_tag("th", row[0], right[0], ' scope="row"')]
-        cells += [_tag("td", word, side) for word, side in zip(row[1:], right[1:], strict=True)]
-        lines.append("".join(cells))
-    lines[:1] = [first + line for line in lines[:1]]
-    return "<tbody>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
-
-
-def _group(rows: list[tuple], right: Sequence[bool]) -> str:
-    heading = _tag("th", rows[0][0], False, f' scope="rowgroup" rowspan="{len(rows)}"')
-    return _rows([row[1:] for row in rows], right[1:], heading)
-
-
-def to_text(table: pd.DataFrame, digits: int = 2) -> str:
-    """The table for a terminal, below its banner."""
-    banner = table.attrs.get("banner", "")
-    with pd.option_context("display.width", None, "display.max_columns", None, "display.max_colwidth", None):
-        return (f"{banner}\n\n" if banner else "") + _as_text(table, digits).to_string(index=False)
-
-
-def to_csv(table: pd.DataFrame) -> str:
-    """The rows of `beside` as CSV, numbers in full; an empty field is a number that does not exist, see `status`."""
-    return table.to_csv(index=False, lineterminator="\n")
-
-
-def _as_text(table: pd.DataFrame, digits: int) -> pd.DataFrame:
-    def word(value: object) -> str:
-        if isinstance(value, float | np.floating):
-            return _number(value, digits=digits)
-        return value if isinstance(value, str) else str(value)
-
-    return _keep(table, table.astype(object).map(word).astype(object))
-
-
-def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
-    style = f"text-align:{'right' if right else 'left'}"
-    if right and name == "td" and len(word) > LONG:
-        style += ";white-space:normal;min-width:7rem"
-    inner = html.escape(str(word))
-    inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
-    return f'<{name}{attributes} style="{style}">{inner}</{name}>'
-
-
-def _to_the_right(words: pd.Series) -> bool:
-    """Whether some word of a column is a number ("5", "98.5 ± 0.1", not "00_index.ipynb" or "2 of 3"), or all of it are none."""
-    numbers = words.map(lambda word: re.match(r"[-−+]?\d[\d.,]*(\s[±+(%]|$)", str(word)))
-    return bool(numbers.any() or (words == NONE).all())
-
-
-def _number(number: float, sign: bool = False, digits: int = 2) -> str:
-    return NONE if math.isnan(number) else f"{number:{'+' if sign else ''}.{digits}f}".replace("-", "−")
-
-
-def _spread(value: float, std: float) -> str:
-    return _number(value) if math.isnan(std) else f"{_number(value)} ± {_number(std)}"
-
-
-def _ours(mean: float, status: str, std: float = math.nan) -> str:
-    return _spread(mean, std) if status == "ran" else status
-
-
-def _best(numbers: pd.Series, words: Sequence[str]) -> list[str]:
-    highest = numbers.round(2).max()
-    return [Strong(word) if round(number, 2) == highest else word for number, word in zip(numbers, words, strict=True)]
-
-
-def _keep(table: pd.DataFrame, columns) -> pd.DataFrame:
-    """A new table with the banner of `table`."""
-    frame = pd.DataFrame(columns)
-    frame.attrs.update(table.attrs)
-    return frame

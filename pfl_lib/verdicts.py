@@ -10,10 +10,10 @@
 * *not run*: no result.
 
 Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no number: it is *not
-reproduced* whatever it reached before.  A pair is compared on the seeds that both methods ran; where one diverged on such a seed, the pair
-does not stand in order.  Where the paper prints no standard
-deviation it counts as 0; with a single seed our standard error is unknown and does not widen the tolerance.  A verdict on
-fewer seeds than the paper averages says on how many; one on a ranking, on how few some pair of it rests.
+reproduced* whatever it reached before.  A pair is compared on the seeds that both methods ran; where one diverged on
+such a seed, the pair does not stand in order.  Where the paper prints no standard deviation it counts as 0; with a single
+seed our standard error is unknown and does not widen the tolerance.  A verdict on fewer seeds than the paper averages says
+on how many; one on a ranking, on how few some pair of it rests.
 """
 
 import itertools

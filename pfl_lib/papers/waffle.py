@@ -28,11 +28,7 @@ READINGS = ("WAFFLE", "WAFFLE, c as printed", "APFL", "APFL, by round")  # two o
 DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
 SHIFTED = ("A*", "B*")  # where agents label the classes otherwise than Alice
 SHIFTS = 5  # draws of those labels, a seed each, under which the methods with one model for all are looked at
-READ_ON = (
-    "C",
-    "A",
-    "A*",
-)  # where the readings are compared: APFL's mixture ends near another value on each
+READ_ON = ("C", "A", "A*")  # distributions on which readings are compared: APFL's mixture ends elsewhere on each
 ROUNDS = 100
 ALICE = 0
 

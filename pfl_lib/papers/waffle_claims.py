@@ -10,10 +10,10 @@ import pandas as pd
 
 from pfl_lib import tables
 from pfl_lib.papers import waffle
-from pfl_lib.papers.claims import QUICK, Claim, answer, answers, common, with_seeds
+from pfl_lib.papers.claims import QUICK, Claim, answer, answers, with_seeds
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.waffle import GLOBAL
-from pfl_lib.verdicts import at_round, gather
+from pfl_lib.papers.waffle import GLOBAL, SHIFTED
+from pfl_lib.verdicts import at_round, common, gather
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.store import Result
@@ -47,22 +47,22 @@ CLAIMS = (
         "For the concept shift distributions (A*, B*), all personalized FL methods improve accuracy compared to "
         "global FL methods",
         "section 4",
-        _all(("A*", "B*"), PERSONALISED, GLOBAL),
+        _all(SHIFTED, PERSONALISED, GLOBAL),
     ),
     Claim(
         "Among all personalized FL methods, WE performs slightly better in this setting [A*, B*]",
         "section 4",
-        _all(("A*", "B*"), ("WE",), ("WAFFLE", "APFL")),
+        _all(SHIFTED, ("WE",), ("WAFFLE", "APFL")),
     ),
     Claim(
         "Regarding APFL, the method also performs better than global FL methods except for the IID distribution (A)",
         "section 4",
-        _all(("B", "C", "A*", "B*"), ("APFL",), GLOBAL),
+        _all(("B", "C", *SHIFTED), ("APFL",), GLOBAL),
     ),
     Claim(
         "[APFL] struggles to achieve a better result than the other two personalized FL methods and Local",
         "section 4",
-        _all(("B", "C", "A*", "B*"), ("WE", "WAFFLE", "Local"), ("APFL",)),
+        _all(("B", "C", *SHIFTED), ("WE", "WAFFLE", "Local"), ("APFL",)),
     ),
 )
 

@@ -75,17 +75,19 @@ def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profi
     rounds, from three draws on), best round and best round's std (over the draws that ran), paper and paper's std (over its seeds); in
     percent, but for draws and correlation.
     """
+    seeds = range(1, DRAWS + 1)
+    over = {name: [] if dataset is None else votes(dataset, profile, name, seeds) for name in waffle.SHIFTED}
     rows = []
     for run, drawn in by_draw.groupby("run", sort=False):
         distribution, method = run.split(", ")
-        many = [] if dataset is None else votes(dataset, profile, distribution, range(1, DRAWS + 1))
+        many = pd.Series(over[distribution], dtype=float)
         ran = drawn.dropna(subset="best round")
         printed = values.value(waffle.PAPER, "table1", "MNIST", distribution, method, "accuracy_percent")
         rows.append(
             {
                 "run": run,
-                "votes' mean": pd.Series(many, dtype=float).mean(),
-                "votes' std": pd.Series(many, dtype=float).std(),
+                "votes' mean": many.mean(),
+                "votes' std": many.std(),
                 "draws run": len(ran),
                 "correlation": ran["vote"].corr(ran["later rounds"]) if len(ran) > 2 else math.nan,
                 "best round": ran["best round"].mean(),
