@@ -1,6 +1,8 @@
-"""For `pytest --nbval-lax notebooks`: kernels without bars or widgets, one thread each, and an empty results folder of their own.
+"""For `pytest --nbval-lax notebooks`: kernels without bars or widgets, one thread each, and an
+empty results folder of their own.
 
-The folder is shared by all notebooks of the session, as `pfl-lib reproduce` shares it; PFL_RESULTS_DIR names another one.
+The folder is shared by all notebooks of the session, as `pfl-lib reproduce` shares it;
+PFL_RESULTS_DIR names another one.
 """
 
 import os

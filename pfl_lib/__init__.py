@@ -1,10 +1,12 @@
-"""Personalised federated learning, reproduced: WAFFLE, Weight Erosion, FedFomo, pFedLA and the baselines they compare against."""
+"""Personalised federated learning, reproduced: WAFFLE, Weight Erosion, FedFomo, pFedLA and the
+baselines they compare against.
+"""
 
+from pfl_lib.api import run
 from pfl_lib.errors import BadInput
-from pfl_lib.federation import Federation
-from pfl_lib.running import run
-from pfl_lib.schedule import Schedule
-from pfl_lib.store import Result
+from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.results.result import Result
 
 __all__ = ["BadInput", "Federation", "Result", "Schedule", "run"]
 __version__ = "0.1.0"

@@ -1,15 +1,16 @@
 """The command line: `pfl-lib` or `python -m pfl_lib`.
 
-Each command is a module with `add_parser(subparsers)`, whose `run(args)` returns the exit status: 0 all well, 1 something failed, 2 bad input,
-told in one line, 130 interrupted.
+Each command is a module with `add_parser(subparsers)`, whose `run(args)` returns the exit status: 0
+all well, 1 something failed, 2 bad input, told in one line, 130 interrupted.
 """
 
 import os
 import sys
 from collections.abc import Sequence
 
-from pfl_lib import __version__, bench, compare, listing, reproduce, results
-from pfl_lib.arguments import OneLineParser
+from pfl_lib import __version__, bench
+from pfl_lib.cli import compare, listing, reproduce, results
+from pfl_lib.cli.arguments import OneLineParser
 from pfl_lib.errors import BadInput
 
 COMMANDS = (listing, reproduce, compare, results, bench)
@@ -17,7 +18,9 @@ COMMANDS = (listing, reproduce, compare, results, bench)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    parser = OneLineParser(prog="pfl-lib", description="Personalised federated learning, reproduced.")
+    parser = OneLineParser(
+        prog="pfl-lib", description="Personalised federated learning, reproduced."
+    )
     parser.add_argument("--version", action="version", version=f"pfl_lib {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in COMMANDS:
@@ -32,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(
-            "\npfl-lib: interrupted; finished runs and checkpoints are kept, the same command goes on from there",
+            "\npfl-lib: interrupted; finished runs and checkpoints are kept, the same command goes"
+            " on from there",
             file=sys.stderr,
         )
         return 130

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable
 
 
 class BadInput(ValueError):
-    """A value the package cannot work with; the message names the value, what is allowed and what to do, in one line.
+    """A value the package cannot work with; the message names the value, what is allowed and what
+    to do, in one line.
 
-    The command line prints the message and exits with status 2; notebooks show the same single line instead of a traceback.
+    The command line prints the message and exits with status 2; notebooks show the same single line
+    instead of a traceback.
     """
 
     def _render_traceback_(self) -> list[str]:
@@ -15,7 +17,9 @@ class BadInput(ValueError):
 
 
 def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
-    """Return `value` if it is one of `allowed`, else raise `BadInput` listing them ("distribution 'D' is not one of A, B, C")."""
+    """Return `value` if it is one of `allowed`, else raise `BadInput` listing them ("distribution
+    'D' is not one of A, B, C").
+    """
     allowed = list(allowed)
     if value not in allowed:
         raise BadInput(f"{kind} {value!r} is not one of {', '.join(map(str, allowed))}")
@@ -23,13 +27,20 @@ def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
 
 
 def whole(name: str, value: object, least: int | None = None) -> None:
-    """Raise `BadInput` unless `value` is a whole number, `least` or more ("rounds 0: give a whole number, 1 or more")."""
+    """Raise `BadInput` unless `value` is a whole number, `least` or more ("rounds 0: give a whole
+    number, 1 or more").
+    """
     if not _is_whole(value) or (least is not None and value < least):
-        raise BadInput(f"{name} {value!r}: give a whole number" + ("" if least is None else f", {least} or more"))
+        raise BadInput(
+            f"{name} {value!r}: give a whole number"
+            + ("" if least is None else f", {least} or more")
+        )
 
 
 def number(name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
-    """Raise `BadInput` unless `value` is a number that `fits` ("lr 0: give a number above 0", where that is `wanted`)."""
+    """Raise `BadInput` unless `value` is a number that `fits` ("lr 0: give a number above 0", where
+    that is `wanted`).
+    """
     try:
         good = isinstance(value, int | float) and not isinstance(value, bool) and fits(float(value))
     except OverflowError:  # a whole number beyond the largest float
@@ -45,4 +56,6 @@ def check_alice(alice: object, clients: int) -> None:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python, and a slip to a reader
+    return isinstance(value, int) and not isinstance(
+        value, bool
+    )  # True is an int to Python, and a slip to a reader

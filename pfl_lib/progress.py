@@ -1,6 +1,8 @@
-"""Progress for whoever reads it: a bar in a terminal or a notebook, a line now and then in a log, nothing in a page.
+"""Progress for whoever reads it: a bar in a terminal or a notebook, a line now and then in a log,
+nothing in a page.
 
-A bar's refreshes would each end up as a line in a file, and any line at all in the page of a notebook that is executed in batch.
+A bar's refreshes would each end up as a line in a file, and any line at all in the page of a
+notebook that is executed in batch.
 """
 
 import os
@@ -14,7 +16,9 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bar(Protocol):
-    """What every kind of progress offers: `update(n)` moves on by n steps, `say(line)` prints a line without breaking a bar."""
+    """What every kind of progress offers: `update(n)` moves on by n steps, `say(line)` prints a
+    line without breaking a bar.
+    """
 
     def update(self, n: int = 1) -> None: ...
 
@@ -22,13 +26,17 @@ class Bar(Protocol):
 
 
 def headless() -> bool:
-    """Whether output is being kept for a page (PFL_HEADLESS=1), so that bars and widgets have to stay away."""
+    """Whether output is being kept for a page (PFL_HEADLESS=1), so that bars and widgets have to
+    stay away.
+    """
     return os.environ.get("PFL_HEADLESS", "") not in ("", "0")
 
 
 @contextmanager
 def progress(total: int, label: str, unit: str, shown: bool = True) -> Iterator[Bar]:
-    """Show progress over `total` steps; use as `with progress(10, "training", "run") as bar: bar.update()`."""
+    """Show progress over `total` steps; use as `with progress(10, "training", "run") as bar:
+    bar.update()`.
+    """
     if headless() or not shown:
         yield _Silent()
     elif not _watched():
@@ -58,7 +66,11 @@ class _Lines(_Silent):
         now = time.monotonic()
         if now - self._said >= SECONDS_BETWEEN_LINES:
             self._said = now
-            print(f"{self._words.format(self._steps)} after {now - self._began:,.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"{self._words.format(self._steps)} after {now - self._began:,.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 class _Shown:

@@ -8,8 +8,8 @@ import torch
 def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
     """A CPU generator for one purpose, such as generator(seed, "batches", round, client).
 
-    Nothing drawn from it depends on the order in which clients, cells or processes run, on the method, or on whether a run
-    was resumed.
+    Nothing drawn from it depends on the order in which clients, cells or processes run, on the
+    method, or on whether a run was resumed.
     """
     text = "|".join(map(str, (seed, purpose, *key)))
     digest = hashlib.sha256(text.encode()).digest()

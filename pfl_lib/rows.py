@@ -1,7 +1,8 @@
 """The matrix algebra that all methods share: copies of a model, weighted averages, one SGD step.
 
-A model is a mapping of named rows, always {"theta": [P], "statistics": [S]}; n clients' models are the same names over
-[n, P] and [n, S].  Methods add rows of their own (a personal model, a control variate).
+A model is a mapping of named rows, always {"theta": [P], "statistics": [S]}; n clients' models are
+the same names over [n, P] and [n, S].  Methods add rows of their own (a personal model, a control
+variate).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +13,18 @@ from torch import Tensor
 
 Rows = dict[str, Tensor]
 Gradient = Callable[..., Tensor]
-"""`gradient(theta, batch, statistics=None)`: the mean loss's gradient at `theta` ([P] or [n, P], and so is the result).  Where
-`statistics` is given, BatchNorm's running statistics in it are updated in place by this call; otherwise they are left alone."""
+"""`gradient(theta, batch, statistics=None)`: the mean loss's gradient at `theta` ([P] or [n, P],
+and so is the result).  Where `statistics` is given, BatchNorm's running statistics in it are
+updated in place by this call; otherwise they are left alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One mini-batch of one client (x [b, ...], y [b]) or of n clients side by side (x [n, b, ...], y [n, b]).
+    """One mini-batch of one client (x [b, ...], y [b]) or of n clients side by side (x [n, b, ...],
+    y [n, b]).
 
-    `index` counts the local steps of this round from 0; `lr`, `momentum` and `weight_decay` are the schedule's for this round.
+    `index` counts the local steps of this round from 0; `lr`, `momentum` and `weight_decay` are the
+    schedule's for this round.
     """
 
     x: Tensor
@@ -32,8 +36,9 @@ class Batch:
 
 
 Step = Callable[[Rows, Gradient, Batch], None]
-"""A local step changes the rows it is given in place.  It is written once and works on one client's rows ([P]) and on many ([n, P]).  It
-keeps nothing elsewhere: clients may be trained in several threads."""
+"""A local step changes the rows it is given in place.  It is written once and works on one client's
+rows ([P]) and on many ([n, P]).  It keeps nothing elsewhere: clients may be trained in several
+threads."""
 
 
 def model(rows: Rows) -> Rows:
@@ -46,13 +51,17 @@ def copies(rows: Rows, n: int) -> Rows:
     return {name: row.expand(n, -1) for name, row in model(rows).items()}
 
 
-def chosen(matrix: Tensor, clients: Sequence[int]) -> Tensor:
-    """The rows of `clients` out of [N, ...]; the matrix itself, not a copy, where they are all, in order."""
+def select_rows(matrix: Tensor, clients: Sequence[int]) -> Tensor:
+    """The rows of `clients` out of [N, ...]; the matrix itself, not a copy, where they are all, in
+    order.
+    """
     return matrix if _all_in_order(matrix, clients) else matrix[clients]
 
 
-def replaced(matrix: Tensor, clients: Sequence[int], rows: Tensor) -> Tensor:
-    """The matrix [N, ...] with other rows for `clients`; where they are all, in order, the new rows themselves, not a copy."""
+def with_rows(matrix: Tensor, clients: Sequence[int], rows: Tensor) -> Tensor:
+    """The matrix [N, ...] with other rows for `clients`; where they are all, in order, the new rows
+    themselves, not a copy.
+    """
     if _all_in_order(matrix, clients):
         return rows
     matrix = matrix.clone(memory_format=torch.contiguous_format)
@@ -70,13 +79,17 @@ def average(weights: Tensor, rows: Rows) -> Rows:
 
 
 def distances(matrix: Tensor, row: Tensor) -> Tensor:
-    """Euclidean distances [n], float64, of a matrix's rows [n, P] to one row [P]; some rows at a time, so that no second matrix is made."""
+    """Euclidean distances [n], float64, of a matrix's rows [n, P] to one row [P]; some rows at a
+    time, so that no second matrix is made.
+    """
     parts = matrix.split(max(1, 2**20 // max(1, matrix.shape[1])))
     return torch.cat([torch.linalg.vector_norm(part - row, dim=1) for part in parts]).double().cpu()
 
 
 def descend(rows: Rows, name: str, gradient: Tensor, batch: Batch) -> None:
-    """One step of SGD on row `name`, in place: v <- beta v + (g + wd theta); theta <- theta - lr v (as torch.optim.SGD)."""
+    """One step of SGD on row `name`, in place: v <- beta v + (g + wd theta); theta <- theta - lr v
+    (as torch.optim.SGD).
+    """
     row = rows[name]
     if batch.weight_decay:
         gradient = gradient + batch.weight_decay * row
@@ -98,3 +111,12 @@ def sgd(rows: Rows, gradient: Gradient, batch: Batch) -> None:
 def uniform(n: int) -> Tensor:
     """Weights 1/n, [n] in float64."""
     return torch.full((n,), 1 / n, dtype=torch.float64)
+
+
+def weights_of_all(weights: Tensor, clients: list[int], n: int) -> Tensor:
+    """Weights of the round's participants among all n clients, zero for those who were not there:
+    [n] in float64.
+    """
+    everybody = torch.zeros(n, dtype=torch.float64)
+    everybody[clients] = weights.double()
+    return everybody

@@ -1,4 +1,6 @@
-"""What all tests share: no bars, no windows, one thread, a results folder of their own, and MNIST where it is at hand."""
+"""What all tests share: no bars, no windows, one thread, a results folder of their own, and MNIST
+where it is at hand.
+"""
 
 import os
 from pathlib import Path
@@ -19,7 +21,8 @@ TITANIC = ("titanic_tfds_1309.csv", "titanic3.csv")
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_results_of_the_user(tmp_path_factory):
-    # A stored result would be read where the test means to train, and results of tests would be stored among the user's.
+    # A stored result would be read where the test means to train, and results of tests would be
+    # stored among the user's.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PFL_RESULTS_DIR", str(tmp_path_factory.mktemp("results")))
         yield
@@ -38,11 +41,17 @@ def mnist_dir() -> Path:
     """The folder that holds the real MNIST; skips where PFL_DATA_DIR names none."""
     chosen = os.environ.get("PFL_DATA_DIR")
     if not chosen:
-        pytest.skip("needs MNIST: set PFL_DATA_DIR to a folder that holds MNIST/raw, as torchvision lays it out")
+        pytest.skip(
+            "needs MNIST: set PFL_DATA_DIR to a folder that holds MNIST/raw, as torchvision lays"
+            " it out"
+        )
     folder = Path(chosen).expanduser().absolute()
     missing = [name for name in MNIST if not (folder / "MNIST" / "raw" / name).is_file()]
     if missing:
-        pytest.skip(f"needs MNIST: {', '.join(missing)} missing in {folder / 'MNIST' / 'raw'} (PFL_DATA_DIR)")
+        pytest.skip(
+            f"needs MNIST: {', '.join(missing)} missing in {folder / 'MNIST' / 'raw'}"
+            " (PFL_DATA_DIR)"
+        )
     return folder
 
 
@@ -53,6 +62,7 @@ def titanic_dir() -> Path:
     folder = Path(chosen).expanduser().absolute() if chosen else None
     if folder is None or not any((folder / "titanic" / name).is_file() for name in TITANIC):
         pytest.skip(
-            f"needs the Titanic: set PFL_DATA_DIR to a folder that holds titanic/{' or titanic/'.join(TITANIC)}"
+            "needs the Titanic: set PFL_DATA_DIR to a folder that holds"
+            f" titanic/{' or titanic/'.join(TITANIC)}"
         )
     return folder

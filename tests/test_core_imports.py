@@ -1,4 +1,6 @@
-"""The core needs torch, numpy, pandas and tqdm alone, so that it runs where notebooks and plots are not installed."""
+"""The core needs torch, numpy, pandas and tqdm alone, so that it runs where notebooks and plots are
+not installed.
+"""
 
 import json
 import os
@@ -30,7 +32,9 @@ BLOCK = """
 
 
 def with_what_it_needs(names: tuple[str, ...]) -> set[str]:
-    """Distributions, canonical names: these, what they require on this platform, and so on; extras aside."""
+    """Distributions, canonical names: these, what they require on this platform, and so on; extras
+    aside.
+    """
     found, waiting = set(), [canonicalize_name(name) for name in names]
     while waiting:
         name = waiting.pop()
@@ -38,7 +42,9 @@ def with_what_it_needs(names: tuple[str, ...]) -> set[str]:
             found.add(name)
             required = map(Requirement, _requires(name))
             waiting += [
-                canonicalize_name(r.name) for r in required if r.marker is None or r.marker.evaluate({"extra": ""})
+                canonicalize_name(r.name)
+                for r in required
+                if r.marker is None or r.marker.evaluate({"extra": ""})
             ]
     return found
 
@@ -54,13 +60,20 @@ def everything_else(core: tuple[str, ...] = CORE) -> list[str]:
     """The modules that are installed here, but not where nothing but the core's packages are."""
     allowed = with_what_it_needs(core) | {"pfl-lib"}
     modules = metadata.packages_distributions()
-    return sorted(m for m, owners in modules.items() if not allowed & set(map(canonicalize_name, owners)))
+    return sorted(
+        m for m, owners in modules.items() if not allowed & set(map(canonicalize_name, owners))
+    )
 
 
 def run_with_the_core_alone(program: str, core: tuple[str, ...] = CORE) -> str:
     """What a fresh interpreter prints for which nothing but the core's packages is installed."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(BLOCK) + textwrap.dedent(program), json.dumps(everything_else(core))],
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(BLOCK) + textwrap.dedent(program),
+            json.dumps(everything_else(core)),
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONWARNINGS": "default"},
         capture_output=True,
@@ -73,9 +86,16 @@ def run_with_the_core_alone(program: str, core: tuple[str, ...] = CORE) -> str:
 
 def test_the_packages_of_the_upper_rooms_are_blocked_here_and_the_cores_are_not():
     blocked = everything_else()
-    assert {"papermill", "nbconvert", "seaborn", "matplotlib", "pydantic", "joblib", "sklearn", "platformdirs"} <= set(
-        blocked
-    )
+    assert {
+        "papermill",
+        "nbconvert",
+        "seaborn",
+        "matplotlib",
+        "pydantic",
+        "joblib",
+        "sklearn",
+        "platformdirs",
+    } <= set(blocked)
     assert not {"torch", "numpy", "pandas", "tqdm", "dateutil", "sympy", "pfl_lib"} & set(blocked)
 
 
@@ -94,10 +114,11 @@ def test_every_module_of_the_core_can_be_imported():
         import importlib, pkgutil
         import pfl_lib, pfl_lib.methods, pfl_lib.engine
 
-        core = ["study", "store", "federation", "partition", "data", "models", "layout", "schedule", "errors", "compat"]
+        core = "experiments.runner results.store partitions data models errors api".split()
         names = ["pfl_lib." + name for name in core]
         for package in (pfl_lib.methods, pfl_lib.engine):
-            names += [module.name for module in pkgutil.iter_modules(package.__path__, package.__name__ + ".")]
+            found = pkgutil.iter_modules(package.__path__, package.__name__ + ".")
+            names += [module.name for module in found]
         for name in names:
             importlib.import_module(name)
         print("imported", len(names) > 15)
@@ -140,8 +161,9 @@ def test_running_a_stored_cell_needs_a_package_of_its_data_set_only():
         except pfl_lib.BadInput as error:
             print(error)
     """
-    assert run_with_the_core_alone(program) == (
-        "dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn"
+    assert (
+        run_with_the_core_alone(program)
+        == "dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn"
     )
 
 
@@ -149,8 +171,11 @@ def test_a_pages_runs_are_trained_where_no_notebook_package_is_installed(tmp_pat
     program = f"""
         from pfl_lib.__main__ import main
 
-        words = ["--only", "quickstart", "--train-only", "--jobs", "1", "--results-dir", {str(tmp_path)!r}]
+        words = "--only quickstart --train-only --jobs 1 --results-dir".split()
+        words.append({str(tmp_path)!r})
         assert main(["reproduce", *words]) == 0
     """
-    printed = run_with_the_core_alone(program, (*CORE, "scikit-learn"))  # whose digits they train on
+    printed = run_with_the_core_alone(
+        program, (*CORE, "scikit-learn")
+    )  # whose digits they train on
     assert "trained 3 runs in" in printed and len(list((tmp_path / "cells").iterdir())) == 3

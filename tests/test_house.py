@@ -1,4 +1,6 @@
-"""The files around the package: what is installed, what is pinned, what Binder and the make targets do."""
+"""The files around the package: what is installed, what is pinned, what Binder and the make targets
+do.
+"""
 
 import ast
 import fnmatch
@@ -54,7 +56,9 @@ def names(requirements: list[Requirement]) -> set[str]:
 
 
 def imports_of_files(*patterns: str) -> dict[str, str]:
-    """Top-level modules that are imported, each with a file that does; the standard library and this project aside."""
+    """Top-level modules that are imported, each with a file that does; the standard library and
+    this project aside.
+    """
     found = {}
     for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
         text = path.read_text(encoding="utf-8")
@@ -67,34 +71,52 @@ def imports_of_files(*patterns: str) -> dict[str, str]:
                 modules = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 modules = [node.module]
-            found |= {module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules}
-    return {module: path for module, path in found.items() if module not in {*sys.stdlib_module_names, "pfl_lib"}}
+            found |= {
+                module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules
+            }
+    return {
+        module: path
+        for module, path in found.items()
+        if module not in {*sys.stdlib_module_names, "pfl_lib"}
+    }
 
 
-installed_packages = functools.cache(metadata.packages_distributions)  # reads the file lists of all packages
+installed_packages = functools.cache(
+    metadata.packages_distributions
+)  # reads the file lists of all packages
 
 
 def distributions_of(modules: dict[str, str]) -> dict[str, set[str]]:
     installed = installed_packages()
     # A package that is not installed is taken to be called as its module is.
-    return {module: {canonicalize_name(name) for name in installed.get(module, [module])} for module in modules}
+    return {
+        module: {canonicalize_name(name) for name in installed.get(module, [module])}
+        for module in modules
+    }
 
 
 def conda(path: str) -> tuple[dict, list[str], list[str]]:
     """An environment file: all of it, its packages, and what it leaves to pip."""
     content = yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
     packages = [entry for entry in content["dependencies"] if isinstance(entry, str)]
-    by_pip = [line for entry in content["dependencies"] if isinstance(entry, dict) for line in entry["pip"]]
+    by_pip = [
+        line
+        for entry in content["dependencies"]
+        if isinstance(entry, dict)
+        for line in entry["pip"]
+    ]
     return content, packages, by_pip
 
 
-# --- dependencies -----------------------------------------------------------------------------------------------------
+# --- dependencies ---
 
 
 def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
     modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "notebooks/**/*.py")
     undeclared = {
-        m: modules[m] for m, owners in distributions_of(modules).items() if not owners & names(CORE + PEERS + DASK)
+        m: modules[m]
+        for m, owners in distributions_of(modules).items()
+        if not owners & names(CORE + PEERS + DASK)
     }
     assert len(modules) > 5
     assert undeclared == {}
@@ -102,7 +124,11 @@ def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
 
 def test_every_import_of_the_tests_is_a_declared_dependency():
     modules = imports_of_files("tests/**/*.py")
-    undeclared = {m: modules[m] for m, owners in distributions_of(modules).items() if not owners & names(CORE + TEST)}
+    undeclared = {
+        m: modules[m]
+        for m, owners in distributions_of(modules).items()
+        if not owners & names(CORE + TEST)
+    }
     assert "pytest" in modules
     assert undeclared == {}
 
@@ -114,23 +140,29 @@ def test_every_declared_dependency_is_used():
 
 
 def test_dependencies_have_lower_bounds_only():
-    assert [str(r) for r in CORE + TEST + PEERS + DASK if [s.operator for s in r.specifier] != [">="]] == []
+    assert [
+        str(r) for r in CORE + TEST + PEERS + DASK if [s.operator for s in r.specifier] != [">="]
+    ] == []
 
 
 def test_constraints_pin_every_dependency_exactly_within_its_bounds():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if not line.startswith("#")]
-    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line)] == []
+    assert [
+        line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line)
+    ] == []
     pins = dict(line.split("==") for line in lines)
     pinned = {canonicalize_name(name): version for name, version in pins.items()}
     assert len(pinned) == len(lines)
-    outside = [str(r) for r in CORE + TEST if not r.specifier.contains(pinned[canonicalize_name(r.name)])]
+    outside = [
+        str(r) for r in CORE + TEST if not r.specifier.contains(pinned[canonicalize_name(r.name)])
+    ]
     assert outside == []
     assert pinned["torch"] == "2.13.0" and pinned["torchvision"] == "0.28.0"
     assert [name for name in pinned if re.search("cuda|nvidia|triton", name)] == []
 
 
-# --- conda and Binder -------------------------------------------------------------------------------------------------
+# --- conda and Binder ---
 
 
 def test_the_conda_environment_asks_for_what_the_package_asks_for():
@@ -143,7 +175,9 @@ def test_the_conda_environment_asks_for_what_the_package_asks_for():
 
 def test_binders_environment_is_a_part_of_the_conda_environment():
     full, slim = conda("environment.yml"), conda("binder/environment.yml")
-    assert not (ROOT / "binder" / "environment.yml").is_symlink()  # zip downloads and Windows lose links
+    assert not (
+        ROOT / "binder" / "environment.yml"
+    ).is_symlink()  # zip downloads and Windows lose links
     assert set(slim[1]) < set(full[1]) and slim[0]["channels"] == full[0]["channels"]
     assert slim[2] == []  # postBuild installs the package, without its dependencies
 
@@ -154,7 +188,9 @@ def test_binder_has_what_package_and_notebooks_import():
     modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb")
     needed = set().union(*distributions_of(modules).values()) & names(CORE)
     conda_names = {canonicalize_name(there_name): there_name for there_name in there}
-    assert {name for name in needed if canonicalize_name(CONDA.get(name, name)) not in conda_names} == set()
+    assert {
+        name for name in needed if canonicalize_name(CONDA.get(name, name)) not in conda_names
+    } == set()
 
 
 def test_binders_start_runs_what_it_is_given_on_one_thread():
@@ -165,7 +201,9 @@ def test_binders_start_runs_what_it_is_given_on_one_thread():
         "import os, sys; print(os.environ['OMP_NUM_THREADS'], sys.argv[1])",
     ]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    done = subprocess.run([*command, "a b"], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*command, "a b"], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "1 a b\n"
 
 
@@ -179,13 +217,13 @@ def test_a_failing_post_build_stops_binder():
     assert "set -e" in (ROOT / "binder" / "postBuild").read_text().splitlines()
 
 
-# --- the package and its top level ------------------------------------------------------------------------------------
+# --- the package and its top level ---
 
 
 @pytest.mark.parametrize(
     "entry",
-    "README.md environment.yml notebooks pfl_lib reports tests binder pyproject.toml constraints.txt Makefile LICENSE "
-    "CITATION.cff .gitignore .ci/run".split(),
+    "README.md environment.yml notebooks pfl_lib reports tests binder pyproject.toml"
+    " constraints.txt Makefile LICENSE CITATION.cff .gitignore .ci/run".split(),
 )
 def test_the_top_level_holds(entry):
     assert (ROOT / entry).exists()
@@ -195,37 +233,102 @@ def test_every_file_of_the_package_is_installed_with_it():
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["pfl_lib"]
     folder = ROOT / "pfl_lib"
     files = [
-        path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+        path.relative_to(folder)
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     ]
     data = [path.as_posix() for path in files if path.suffix != ".py"]
-    left_out = [name for name in data if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    left_out = [
+        name for name in data if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    ]
     assert {"py.typed", "papers/paper_values.csv"} <= set(data)
     assert left_out == []
 
 
-ROOMS = {  # which modules outside pfl_lib/papers may import what stands above the core
-    "papers": {"compare", "listing", "reproduce", "results"},
-    "figures": {"entries"},  # a result draws itself
-    "tables": {"compare", "figures", "notebook"},
-    "report": {"reproduce"},
-    "notebook": {"reproduce"},
-}
+FLOORS = (
+    ("errors", "randomness", "progress"),
+    ("rows", "data", "models"),
+    ("engine", "partitions"),
+    ("federation",),
+    ("methods", "results"),
+    ("experiments",),
+    ("api", "display"),
+    ("papers",),
+    ("pages",),
+    ("cli",),
+    ("bench",),
+    ("__main__",),
+)
+"""The rooms of `pfl_lib`, lowest first: a room imports rooms of lower floors alone, not even those
+beside it.
+"""
+DECLARED = {
+    ("results", "display")
+}  # a result draws itself: Result.plot imports display when it is called
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_lower_rooms_import_no_upper_one_not_even_within_a_function(room):
-    folder, importers = ROOT / "pfl_lib", set()
+def rooms_imported(path: Path) -> set[str]:
+    """The rooms of `pfl_lib` that a file imports, at its top or within a function."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: name the package"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("pfl_lib.")}
+    return rooms
+
+
+def test_rooms_import_lower_rooms_alone():
+    floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    folder, upward = ROOT / "pfl_lib", set()
     for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{path}: name the package"
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            if any(f"{name}.".startswith(f"pfl_lib.{room}.") for name in names):
-                importers.add(path.relative_to(folder).with_suffix("").as_posix())
-    assert {name for name in importers if not name.startswith("papers/")} == ROOMS[room]
+        room = path.relative_to(folder).with_suffix("").parts[0]
+        if room == "__init__":  # the package's face names what users import
+            continue
+        for other in rooms_imported(path) & floor_of.keys() - {room}:
+            if floor_of[other] >= floor_of[room]:
+                upward.add((room, other))
+    assert upward == DECLARED
+    on_disk = {
+        path.stem
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert on_disk - {"__init__"} == floor_of.keys()
+
+
+def test_no_two_files_of_the_package_import_each_other():
+    folder = ROOT / "pfl_lib"
+    modules = {
+        ".".join(("pfl_lib", *path.relative_to(folder).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): path
+        for path in folder.rglob("*.py")
+    }
+    imports = {}
+    for module, path in modules.items():
+        names = set()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                # A name of a package is one of its files, or else something in the package's face.
+                named = {f"{node.module}.{alias.name}" for alias in node.names}
+                names |= {name if name in modules else node.module for name in named}
+        imports[module] = (names & modules.keys()) - {module, "pfl_lib"}
+    reached = {module: set(direct) for module, direct in imports.items()}
+    for _ in modules:
+        reached = {
+            m: direct | set().union(*(reached[o] for o in direct)) for m, direct in reached.items()
+        }
+    assert {module for module, found in reached.items() if module in found} == set()
+
+
+def test_tests_stand_in_the_rooms_of_what_they_test():
+    rooms = {path.name for path in (ROOT / "pfl_lib").iterdir() if (path / "__init__.py").is_file()}
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders == rooms
 
 
 def test_the_version_is_the_same_everywhere():
@@ -239,7 +342,7 @@ def test_the_four_papers_are_cited():
     assert first == {"Beaussart": 2021, "Grimberg": 2020, "Zhang": 2021, "Ma": 2022}
 
 
-# --- make -------------------------------------------------------------------------------------------------------------
+# --- make ---
 
 
 @pytest.fixture
@@ -257,7 +360,9 @@ def clone(tmp_path) -> Path:
 
 def make(clone: Path, target: str) -> subprocess.CompletedProcess:
     environment = {"PATH": str(clone / "bin"), "HOME": str(clone)}
-    return subprocess.run([shutil.which("make"), target], cwd=clone, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [shutil.which("make"), target], cwd=clone, env=environment, capture_output=True, text=True
+    )
 
 
 def write_program(path: Path, lines: str) -> None:
@@ -270,20 +375,24 @@ def test_setting_up_without_a_python_that_is_new_enough_says_so_in_one_line(clon
     write_program(clone / "bin" / "python3", "exit 1")  # too old, or without venv
     done = make(clone, "setup")
     assert done.returncode != 0 and done.stdout == ""
-    assert done.stderr.splitlines()[0] == (
-        "no Python 3.11 or later (with its module venv) on the PATH: install one, then run make again"
+    assert (
+        done.stderr.splitlines()[0]
+        == "no Python 3.11 or later (with its module venv) on the PATH: install one, then run make"
+        " again"
     )
 
 
 def test_setting_up_passes_over_a_python_that_does_not_start_and_is_done_once(clone):
-    # A version manager's stand-in for a version that is not chosen, and a Python whose venv has a python that logs its calls.
+    # A version manager's stand-in for a version that is not chosen, and a Python whose venv has a
+    # python that logs its calls.
     write_program(clone / "bin" / "python3.13", "echo not chosen >&2; exit 127")
     log = clone / "calls.txt"
     inside = clone / "bin" / "inside"
     write_program(inside, f'echo "$@" >> {log}')
     write_program(
         clone / "bin" / "python3.12",
-        f'[ "$1" = -m ] || exit 0; echo "$@" >> {log}; mkdir -p .venv/bin; cat {inside} > .venv/bin/python; chmod +x .venv/bin/python',
+        f'[ "$1" = -m ] || exit 0; echo "$@" >> {log}; mkdir -p .venv/bin; cat {inside} >'
+        " .venv/bin/python; chmod +x .venv/bin/python",
     )
     assert make(clone, "setup").returncode == 0
     assert log.read_text().splitlines() == [
@@ -311,19 +420,31 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 def test_the_readmes_table_is_what_the_published_results_say():
-    """A pair of rows for each distribution on which all methods were run in the exact setting, and for no other."""
+    """A pair of rows for each distribution on which all methods were run in the exact setting, and
+    for no other.
+    """
     from pfl_lib.papers import waffle
-    from pfl_lib.store import Store
-    from pfl_lib.verdicts import gather
+    from pfl_lib.results.store import Store
+    from pfl_lib.results.summary import gather
 
     store, rows, apart = Store(ROOT / "no results here"), [], {}
     for letters in waffle.DISTRIBUTIONS:
-        entries = [e for e in waffle.entries(waffle.FULL) if (e.dataset, e.setting) == ("MNIST", letters)]
-        found = [gather((cell.seed, store.find(cell)) for cell in entry.cells) for entry in entries]
+        entries = [
+            e for e in waffle.entries(waffle.FULL) if (e.dataset, e.setting) == ("MNIST", letters)
+        ]
+        found = [gather((cell.seed, store.find(cell)) for cell in entry.runs) for entry in entries]
         if all(ours.seeds for ours in found):
             rows += [[f"{letters}, paper", *(f"{entry.printed.value:.2f}" for entry in entries)]]
-            rows += [[f"{letters}, ours (seeds)", *(f"{ours.mean:.2f} ({len(ours.seeds)})" for ours in found)]]
-            apart[letters] = [abs(entry.printed.value - ours.mean) for entry, ours in zip(entries, found, strict=True)]
+            rows += [
+                [
+                    f"{letters}, ours (seeds)",
+                    *(f"{ours.mean:.2f} ({len(ours.seeds)})" for ours in found),
+                ]
+            ]
+            apart[letters] = [
+                abs(entry.printed.value - ours.mean)
+                for entry, ours in zip(entries, found, strict=True)
+            ]
     readme = (ROOT / "README.md").read_text()
     table = re.search(r"from `reports/published/`:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", readme)[1]
     assert table.splitlines() == [f"| {' | '.join(row)} |" for row in rows]
@@ -332,17 +453,28 @@ def test_the_readmes_table_is_what_the_published_results_say():
 
 def test_the_readmes_speeds_are_those_that_the_bench_wrote():
     rows = json.loads((ROOT / "reports" / "bench.json").read_text())["workloads"]
-    table = re.search(r"\| workload \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text())[1]
+    table = re.search(
+        r"\| workload \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text()
+    )[1]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert len(cells) == len(rows) >= 8
     for row, (workload, rate, floor, reference, ratio) in zip(rows, cells, strict=True):
-        assert (workload, reference, ratio) == (row["workload"], row["reference"], f"{row['ratio']:.2f}")
-        assert rate == (f"{row['examples/s']:,.0f}" if row["examples/s"] >= 100 else f"{row['examples/s']:.1f}")
+        assert (workload, reference, ratio) == (
+            row["workload"],
+            row["reference"],
+            f"{row['ratio']:.2f}",
+        )
+        assert rate == (
+            f"{row['examples/s']:,.0f}" if row["examples/s"] >= 100 else f"{row['examples/s']:.1f}"
+        )
         assert floor == (f"{row['% of floor']:.1f} %" if "% of floor" in row else "")
 
 
 def test_what_the_readmes_commands_leave_is_not_taken_into_git():
-    readme, ignored = (ROOT / "README.md").read_text(), (ROOT / ".gitignore").read_text().splitlines()
+    readme, ignored = (
+        (ROOT / "README.md").read_text(),
+        (ROOT / ".gitignore").read_text().splitlines(),
+    )
     left = re.findall(r"papermill \S+ (\S+)|save_model\(\"(.+?)\"\)", readme)
     assert len(left) == 2 and all(f"/{''.join(name)}" in ignored for name in left)
 
@@ -350,10 +482,18 @@ def test_what_the_readmes_commands_leave_is_not_taken_into_git():
 def test_the_readmes_python_runs_as_it_is_typed(tmp_path):
     """All of it but what needs MNIST, the Titanic or a cluster, pasted one after the other."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    lines = [line for block in blocks if "mnist" not in block and "dask" not in block for line in block.splitlines()]
+    lines = [
+        line
+        for block in blocks
+        if "mnist" not in block and "dask" not in block
+        for line in block.splitlines()
+    ]
     code = "\n".join(line for line in lines if "titanic" not in line)
     assert all(name in code for name in ("SameDirection", "from_arrays", "from_csv", "save_model"))
-    rows = [f"{age},{'mf'[age % 2]},{age % 7 / 10},{('no', 'yes')[age % 3 == 0]}" for age in range(5, 80)]
+    rows = [
+        f"{age},{'mf'[age % 2]},{age % 7 / 10},{('no', 'yes')[age % 3 == 0]}"
+        for age in range(5, 80)
+    ]
     (tmp_path / "patients.csv").write_text("\n".join(["age,sex,dose,recovered", *rows]))
     subprocess.run(
         [sys.executable, "-c", code],

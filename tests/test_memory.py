@@ -6,30 +6,36 @@ import sys
 import pytest
 import torch
 
-from pfl_lib.rows import chosen, replaced
+from pfl_lib.rows import select_rows, with_rows
 
 GIB = 2**30
 
-# A run as `run_cell` makes it: two rounds, an evaluation of every model that is read, and the result; LeNet-5, two images a client.
+# A run as `run_one` makes it: two rounds, an evaluation of every model that is read, and the
+# result; LeNet-5, two images a client.
 RUN = """
 import sys
 import torch
-from pfl_lib import Schedule, clients, models
+from pfl_lib import Schedule, models
+from pfl_lib.federation import clients
 from pfl_lib.bench.timing import peak_memory
 from pfl_lib.engine import Pool
-from pfl_lib.federation import Federation
+from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import METHODS
-from pfl_lib.study import one_thread
-from pfl_lib.training import Run
+from pfl_lib.experiments.runner import one_thread
+from pfl_lib.experiments.training import Run
 
-name, n, participation, alice = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), None if sys.argv[4] == "None" else 0
-x = torch.randint(0, 256, (2 * n, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+name, n, participation = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+alice = None if sys.argv[4] == "None" else 0
+random = torch.Generator().manual_seed(1)
+x = torch.randint(0, 256, (2 * n, 1, 28, 28), dtype=torch.uint8, generator=random)
 y = torch.arange(2 * n) % 10
-split = clients.Split(Pool(x, torch.tensor(1 / 255), torch.tensor(0.0)), torch.arange(2 * n).split(2), y.split(2))
+pool = Pool(x, torch.tensor(1 / 255), torch.tensor(0.0))
+split = clients.Split(pool, torch.arange(2 * n).split(2), y.split(2))
 held = clients.Clients({"train": split, "test": split}, 10, (1, 28, 28))
 schedule = Schedule(2, batch_size=2, lr=0.01, participation=participation)
 with one_thread():
-    fed = Federation(held, lambda: models.build("lenet5", (1, 28, 28), 10), schedule, alice=alice, device="cpu")
+    network = lambda: models.build("lenet5", (1, 28, 28), 10)
+    fed = Federation(held, network, schedule, alice=alice, device="cpu")
     before = peak_memory()
     run = Run(METHODS[name](), fed, evaluate_every=2)
     for _ in run.rounds():
@@ -39,10 +45,16 @@ print(before, peak_memory(), len(result.metrics), len(next(iter(result.model.val
 """
 
 
-def peak(method: str, clients: int, participation: float = 1.0, alice: int | None = None) -> tuple[int, int, int, int]:
-    """Peak memory in bytes before and after a run of two rounds, rows of its metrics, and how many models its result holds."""
+def peak(
+    method: str, clients: int, participation: float = 1.0, alice: int | None = None
+) -> tuple[int, int, int, int]:
+    """Peak memory in bytes before and after a run of two rounds, rows of its metrics, and how many
+    models its result holds.
+    """
     words = [method, str(clients), str(participation), str(alice)]
-    done = subprocess.run([sys.executable, "-c", RUN, *words], capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *words], capture_output=True, text=True, timeout=280
+    )
     assert done.returncode == 0, done.stderr
     before, after, rows, models = map(int, done.stdout.split())
     return before, after, rows, models
@@ -50,7 +62,14 @@ def peak(method: str, clients: int, participation: float = 1.0, alice: int | Non
 
 @pytest.mark.parametrize(
     ("method", "alice"),
-    [("local", None), ("fedavg", None), ("scaffold", None), ("apfl", None), ("weight_erosion", 0), ("waffle", 0)],
+    [
+        ("local", None),
+        ("fedavg", None),
+        ("scaffold", None),
+        ("apfl", None),
+        ("weight_erosion", 0),
+        ("waffle", 0),
+    ],
 )
 def test_a_thousand_clients_fit_into_two_gib(method, alice):
     _, after, rows, models = peak(method, 1000, alice=alice)
@@ -75,11 +94,18 @@ def test_apfl_keeps_a_personal_model_for_alice_alone_where_she_alone_is_read():
 
 def test_rows_of_all_clients_are_not_copied_and_others_are():
     matrix, rows = torch.zeros(3, 2), torch.ones(2, 2)
-    assert chosen(matrix, [0, 1, 2]) is matrix
-    assert chosen(matrix, [2, 0]).data_ptr() != matrix.data_ptr()
+    assert select_rows(matrix, [0, 1, 2]) is matrix
+    assert select_rows(matrix, [2, 0]).data_ptr() != matrix.data_ptr()
     everybody = torch.ones(3, 2)
-    assert replaced(matrix, [0, 1, 2], everybody) is everybody
-    assert replaced(matrix, [2, 0], rows).tolist() == [[1, 1], [0, 0], [1, 1]]
+    assert with_rows(matrix, [0, 1, 2], everybody) is everybody
+    assert with_rows(matrix, [2, 0], rows).tolist() == [[1, 1], [0, 0], [1, 1]]
     assert matrix.count_nonzero() == 0
-    assert replaced(torch.zeros(2).expand(3, -1), [1], rows[:1]).tolist() == [[0, 0], [1, 1], [0, 0]]
-    assert chosen(torch.tensor([[0.0], [1.0]]), [1, 0]).tolist() == [[1], [0]]  # all, but in another order
+    assert with_rows(torch.zeros(2).expand(3, -1), [1], rows[:1]).tolist() == [
+        [0, 0],
+        [1, 1],
+        [0, 0],
+    ]
+    assert select_rows(torch.tensor([[0.0], [1.0]]), [1, 0]).tolist() == [
+        [1],
+        [0],
+    ]  # all, but in another order

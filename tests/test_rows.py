@@ -57,8 +57,8 @@ def test_a_plain_step_by_hand():
 
 
 def test_momentum_and_weight_decay_by_hand():
-    """v <- v/2 + (g + theta/4), theta <- theta - v/2: from theta = 4, v = 2, g = 1: v = 1 + 2 = 3, theta = 2.5;
-    then with g = 0: v = 1.5 + .625 = 2.125, theta = 1.4375."""
+    """v <- v/2 + (g + theta/4), theta <- theta - v/2: from theta = 4, v = 2, g = 1: v = 1 + 2 = 3,
+    theta = 2.5; then with g = 0: v = 1.5 + .625 = 2.125, theta = 1.4375."""
     rows = {"theta": matrix([4]), velocity("theta"): matrix([2])}
     descend(rows, "theta", matrix([1]), batch(0.5, 0.5, 0.25))
     assert rows["theta"].item() == 2.5 and rows[velocity("theta")].item() == 3

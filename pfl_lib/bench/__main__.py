@@ -1,4 +1,6 @@
-"""`python -m pfl_lib.bench NAME`: measure one part in this process and print its rows, or its peak memory, as a line of JSON."""
+"""`python -m pfl_lib.bench NAME`: measure one part in this process and print its rows, or its peak
+memory, as a line of JSON.
+"""
 
 import argparse
 import json

@@ -1,9 +1,12 @@
-"""WAFFLE's MNIST round in other libraries, each through its own public interface: Apple's `pfl` and Flower's `flwr[simulation]`.
+"""WAFFLE's MNIST round in other libraries, each through its own public interface: Apple's `pfl` and
+Flower's `flwr[simulation]`.
 
-Equal work: ten clients with the same 6,000 images of each, batches of 32, one epoch of plain SGD, uniform FedAvg, LeNet-5 in its textbook form from the
-same initial values, inputs normalised and in memory before the clock starts, no evaluation between rounds.  Rounds are timed where the
-library says that one is done, and the first, which starts what has to be started, is left out.  `pfl` takes its batches in a fixed
-order (it has no shuffling of its own), Flower's client shuffles as ours does.
+Equal work: ten clients with the same 6,000 images of each, batches of 32, one epoch of plain SGD,
+uniform FedAvg, LeNet-5 in its textbook form from the same initial values, inputs normalised and in
+memory before the clock starts, no evaluation between rounds.  Rounds are timed where the library
+says that one is done, and the first, which starts what has to be started, is left out.  `pfl` takes
+its batches in a fixed order (it has no shuffling of its own), Flower's client shuffles as ours
+does.
 """
 
 import dataclasses
@@ -22,8 +25,8 @@ from torch.nn import functional as F
 from pfl_lib.bench import plain
 from pfl_lib.bench.speed import Row, count, row_of
 from pfl_lib.bench.workloads import WORKLOADS, Ours, Workload, draw, federation, inputs
-from pfl_lib.federation import Federation, cores
-from pfl_lib.study import one_thread
+from pfl_lib.experiments.runner import one_thread
+from pfl_lib.federation.federation import Federation, cores
 
 IMAGES = 6_000  # a client's, as in WAFFLE
 TITLES = {"pfl": "pfl, one core", "flwr": "flwr[simulation], all cores"}
@@ -34,12 +37,17 @@ Timed = tuple[list[float], dict[str, Tensor]]
 
 
 def peer(name: str, repeats: int, data_dir: Path | None = None, images: int = IMAGES) -> Row:
-    """Ours on as many cores as the library gets, then the library, then ours again; medians over rounds."""
+    """Ours on as many cores as the library gets, then the library, then ours again; medians over
+    rounds.
+    """
     workload = dataclasses.replace(WORKLOADS["lenet5"], images=images)
     threads = cores() if name == "flwr" else 1
     title = f"a WAFFLE round on {count(threads, 'core')}"
     if importlib.util.find_spec(name) is None:
-        return {"workload": title, "reference": f"{TITLES[name]}: not installed: pip install 'pfl-lib[peers]'"}
+        return {
+            "workload": title,
+            "reference": f"{TITLES[name]}: not installed: pip install 'pfl-lib[peers]'",
+        }
     rounds = max(2, min(repeats, 5))
     fed = federation(workload, draw(workload, data_dir), threads)
     with one_thread():
@@ -49,7 +57,10 @@ def peer(name: str, repeats: int, data_dir: Path | None = None, images: int = IM
     size = workload.clients * images
     seconds = statistics.median(before + after)
     row = row_of(title, size / seconds, TITLES[name], size / statistics.median(theirs))
-    served = {part: torch.cat([model[b.name].reshape(-1) for b in fed.layout.parameters]) for part in ("theta",)}
+    served = {
+        part: torch.cat([model[b.name].reshape(-1) for b in fed.layout.parameters])
+        for part in ("theta",)
+    }
     reference = fed.evaluate({**fed.initial(), **served}, clients=[0])[1].item()
     return row | {"s/round": seconds, "accuracy": accuracy, "reference accuracy": reference}
 
@@ -65,7 +76,9 @@ def _ours(fed: Federation, rounds: int) -> tuple[list[float], float]:
 
 def _clients(fed: Federation) -> Clients:
     train = fed.clients.splits["train"]
-    return [(inputs(train.pool, index), y) for index, y in zip(train.index, train.labels, strict=True)]
+    return [
+        (inputs(train.pool, index), y) for index, y in zip(train.index, train.labels, strict=True)
+    ]
 
 
 def _start(fed: Federation) -> plain.TextbookLeNet5:
@@ -127,11 +140,15 @@ def _pfl(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None
         callbacks=[clock],
         send_metrics_to_platform=False,
     )
-    return _between(clock.moments), {name: value.detach() for name, value in module.named_parameters()}
+    return _between(clock.moments), {
+        name: value.detach() for name, value in module.named_parameters()
+    }
 
 
 def _flwr(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None) -> Timed:
-    os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0")  # both report to their makers by default
+    os.environ.update(
+        FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0"
+    )  # both report to their makers by default
     from flwr.app import ArrayRecord, MetricRecord
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
@@ -162,12 +179,15 @@ def _flwr(workload: Workload, fed: Federation, rounds: int, data_dir: Path | Non
             "init_args": {"num_cpus": cores(), "include_dashboard": False, "log_to_driver": False},
         },
     )
-    # The first moment is the evaluation before round 1, the second the end of the round that started everything.
+    # The first moment is the evaluation before round 1, the second the end of the round that
+    # started everything.
     return _between(moments[1:]), models[0]
 
 
 def flower_client(message, context, workload: Workload, data_dir: Path | None):
-    """What Flower runs for one client in one of its processes: load the shared model, train, send it back."""
+    """What Flower runs for one client in one of its processes: load the shared model, train, send
+    it back.
+    """
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     with one_thread():
@@ -175,7 +195,10 @@ def flower_client(message, context, workload: Workload, data_dir: Path | None):
         module = plain.TextbookLeNet5()
         module.load_state_dict(message.content["arrays"].to_torch_state_dict())
         plain.train(module, x, y, workload.batch, workload.lr)
-    content = {"arrays": ArrayRecord(module.state_dict()), "metrics": MetricRecord({"num-examples": len(y)})}
+    content = {
+        "arrays": ArrayRecord(module.state_dict()),
+        "metrics": MetricRecord({"num-examples": len(y)}),
+    }
     return Message(content=RecordDict(content), reply_to=message)
 
 

@@ -1,4 +1,6 @@
-"""The reference that needs no installation: federated averaging as most code writes it, a module and an optimiser per client."""
+"""The reference that needs no installation: federated averaging as most code writes it, a module
+and an optimiser per client.
+"""
 
 import copy
 from collections.abc import Sequence
@@ -11,7 +13,9 @@ from pfl_lib import models
 
 
 class TextbookLeNet5(models.LeNet5):
-    """LeNet-5 as textbooks write it: convolution, activation, pooling.  The same function and the same parameters as ours."""
+    """LeNet-5 as textbooks write it: convolution, activation, pooling.  The same function and the
+    same parameters as ours.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.max_pool2d(torch.tanh(self.conv1(x)), 2)
@@ -35,9 +39,17 @@ def train(module: nn.Module, x: Tensor, y: Tensor, batch_size: int, lr: float) -
 
 
 class PlainFedAvg:
-    """Rounds of uniform FedAvg over modules: each client trains a copy of the shared one, their state dicts are averaged."""
+    """Rounds of uniform FedAvg over modules: each client trains a copy of the shared one, their
+    state dicts are averaged.
+    """
 
-    def __init__(self, module: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], batch_size: int, lr: float) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        clients: Sequence[tuple[Tensor, Tensor]],
+        batch_size: int,
+        lr: float,
+    ) -> None:
         self.module, self.clients, self.batch_size, self.lr = module, clients, batch_size, lr
 
     def round(self, taking_part: Sequence[int]) -> None:

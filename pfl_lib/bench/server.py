@@ -1,4 +1,6 @@
-"""The server's share of a round: what a method does besides local training, for 10, 100 and 1,000 clients."""
+"""The server's share of a round: what a method does besides local training, for 10, 100 and 1,000
+clients.
+"""
 
 import dataclasses
 import statistics
@@ -11,20 +13,22 @@ from torch import Tensor
 from pfl_lib.bench.speed import Row, training
 from pfl_lib.bench.workloads import WORKLOADS, draw, federation
 from pfl_lib.errors import BadInput
-from pfl_lib.federation import Federation
+from pfl_lib.experiments.runner import one_thread
+from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import METHODS, Method
 from pfl_lib.rows import Rows, Step, sgd
-from pfl_lib.study import one_thread
 
 CLIENTS = (10, 100, 1000)  # all of them take part
 IMAGES = 6_000  # a client's images in WAFFLE's MNIST half: what a round is compared with
 
 
 def server(repeats: int) -> list[Row]:
-    """One row a method: milliseconds of a round outside local training, LeNet-5, everybody's model read where the method can.
+    """One row a method: milliseconds of a round outside local training, LeNet-5, everybody's model
+    read where the method can.
 
-    Beside them: times FedAvg's at each number of clients, how it grows from 100 to 1,000, and the share of FedAvg's whole round at 10
-    clients with WAFFLE's 6,000 images each, at this machine's speed of training measured in the same run.
+    Beside them: times FedAvg's at each number of clients, how it grows from 100 to 1,000, and the
+    share of FedAvg's whole round at 10 clients with WAFFLE's 6,000 images each, at this machine's
+    speed of training measured in the same run.
     """
     speed = training(WORKLOADS["lenet5"], 2)["examples/s"]
     found: dict[str, dict[int, float]] = {}
@@ -38,7 +42,10 @@ def server(repeats: int) -> list[Row]:
     return [
         {"method": METHODS[name].title}
         | {f"ms, N={n:,}": 1e3 * seconds for n, seconds in of_method.items()}
-        | {f"over FedAvg, N={n:,}": seconds / found["fedavg"][n] for n, seconds in of_method.items()}
+        | {
+            f"over FedAvg, N={n:,}": seconds / found["fedavg"][n]
+            for n, seconds in of_method.items()
+        }
         | {"growth 100 to 1,000": of_method[1000] / of_method[100]}
         | {"% of a FedAvg round, N=10": 100 * of_method[10] / whole}
         for name, of_method in found.items()
@@ -46,7 +53,9 @@ def server(repeats: int) -> list[Row]:
 
 
 class Idle:
-    """In place of `Federation.train`: every client moves by a random step, and the time this takes is kept apart."""
+    """In place of `Federation.train`: every client moves by a random step, and the time this takes
+    is kept apart.
+    """
 
     def __init__(self, fed: Federation) -> None:
         self.fed, self.seconds = fed, 0.0
@@ -73,7 +82,9 @@ class Idle:
 
 
 def seconds_outside_training(method: Method, n: int, repeats: int) -> float | None:
-    """Median seconds of `round` and `served` outside `train`, after one unrecorded round; None for a method that LeNet-5 does not suit."""
+    """Median seconds of `round` and `served` outside `train`, after one unrecorded round; None for
+    a method that LeNet-5 does not suit.
+    """
     workload = dataclasses.replace(WORKLOADS["lenet5"], clients=n, images=1)
     for alice in (None, 0):
         fed = federation(workload, draw(workload), alice=alice)

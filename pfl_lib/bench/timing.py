@@ -1,4 +1,6 @@
-"""Clocks and counters: medians of calls timed in turn, a process's peak memory, and the floor that counting operations gives."""
+"""Clocks and counters: medians of calls timed in turn, a process's peak memory, and the floor that
+counting operations gives.
+"""
 
 import statistics
 import sys
@@ -15,9 +17,11 @@ MATRIX = 1024
 
 
 def in_turn(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Median seconds of each call, timed in turn, A B C A B C ..., after one unrecorded run of each.
+    """Median seconds of each call, timed in turn, A B C A B C ..., after one unrecorded run of
+    each.
 
-    On a shared machine times on their own say little: what disturbs one call disturbs its neighbours, and ratios stay.
+    On a shared machine times on their own say little: what disturbs one call disturbs its
+    neighbours, and ratios stay.
     """
     times: list[list[float]] = [[] for _ in calls]
     for repeat in range(repeats + 1):
@@ -32,9 +36,12 @@ def in_turn(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
 def peak_memory() -> int:
     """The most memory that this process has held, in bytes."""
     try:
-        # getrusage counts what the parent held when it started this process; VmHWM begins with this program.
+        # getrusage counts what the parent held when it started this process; VmHWM begins with this
+        # program.
         status = Path("/proc/self/status").read_text(encoding="ascii")
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+        return next(
+            int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")
+        )
     except (OSError, StopIteration):
         import resource
 
@@ -50,9 +57,11 @@ def matrix_product() -> Callable[[], object]:
 
 
 def operations(make: Callable[[], nn.Module], shape: tuple[int, ...], batch: int) -> float:
-    """Floating-point operations of one example's training step: matrix products and convolutions, forward and backward.
+    """Floating-point operations of one example's training step: matrix products and convolutions,
+    forward and backward.
 
-    Counted, not computed, on the network as textbooks write it; additions, activations and pooling cost nothing here.
+    Counted, not computed, on the network as textbooks write it; additions, activations and pooling
+    cost nothing here.
     """
     with torch.device("meta"):
         module = make()
@@ -63,5 +72,7 @@ def operations(make: Callable[[], nn.Module], shape: tuple[int, ...], batch: int
 
 
 def floor(seconds_a_product: float, operations_an_example: float) -> float:
-    """Examples/s of a core that did nothing but matrix products, at the rate measured beside the workload."""
+    """Examples/s of a core that did nothing but matrix products, at the rate measured beside the
+    workload.
+    """
     return 2 * MATRIX**3 / seconds_a_product / operations_an_example

@@ -1,4 +1,5 @@
-"""How rows are taken through local training: `loop`, one client at a time, or `vmap`, clients side by side.
+"""How rows are taken through local training: `loop`, one client at a time, or `vmap`, clients side
+by side.
 
 Both give the same numbers to float tolerance; no method knows which one runs.
 """
@@ -11,7 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 VERSION = 1
-"""Part of every result's key; raised by hand when local training or evaluation changes a result beyond rounding."""
+"""Part of every result's key; raised by hand when local training or evaluation changes a result
+beyond rounding.
+"""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Logits [b, classes] and labels [b] to the loss of each example [b]."""
@@ -22,9 +25,11 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def half_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Weight Erosion's loss on the Titanic: the mean of -onehot * log p over both outputs, hence half of it.
+    """Weight Erosion's loss on the Titanic: the mean of -onehot * log p over both outputs, hence
+    half of it.
 
-    The L2 term beside it, 1e-3 * ||theta||^2 / 2 with the bias included, is the schedule's weight_decay=1e-3.
+    The L2 term beside it, 1e-3 * ||theta||^2 / 2 with the bias included, is the schedule's
+    weight_decay=1e-3.
     """
     return cross_entropy(logits, labels) / 2
 
@@ -34,7 +39,9 @@ LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "half_cross_entropy":
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """One client's local work in one round: its examples' place in the pool, their labels, and the batches as positions in both."""
+    """One client's local work in one round: its examples' place in the pool, their labels, and the
+    batches as positions in both.
+    """
 
     index: Tensor
     labels: Tensor
@@ -43,9 +50,11 @@ class Work:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pool:
-    """A data set's examples, kept as stored (uint8 images, float32 tables) and normalised batch by batch.
+    """A data set's examples, kept as stored (uint8 images, float32 tables) and normalised batch by
+    batch.
 
-    x [n, C, H, W] or [n, F]; `scale` and `shift` broadcast over an example: input = x * scale + shift.
+    x [n, C, H, W] or [n, F]; `scale` and `shift` broadcast over an example: input = x * scale +
+    shift.
     """
 
     x: Tensor
@@ -53,10 +62,12 @@ class Pool:
     shift: Tensor
 
     def inputs(self, index: Tensor) -> Tensor:
-        """The normalised examples at `index` [...], in the dtype of `scale`: [..., C, H, W] or [..., F].
+        """The normalised examples at `index` [...], in the dtype of `scale`: [..., C, H, W] or
+        [..., F].
 
-        Images come channels-last, which makes every later activation channels-last too: the papers' colour networks then train 1.3 to
-        1.6 times as fast on a CPU.  With one channel it is a matter of strides and costs nothing.
+        Images come channels-last, which makes every later activation channels-last too: the papers'
+        colour networks then train 1.3 to 1.6 times as fast on a CPU.  With one channel it is a
+        matter of strides and costs nothing.
         """
         x = self.x[index].to(self.scale.dtype).mul_(self.scale).add_(self.shift)
         if x.dim() == 4 and x.shape[1] == 1:

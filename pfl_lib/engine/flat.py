@@ -1,4 +1,6 @@
-"""A module whose parameters and running statistics are views of two flat buffers: load a row, run the network."""
+"""A module whose parameters and running statistics are views of two flat buffers: load a row, run
+the network.
+"""
 
 import copy
 
@@ -6,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
+from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import Play, recordings
-from pfl_lib.layout import Layout, views
 from pfl_lib.rows import Batch
 
 
@@ -25,27 +27,41 @@ class FlatModule:
         dtype: torch.dtype,
         recorded_as: str | None = None,
     ) -> None:
-        self.module = copy.deepcopy(module).to(device, dtype).train()  # all of it, as after every evaluation
+        self.module = (
+            copy.deepcopy(module).to(device, dtype).train()
+        )  # all of it, as after every evaluation
         self.loss = loss
         self.layout = Layout.of(self.module)
         rows = self.layout.rows(self.module)
         self._theta, self._statistics = rows["theta"], rows["statistics"]
         self._parameters = list(self.module.parameters())
-        for parameter, view in zip(self._parameters, views(self.layout.parameters, self._theta).values(), strict=True):
+        for parameter, view in zip(
+            self._parameters, views(self.layout.parameters, self._theta).values(), strict=True
+        ):
             parameter.data = view
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
         self.recorded_as = recorded_as
-        self.recordings = recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
+        self.recordings = (
+            recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
+        )
         self._agrees: dict[Play, bool] = {}
 
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.
-        return FlatModule, (self.module, self.loss, self._theta.device, self._theta.dtype, self.recorded_as)
+        return FlatModule, (
+            self.module,
+            self.loss,
+            self._theta.device,
+            self._theta.dtype,
+            self.recorded_as,
+        )
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
-        """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place where given."""
+        """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place
+        where given.
+        """
         self._mode(train=True)
         self._theta.copy_(theta)
         if statistics is not None:
@@ -67,7 +83,9 @@ class FlatModule:
         return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, self._parameters)])
 
     def _compared(self, play: Play, batch: Batch) -> Tensor:
-        """The computed gradient; a recording that once gave other bits, for this module, is never played for it."""
+        """The computed gradient; a recording that once gave other bits, for this module, is never
+        played for it.
+        """
         statistics = self._statistics.clone()
         gradient = self._computed(batch)
         if gradient.isfinite().all():  # the NaNs of a diverged run would prove nothing
@@ -79,7 +97,9 @@ class FlatModule:
         return gradient
 
     @torch.no_grad()
-    def losses(self, theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(
+        self, theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Per-example loss [b] and correctness (1 or 0) [b] of one model in evaluation mode."""
         self._mode(train=False)
         self._theta.copy_(theta)
@@ -88,5 +108,7 @@ class FlatModule:
         return self.loss(logits, y), (logits.argmax(-1) == y).to(logits.dtype)
 
     def _mode(self, train: bool) -> None:
-        if self.module.training != train:  # setting it walks the whole module: a tenth of a small model's step
+        if (
+            self.module.training != train
+        ):  # setting it walks the whole module: a tenth of a small model's step
             self.module.train(train)

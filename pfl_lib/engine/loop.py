@@ -1,7 +1,9 @@
-"""One client at a time through one flat module; on several cores several clients, each in a thread and a module of its own.
+"""One client at a time through one flat module; on several cores several clients, each in a thread
+and a module of its own.
 
-The CPU's default.  A client's result does not depend on how many are trained at once, since each is trained whole by one
-thread.  Threads wait for each other's turn in Python, not in a recording's playback.
+The CPU's default.  A client's result does not depend on how many are trained at once, since each is
+trained whole by one thread.  Threads wait for each other's turn in Python, not in a recording's
+playback.
 """
 
 import queue
@@ -18,7 +20,8 @@ from pfl_lib.rows import Batch, Rows, Step, velocity
 class Loop:
     """Local training through `modules`, as many clients at once as there are modules.
 
-    Steps that draw from torch's generator are taken one client after the other, since their numbers would depend on who goes first.
+    Steps that draw from torch's generator are taken one client after the other, since their numbers
+    would depend on who goes first.
     """
 
     def __init__(self, modules: Sequence[FlatModule]) -> None:
@@ -34,8 +37,13 @@ class Loop:
         trained: Sequence[str],
         sgd: dict[str, float],
     ) -> Rows:
-        """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names only, in new matrices."""
-        out = {name: torch.empty_like(rows[name], memory_format=torch.contiguous_format) for name in trained}
+        """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names
+        only, in new matrices.
+        """
+        out = {
+            name: torch.empty_like(rows[name], memory_format=torch.contiguous_format)
+            for name in trained
+        }
         idle: queue.SimpleQueue[FlatModule] = queue.SimpleQueue()
         for module in self.modules:
             idle.put(module)
@@ -66,13 +74,21 @@ class Loop:
 
 
 def _client(
-    module: FlatModule, pool: Pool, rows: Rows, work: Work, step: Step, trained: Sequence[str], sgd: dict[str, float]
+    module: FlatModule,
+    pool: Pool,
+    rows: Rows,
+    work: Work,
+    step: Step,
+    trained: Sequence[str],
+    sgd: dict[str, float],
 ) -> Rows:
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     # All batches' places and labels at once: two small operations a batch less.
     sizes, positions = [len(batch) for batch in work.batches], torch.cat(work.batches)
-    batches = zip(work.index[positions].split(sizes), work.labels[positions].split(sizes), strict=True)
+    batches = zip(
+        work.index[positions].split(sizes), work.labels[positions].split(sizes), strict=True
+    )
     for number, (index, labels) in enumerate(batches):
         step(rows, module.gradient, Batch(pool.inputs(index), labels, number, **sgd))
     return rows

@@ -1,8 +1,10 @@
-"""A batch's gradient as a fixed list of the library's own operations, recorded once and played back without Python or autograd.
+"""A batch's gradient as a fixed list of the library's own operations, recorded once and played back
+without Python or autograd.
 
-On the papers' small networks a third of a local step is not arithmetic but the way to it: Python and autograd's graph.  The operations
-of a forward and a backward pass are the same for every batch of one shape; recorded and handed to the library's interpreter, they
-give the same bits in less time (LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
+On the papers' small networks a third of a local step is not arithmetic but the way to it: Python
+and autograd's graph.  The operations of a forward and a backward pass are the same for every batch
+of one shape; recorded and handed to the library's interpreter, they give the same bits in less time
+(LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
 """
 
 import threading
@@ -15,15 +17,19 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from pfl_lib.engine import Loss
-from pfl_lib.layout import Layout, views
+from pfl_lib.engine.layout import Layout, views
 
 WORTH_RECORDING = 300
 """Batches of one shape after which recording, a few tenths of a second, is taken to pay."""
 
 Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""theta [P], statistics [S] (updated in place), x [b, ...] and y [b] to the gradient [P] of the mean loss."""
+"""theta [P], statistics [S] (updated in place), x [b, ...] and y [b] to the gradient [P] of the
+mean loss.
+"""
 
-_shared: dict[tuple, "Recordings"] = {}  # what cells of one process have in common: it saves time and decides nothing
+_shared: dict[
+    tuple, "Recordings"
+] = {}  # what cells of one process have in common: it saves time and decides nothing
 _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long as it takes
 
 
@@ -35,8 +41,9 @@ def recordings(name: str, loss: Loss, layout: Layout, dtype: torch.dtype) -> "Re
 class Recordings:
     """What was recorded of networks with one code and loss, for each shape of batch.
 
-    Parameters and running statistics are inputs of a recording; all else (settings, other buffers) is as in the module it was made
-    of.  So whoever plays it for another module first compares it with that module's own pass.
+    Parameters and running statistics are inputs of a recording; all else (settings, other buffers)
+    is as in the module it was made of.  So whoever plays it for another module first compares it
+    with that module's own pass.
     """
 
     def __init__(self, loss: Loss, layout: Layout) -> None:
@@ -45,7 +52,9 @@ class Recordings:
         self._made: dict[tuple, Play | None] = {}
 
     def of(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
-        """The recording for batches like this one, made of `module` as soon as enough of them were seen; None where there is none."""
+        """The recording for batches like this one, made of `module` as soon as enough of them were
+        seen; None where there is none.
+        """
         if torch.is_autocast_enabled("cpu"):
             return None
         like = (x.shape, x.stride(), x.dtype, y.shape, y.dtype)
@@ -57,13 +66,19 @@ class Recordings:
         return self._made.get(like)
 
     def _record(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
-        """None where the library cannot record the network, for whatever reason: it is then computed as it always was."""
-        from torch.fx.experimental.proxy_tensor import make_fx  # half a second, for those who get here
+        """None where the library cannot record the network, for whatever reason: it is then
+        computed as it always was.
+        """
+        from torch.fx.experimental.proxy_tensor import (
+            make_fx,
+        )  # half a second, for those who get here
 
         def gradient(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> Tensor:
             named = views(self.layout.parameters, theta)
             parameters = {name: view.detach().requires_grad_() for name, view in named.items()}
-            logits = functional_call(module, {**parameters, **views(self.layout.statistics, statistics)}, (x,))
+            logits = functional_call(
+                module, {**parameters, **views(self.layout.statistics, statistics)}, (x,)
+            )
             gradients = torch.autograd.grad(self.loss(logits, y).mean(), list(parameters.values()))
             return torch.cat([gradient.reshape(-1) for gradient in gradients])
 
@@ -74,7 +89,8 @@ class Recordings:
 
         try:
             with warnings.catch_warnings():
-                # The interpreter is marked as deprecated, but what is to replace it needs a compiler on the user's machine.
+                # The interpreter is marked as deprecated, but what is to replace it needs a
+                # compiler on the user's machine.
                 warnings.simplefilter("ignore")
                 inputs = (*self.layout.rows(module).values(), x, y)
                 scripted = torch.jit.script(_plain(make_fx(gradient)(*map(_copy, inputs))))
@@ -84,18 +100,24 @@ class Recordings:
 
 
 def _copy(of: Tensor) -> Tensor:
-    """A copy with the same strides: a network may write into its inputs, and what is recorded may depend on strides."""
+    """A copy with the same strides: a network may write into its inputs, and what is recorded may
+    depend on strides.
+    """
     return torch.empty_strided(of.shape, of.stride(), dtype=of.dtype, device=of.device).copy_(of)
 
 
 def _plain(operations: Any) -> Any:
-    """A traced graph's operations under names that the interpreter knows, without what only autograd needs."""
+    """A traced graph's operations under names that the interpreter knows, without what only
+    autograd needs.
+    """
     for node in list(operations.graph.nodes):
         if node.target is torch.ops.aten.detach.default:
             node.replace_all_uses_with(node.args[0])
             operations.graph.erase_node(node)
         elif isinstance(node.target, torch._ops.OpOverload):
             node.target = node.target.overloadpacket
-            node.kwargs = {k: v.type if isinstance(v, torch.device) else v for k, v in node.kwargs.items()}
+            node.kwargs = {
+                k: v.type if isinstance(v, torch.device) else v for k, v in node.kwargs.items()
+            }
     operations.recompile()
     return operations

@@ -1,7 +1,8 @@
 """Clients side by side: `torch.func` over rows, one kernel launch for many clients' steps.
 
-The GPU's default for small networks.  At every local step the clients that still have a batch are grouped by its size, so that
-ragged clients and short last batches give the same numbers as `loop`, BatchNorm included.
+The GPU's default for small networks.  At every local step the clients that still have a batch are
+grouped by its size, so that ragged clients and short last batches give the same numbers as `loop`,
+BatchNorm included.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from torch.func import functional_call, grad, vmap
 
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.layout import views
+from pfl_lib.engine.layout import views
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
 
@@ -25,14 +26,22 @@ def train(
     trained: Sequence[str],
     sgd: dict[str, float],
 ) -> Rows:
-    """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names only, in new matrices."""
-    rows = {name: matrix.clone(memory_format=torch.contiguous_format) for name, matrix in rows.items()}
+    """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names
+    only, in new matrices.
+    """
+    rows = {
+        name: matrix.clone(memory_format=torch.contiguous_format) for name, matrix in rows.items()
+    }
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     gradient = _gradients(flat)
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
-            part = rows if len(group) == len(work) else {name: matrix[group] for name, matrix in rows.items()}
+            part = (
+                rows
+                if len(group) == len(work)
+                else {name: matrix[group] for name, matrix in rows.items()}
+            )
             positions = [work[i].batches[number] for i in group]
             index = torch.stack([work[i].index[p] for i, p in zip(group, positions, strict=True)])
             labels = torch.stack([work[i].labels[p] for i, p in zip(group, positions, strict=True)])
@@ -55,15 +64,24 @@ def _groups(work: Sequence[Work], number: int) -> list[list[int]]:
 def _gradients(flat: FlatModule):
     module, layout, loss = flat.module, flat.layout, flat.loss
     module.train()
-    counters = {name: buffer for name, buffer in module.named_buffers() if not buffer.is_floating_point()}
+    counters = {
+        name: buffer for name, buffer in module.named_buffers() if not buffer.is_floating_point()
+    }
 
     def mean_loss(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.  Each copy is dense; into columns
-        # of a matrix vmap's rule would write nothing, without a word.
-        running = {name: value.clone() for name, value in views(layout.statistics, statistics).items()}
+        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
+        # Each copy is dense; into columns of a matrix vmap's rule would write nothing, without a
+        # word.
+        running = {
+            name: value.clone() for name, value in views(layout.statistics, statistics).items()
+        }
         counted = {name: counter.clone() for name, counter in counters.items()}
-        logits = functional_call(module, {**views(layout.parameters, theta), **running, **counted}, (x,))
-        written = torch.cat([value.reshape(-1) for value in running.values()]) if running else statistics
+        logits = functional_call(
+            module, {**views(layout.parameters, theta), **running, **counted}, (x,)
+        )
+        written = (
+            torch.cat([value.reshape(-1) for value in running.values()]) if running else statistics
+        )
         return loss(logits, y).mean(), written
 
     each = vmap(grad(mean_loss, has_aux=True))

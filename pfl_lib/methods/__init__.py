@@ -1,16 +1,20 @@
-"""The methods, one file each: frozen hyper-parameters and three pure functions over an explicit state.
+"""The methods, one file each: frozen hyper-parameters and three pure functions over an explicit
+state.
 
-A method is a frozen dataclass with class attributes `name` and `title` and an integer `version` (part of every result's key; raised
-by hand when results change), and
+A method is a frozen dataclass with class attributes `name` and `title` and an integer `version`
+(part of every result's key; raised by hand when results change), and
 
-* where some settings' results have changed and others' not, `versions(schedule)`: their versions by name, in the key where not 1;
+* where some settings' results have changed and others' not, `versions(schedule)`: their versions by
+  name, in the key where not 1;
 * `start(fed) -> state`: a flat mapping of names to tensors, enough to go on from;
-* `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither `fed` nor `state`;
-* `served(fed, state) -> rows`: the model each client would be given now, {"theta", "statistics"}: [P] and [S] when it is the same
-  for all, else [N, P] and [N, S].
+* `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither
+  `fed` nor `state`;
+* `served(fed, state) -> rows`: the model each client would be given now, {"theta", "statistics"}:
+  [P] and [S] when it is the same for all, else [N, P] and [N, S].
 
-`log` holds what figures need: "weights" [N] (or [N, N]: row i for client i's model), "models_up" and "models_down" (how many vectors of P
-numbers all clients together sent and received), and anything else as one number per client [N].
+`log` holds what figures need: "weights" [N] (or [N, N]: row i for client i's model), "models_up"
+and "models_down" (how many vectors of P numbers all clients together sent and received), and
+anything else as one number per client [N].
 """
 
 from typing import Any, ClassVar, Protocol
@@ -18,7 +22,7 @@ from typing import Any, ClassVar, Protocol
 from torch import Tensor
 
 from pfl_lib.errors import choose
-from pfl_lib.federation import Federation
+from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.apfl import APFL, APFLByRound
 from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.fedavg import FedAvg
@@ -37,15 +41,18 @@ class Method(Protocol):
     version: ClassVar[int]
 
     def start(self, fed: Federation) -> dict[str, Tensor]: ...
-    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict[str, Any]]: ...
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]: ...
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows: ...
 
 
 METHODS: dict[str, type] = {
-    cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, APFLByRound, BrokenGlobal)
+    cls.name: cls
+    for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, APFLByRound, BrokenGlobal)
 }
 
 
-def named(name: str) -> Method:
+def make_method(name: str) -> Method:
     """The method of that name with its paper's hyper-parameters; BadInput for an unknown name."""
     return METHODS[choose("method", name, METHODS)]()

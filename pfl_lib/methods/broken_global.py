@@ -1,4 +1,6 @@
-"""The baseline "Global" of Weight Erosion's published runs, which is not an average: kept to show what Figure 1 shows."""
+"""The baseline "Global" of Weight Erosion's published runs, which is not an average: kept to show
+what Figure 1 shows.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -7,29 +9,31 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from pfl_lib.engine.layout import Layout, views
 from pfl_lib.errors import BadInput
-from pfl_lib.federation import Federation
-from pfl_lib.layout import Layout, views
+from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, average, copies, model, uniform
 
 
 @dataclass(frozen=True)
 class BrokenGlobal:
-    """What Weight Erosion's Figure 1 calls FedAvg, as its authors' code computes it.  For federated averaging use `FedAvg`.
+    """What Weight Erosion's Figure 1 calls FedAvg, as its authors' code computes it.  For federated
+    averaging use `FedAvg`.
 
-    The code adds the agents' updates with `reduce(lambda a, b: tree_multimap(sum, a, b), updates)` and divides by their number
-    (EPFLiGHT/coML-Personalized-v2, Jax_federated_learning.ipynb, `average_params`).  Python's sum(a, b) is not a + b: it
-    starts at b and adds the rows of a,
+    The code adds the agents' updates with `reduce(lambda a, b: tree_multimap(sum, a, b), updates)`
+    and divides by their number (EPFLiGHT/coML-Personalized-v2, Jax_federated_learning.ipynb,
+    `average_params`).  Python's sum(a, b) is not a + b: it starts at b and adds the rows of a,
 
         sum(a, b) = b + a[0] + a[1] + ...,
 
-    so only the last agent's update keeps its entries; every other agent's are summed over the inputs (a bias over the
-    classes), and that one number is added everywhere.  Each later sum repeats this: with the Titanic's nine inputs the user's
-    own update, the first of four, comes in 81-fold.  Hence the small learning rate of 0.07, and the jumps from round to
-    round.
+    so only the last agent's update keeps its entries; every other agent's are summed over the
+    inputs (a bias over the classes), and that one number is added everywhere.  Each later sum
+    repeats this: with the Titanic's nine inputs the user's own update, the first of four, comes in
+    81-fold.  Hence the small learning rate of 0.07, and the jumps from round to round.
 
     * The user's update comes first, the others follow in ascending order, as in the authors' list.
-    * Haiku keeps weights as [inputs, outputs], torch as [outputs, inputs]: the authors' rows are the last axis here.
+    * Haiku keeps weights as [inputs, outputs], torch as [outputs, inputs]: the authors' rows are
+      the last axis here.
     * Made for linear models; running statistics, which those do not have, are averaged.
     """
 
@@ -41,15 +45,20 @@ class BrokenGlobal:
         for block in fed.layout.parameters:
             if len(block.shape) > 2:
                 raise BadInput(
-                    f"{self.title} is made for linear models: parameter {block.name} has shape {block.shape}"
+                    f"{self.title} is made for linear models: parameter {block.name} has shape"
+                    f" {block.shape}"
                 )
         return fed.initial()
 
-    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
         clients = sorted(fed.participants(r), key=lambda client: (client != fed.alice, client))
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
         total = broken_sum(trained["theta"] - state["theta"], fed.layout)
-        after = average(uniform(len(clients)), trained) | {"theta": state["theta"] + total / len(clients)}
+        after = average(uniform(len(clients)), trained) | {
+            "theta": state["theta"] + total / len(clients)
+        }
         return after, {"models_up": len(clients), "models_down": len(clients)}
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
@@ -57,11 +66,18 @@ class BrokenGlobal:
 
 
 def broken_sum(updates: Tensor, layout: Layout) -> Tensor:
-    """sum(...sum(sum(u_1, u_2), u_3)..., u_n) of updates [n, P], parameter by parameter, with Python's `sum`: [P]."""
+    """sum(...sum(sum(u_1, u_2), u_3)..., u_n) of updates [n, P], parameter by parameter, with
+    Python's `sum`: [P].
+    """
     return functools.reduce(lambda total, update: update + _rows_added(total, layout), updates)
 
 
 def _rows_added(row: Tensor, layout: Layout) -> Tensor:
-    """Each parameter of a row [P] replaced by its sum over inputs (a bias: over its entries), the same number for each."""
-    sums = [values.sum(-1, keepdim=True).expand_as(values) for values in views(layout.parameters, row).values()]
+    """Each parameter of a row [P] replaced by its sum over inputs (a bias: over its entries), the
+    same number for each.
+    """
+    sums = [
+        values.sum(-1, keepdim=True).expand_as(values)
+        for values in views(layout.parameters, row).values()
+    ]
     return torch.cat([values.reshape(-1) for values in sums])

@@ -3,20 +3,19 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from pfl_lib.errors import choose
-from pfl_lib.federation import Federation
-from pfl_lib.rows import Rows, average, copies, model, uniform
+from pfl_lib.federation.federation import Federation
+from pfl_lib.rows import Rows, average, copies, model, uniform, weights_of_all
 
 
 @dataclass(frozen=True)
 class FedAvg:
     """x <- sum_i w_i y_i over the round's participants (McMahan et al. 2017, Algorithm 1).
 
-    `weighting`: "size" gives w_i = n_i / sum n, the paper's; "uniform" gives 1/n, as WAFFLE's and Weight Erosion's benchmarks
-    do [the code of WAFFLE's first author averages without sizes].
+    `weighting`: "size" gives w_i = n_i / sum n, the paper's; "uniform" gives 1/n, as WAFFLE's and
+    Weight Erosion's benchmarks do [the code of WAFFLE's first author averages without sizes].
     """
 
     weighting: str = "size"
@@ -31,20 +30,19 @@ class FedAvg:
     def start(self, fed: Federation) -> dict[str, Tensor]:
         return fed.initial()
 
-    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
         sizes = fed.sizes(clients)
         weights = sizes / sizes.sum() if self.weighting == "size" else uniform(len(clients))
-        log = {"weights": spread(weights, clients, len(fed)), "models_up": len(clients), "models_down": len(clients)}
+        log = {
+            "weights": weights_of_all(weights, clients, len(fed)),
+            "models_up": len(clients),
+            "models_down": len(clients),
+        }
         return average(weights, trained), log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
         return model(state)
-
-
-def spread(weights: Tensor, clients: list[int], n: int) -> Tensor:
-    """Weights of the round's participants among all n clients, zero for those who were not there: [n] in float64."""
-    everybody = torch.zeros(n, dtype=torch.float64)
-    everybody[clients] = weights.double()
-    return everybody

@@ -8,29 +8,30 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput, check_alice, choose, number
-from pfl_lib.federation import Federation
-from pfl_lib.methods.fedavg import spread
+from pfl_lib.federation.federation import Federation, alice_of
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods.scaffold import corrected_training
-from pfl_lib.methods.weight_erosion import alice_of
-from pfl_lib.rows import Rows, average, chosen, distances, model
-from pfl_lib.schedule import Schedule
+from pfl_lib.rows import Rows, average, distances, model, select_rows, weights_of_all
 
 
 @dataclass(frozen=True)
 class Waffle:
     """WAFFLE, Algorithms 1 and 2, for the client `fed.alice`.
 
-    clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the mean of this round's weights
-    and the last two rounds' (Algorithm 1, line 10); the history keeps the unsmoothed ones and starts at 1/N.
+    clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the
+    mean of this round's weights and the last two rounds' (Algorithm 1, line 10); the history keeps
+    the unsmoothed ones and starts at 1/N.
 
     * `slope` is Omega's (Eq. 4), and Psi = Omega: 3.2 throughout the paper (Table 3).
-    * `control`: "mean" is c <- sum_i w_i c_i, the only reading that recovers SCAFFOLD at weights 1/N and local training when
-      all weight is Alice's, as section 2.1 says it must.  "literal" is Eq. (1) as printed, c <- c + sum_i w_i (c_i_new - c_i): once the
-      weights change, c keeps stale parts of agents that no longer count, and Alice's last, local phase is biased for ever.
+    * `control`: "mean" is c <- sum_i w_i c_i, the only reading that recovers SCAFFOLD at weights
+      1/N and local training when all weight is Alice's, as section 2.1 says it must.  "literal" is
+      Eq. (1) as printed, c <- c + sum_i w_i (c_i_new - c_i): once the weights change, c keeps stale
+      parts of agents that no longer count, and Alice's last, local phase is biased for ever.
     * Server step 1; the control variates are SCAFFOLD's option II (the paper names neither).
-    * With partial participation, of which the paper has none, weights are computed among the participants S, and Alice always takes
-      part.  "mean" is then the mean over S, not over all N as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of
-      the change, as SCAFFOLD does, without which c would grow to N/|S| times a gradient.
+    * With partial participation, of which the paper has none, weights are computed among the
+      participants S, and Alice always takes part.  "mean" is then the mean over S, not over all N
+      as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of the change,
+      as SCAFFOLD does, without which c would grow to N/|S| times a gradient.
     """
 
     slope: float = 3.2
@@ -45,7 +46,9 @@ class Waffle:
         choose("control", self.control, ("mean", "literal"))
 
     def versions(self, schedule: Schedule) -> dict[str, int]:
-        """Versions of what has changed under some settings only, where `version` would count for all."""
+        """Versions of what has changed under some settings only, where `version` would count for
+        all.
+        """
         # c as printed was once not scaled by the share of the clients that take part.
         unscaled = self.control == "literal" and schedule.participation < 1
         return {"literal control under participation": 2 if unscaled else 1}
@@ -53,9 +56,16 @@ class Waffle:
     def start(self, fed: Federation) -> dict[str, Tensor]:
         alice_of(fed, self.title)
         history = torch.full((2, len(fed)), 1 / len(fed), dtype=torch.float64)
-        return {**fed.initial(), "control": fed.zeros(), "controls": fed.zeros(len(fed)), "history": history}
+        return {
+            **fed.initial(),
+            "control": fed.zeros(),
+            "controls": fed.zeros(len(fed)),
+            "history": history,
+        }
 
-    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
         alice = clients.index(alice_of(fed, self.title))
         trained, controls = corrected_training(fed, state, r, clients)
@@ -66,15 +76,20 @@ class Waffle:
             personal = omega(r, fed.schedule.rounds, self.slope)
             # Between models as between updates, since all start from one x.
             apart = distances(trained["theta"], trained["theta"][alice])
-            # A diverged update makes the model NaN, which ends the run and is recorded; it is no bad input.
-            now = weights(apart, alice, personal, personal) if apart.isfinite().all() else apart * float("nan")
-        now = spread(now, clients, len(fed))
+            # A diverged update makes the model NaN, which ends the run and is recorded; it is no
+            # bad input.
+            now = (
+                weights(apart, alice, personal, personal)
+                if apart.isfinite().all()
+                else apart * float("nan")
+            )
+        now = weights_of_all(now, clients, len(fed))
         smoothed = torch.stack([*state["history"], now]).mean(0)[clients]
         smoothed /= smoothed.sum()
 
-        moved = chosen(controls, clients)
+        moved = select_rows(controls, clients)
         if self.control == "literal":
-            moved = (moved - chosen(state["controls"], clients)) * (len(clients) / len(fed))
+            moved = (moved - select_rows(state["controls"], clients)) * (len(clients) / len(fed))
         control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
         after = {
             **average(smoothed, trained),
@@ -83,7 +98,7 @@ class Waffle:
             "history": torch.stack([state["history"][1], now]),
         }
         log = {
-            "weights": spread(smoothed, clients, len(fed)),
+            "weights": weights_of_all(smoothed, clients, len(fed)),
             "models_up": 2 * len(clients),
             "models_down": 2 * len(clients),
         }
@@ -94,21 +109,26 @@ class Waffle:
 
 
 def omega(round: int, rounds: int, slope: float = 3.2) -> float:
-    """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way, near 0 late (local training)."""
+    """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way,
+    near 0 late (local training).
+    """
     if not 1 <= round <= rounds:
         raise BadInput(f"round {round} is not between 1 and {rounds}, the number of rounds")
-    # Beyond 700 the exponential is no float any more; 1e-304 is zero to every purpose, and Alice's weight needs more than zero.
+    # Beyond 700 the exponential is no float any more; 1e-304 is zero to every purpose, and Alice's
+    # weight needs more than zero.
     return 1 / (1 + math.exp(min(slope * (2 * round / rounds - 1), 700.0)))
 
 
 def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:
-    """Algorithm 1, lines 3 to 9: one round's unsmoothed weights [N], float64, from distances [N] to Alice's update (zero at Alice).
+    """Algorithm 1, lines 3 to 9: one round's unsmoothed weights [N], float64, from distances [N] to
+    Alice's update (zero at Alice).
 
-    Alice gets a distance of her own, d = dm (1 - (dM - dm)/dM (1 - Omega)) (Eq. 2), with dm, dM the smallest and largest of the
-    others'; then alpha_i = max(Psi - (d_i - d) / (dM - min_j d_j), 0), normalised (Eq. 3; Algorithm 1's minimum over all j, which for
-    Omega <= 1 is Alice's own).  The farthest agent always gets 0 while Psi < 1.  Where the others' distances are all equal
-    (always with two agents, and when no update differs) the rule says nothing: uniform weights.  Raises BadInput for a distance that is
-    negative or not finite, and for omega or psi outside (0, 1].
+    Alice gets a distance of her own, d = dm (1 - (dM - dm)/dM (1 - Omega)) (Eq. 2), with dm, dM the
+    smallest and largest of the others'; then alpha_i = max(Psi - (d_i - d) / (dM - min_j d_j), 0),
+    normalised (Eq. 3; Algorithm 1's minimum over all j, which for Omega <= 1 is Alice's own).  The
+    farthest agent always gets 0 while Psi < 1.  Where the others' distances are all equal (always
+    with two agents, and when no update differs) the rule says nothing: uniform weights.  Raises
+    BadInput for a distance that is negative or not finite, and for omega or psi outside (0, 1].
     """
     distances = torch.as_tensor(distances, dtype=torch.float64).clone()
     n = len(distances)

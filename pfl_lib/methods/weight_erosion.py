@@ -7,28 +7,31 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
-from pfl_lib.federation import Federation
-from pfl_lib.methods.fedavg import spread
-from pfl_lib.rows import Rows, average, copies, distances, model
+from pfl_lib.errors import choose, number
+from pfl_lib.federation.federation import Federation, alice_of
+from pfl_lib.rows import Rows, average, copies, distances, model, weights_of_all
 
 
 @dataclass(frozen=True)
 class WeightErosion:
     """Weight Erosion, Algorithm 1, for the user `fed.alice`.
 
-    Every agent trains from the user's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes by it (Eq. 5), and the
-    model becomes the alpha-weighted mean of the agents' models (Eq. 6).
+    Every agent trains from the user's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes
+    by it (Eq. 5), and the model becomes the alpha-weighted mean of the agents' models (Eq. 6).
 
-    * g_i is the local update y_i - x: "agents can compute local SGD updates, used in the same way" (footnote 2).
-    * `p_d`, `p_s`: the paper's 0.01 and 0.2 for the Titanic.  WAFFLE's benchmark uses the p_d of its Table 3 and leaves p_s open:
-      0 there, since Eq. 5 taken literally cannot act within its 100 rounds.
-    * passes in Eq. 5: completed passes over the agent's own data, really made.  `counting="before"` counts those of earlier rounds, as
-      Eq. 5's (r - 1) does; "after" includes this round's, as the authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes one
-      full batch a round, so it counts fewer where a round has more, or where the last batch of a pass is short.
-    * An agent that first takes part after the first round starts with the `newcomer` "mean" or "median" of the others' weights
-      (section 3), whether it was not there before or was never drawn: either way nothing is known of its distance.  One that comes back
-      has the weight it left with.
+    * g_i is the local update y_i - x: "agents can compute local SGD updates, used in the same way"
+      (footnote 2).
+    * `p_d`, `p_s`: the paper's 0.01 and 0.2 for the Titanic.  WAFFLE's benchmark uses the p_d of
+      its Table 3 and leaves p_s open: 0 there, since Eq. 5 taken literally cannot act within its
+      100 rounds.
+    * passes in Eq. 5: completed passes over the agent's own data, really made.  `counting="before"`
+      counts those of earlier rounds, as Eq. 5's (r - 1) does; "after" includes this round's, as the
+      authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes one full batch a
+      round, so it counts fewer where a round has more, or where the last batch of a pass is short.
+    * An agent that first takes part after the first round starts with the `newcomer` "mean" or
+      "median" of the others' weights (section 3), whether it was not there before or was never
+      drawn: either way nothing is known of its distance.  One that comes back has the weight it
+      left with.
     """
 
     p_d: float = 0.01
@@ -49,9 +52,15 @@ class WeightErosion:
     def start(self, fed: Federation) -> dict[str, Tensor]:
         alice_of(fed, self.title)
         nobody_yet = torch.full((len(fed),), float("nan"), dtype=torch.float64)
-        return {**fed.initial(), "weights": nobody_yet, "batches": torch.zeros(len(fed), dtype=torch.float64)}
+        return {
+            **fed.initial(),
+            "weights": nobody_yet,
+            "batches": torch.zeros(len(fed), dtype=torch.float64),
+        }
 
-    def round(self, fed: Federation, state: dict[str, Tensor], r: int) -> tuple[dict[str, Tensor], dict]:
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
         alice = clients.index(alice_of(fed, self.title))
         trained, steps = fed.train(copies(state, len(clients)), r, clients)
@@ -63,12 +72,16 @@ class WeightErosion:
         batches_a_pass = (fed.sizes() / fed.schedule.batch_size).ceil()
         passes = ((used if self.counting == "after" else state["batches"]) / batches_a_pass).floor()
         everybody[clients] = erode(
-            everybody[clients], relative_distances(updates, alice), self.p_d, self.p_s, passes[clients]
+            everybody[clients],
+            relative_distances(updates, alice),
+            self.p_d,
+            self.p_s,
+            passes[clients],
         )
 
         weights = everybody[clients] / everybody[clients].sum()
         log = {
-            "weights": spread(everybody[clients], clients, len(fed)),
+            "weights": weights_of_all(everybody[clients], clients, len(fed)),
             "models_up": len(clients),
             "models_down": len(clients),
         }
@@ -78,28 +91,37 @@ class WeightErosion:
         return model(state)
 
 
-def erode(weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, passes: Tensor | float = 0) -> Tensor:
-    """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` counts how often each agent's data has been used.
+def erode(
+    weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, passes: Tensor | float = 0
+) -> Tensor:
+    """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` counts how often each
+    agent's data has been used.
 
-    Infinite distances (the user's own update is zero) give weight 0, unless p_d is 0: then nothing erodes.  An infinite p_d
-    leaves weight only where the distance is 0.
+    Infinite distances (the user's own update is zero) give weight 0, unless p_d is 0: then nothing
+    erodes.  An infinite p_d leaves weight only where the distance is 0.
     """
     weights = torch.as_tensor(weights, dtype=torch.float64)
     distances = torch.as_tensor(distances, dtype=torch.float64)
     penalty = (1 + p_s * torch.as_tensor(passes, dtype=torch.float64)) * p_d
-    loss = torch.where((penalty > 0) & (distances != 0), penalty * distances, 0.0)  # not 0 * infinity
+    loss = torch.where(
+        (penalty > 0) & (distances != 0), penalty * distances, 0.0
+    )  # not 0 * infinity
     return (weights - loss).clamp(min=0)
 
 
 def relative_distances(updates: Tensor, alice: int) -> Tensor:
-    """Eq. 4: ||g_i - g_0|| / ||g_0|| of updates [n, P], [n] in float64; infinite where g_0 is zero and g_i is not (Appendix A, Example 3)."""
+    """Eq. 4: ||g_i - g_0|| / ||g_0|| of updates [n, P], [n] in float64; infinite where g_0 is zero
+    and g_i is not (Appendix A, Example 3).
+    """
     apart = distances(updates, updates[alice])
     length = torch.linalg.vector_norm(updates[alice]).double().cpu()
     return torch.where(apart == 0, 0.0, apart / length)
 
 
 def welcome(weights: Tensor, clients: list[int], newcomer: str) -> Tensor:
-    """The weights [N] with those of agents never seen before (nan) filled in: 1 in the first round, else the others' mean or median."""
+    """The weights [N] with those of agents never seen before (nan) filled in: 1 in the first round,
+    else the others' mean or median.
+    """
     weights = weights.clone()
     known = weights[~weights.isnan()]
     if not len(known):
@@ -109,10 +131,3 @@ def welcome(weights: Tensor, clients: list[int], newcomer: str) -> Tensor:
     new = [i for i in clients if weights[i].isnan()]
     weights[new] = start
     return weights
-
-
-def alice_of(fed: Federation, title: str) -> int:
-    """The client whose model the method makes; BadInput where the federation names none."""
-    if fed.alice is None:
-        raise BadInput(f"{title} makes one client's model: give alice=0, or another client's number")
-    return fed.alice

@@ -9,11 +9,12 @@ from pfl_lib.errors import choose
 from pfl_lib.papers import waffle, weight_erosion
 from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.verdicts import PROFILES
+from pfl_lib.papers.verdicts import PROFILES
 
 __all__ = ["EXHIBITS", "PROFILES", "Entry", "Exhibit", "Profile", "exhibit"]
 
-# The index and the quickstart show the package, not a paper's data: they are quick in every profile.
+# The index and the quickstart show the package, not a paper's data: they are quick in every
+# profile.
 _ALWAYS_QUICK = dict.fromkeys(PROFILES, waffle.QUICK)
 
 EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(

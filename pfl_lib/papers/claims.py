@@ -1,10 +1,11 @@
 """Sentences of a paper that say one method beats another: yes, no or undecided, with the numbers.
 
-A claim is a list of comparisons, "on distribution B, WAFFLE is above FedAvg".  It is answered *yes* when all of them
-hold, *no* when one is contradicted, else *undecided*.  With two seeds and more a comparison holds when the mean of the
-differences, seed by seed, is more than two standard errors above 0, and is contradicted when it is as far below; with
-one seed 0.4 points take the place of two standard errors.  For the paper's own numbers the margin is the larger of the
-two printed standard deviations.
+A claim is a list of comparisons, "on distribution B, WAFFLE is above FedAvg".  It is answered *yes*
+when all of them hold, *no* when one is contradicted, else *undecided*.  With two seeds and more a
+comparison holds when the mean of the differences, seed by seed, is more than two standard errors
+above 0, and is contradicted when it is as far below; with one seed 0.4 points take the place of two
+standard errors.  For the paper's own numbers the margin is the larger of the two printed standard
+deviations.
 """
 
 import math
@@ -15,7 +16,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.verdicts import FLOOR, HAIR, Ours, Printed, common, differences, few_seeds
+from pfl_lib.papers.verdicts import FLOOR, Printed
+from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
 
 QUICK = "no answer (quick profile)"
 Place = tuple[str, str]  # (distribution, method)
@@ -23,7 +25,9 @@ Place = tuple[str, str]  # (distribution, method)
 
 @dataclass(frozen=True)
 class Claim:
-    """`quote` from the paper's section `where`; `above` lists (distribution, better method, worse method)."""
+    """`quote` from the paper's section `where`; `above` lists (distribution, better method, worse
+    method).
+    """
 
     quote: str
     where: str
@@ -31,7 +35,9 @@ class Claim:
 
 
 def answer(holds: Iterable[bool | None]) -> str:
-    """ "yes", "no" or "undecided" from comparisons that hold (True), are contradicted (False) or are open (None)."""
+    """ "yes", "no" or "undecided" from comparisons that hold (True), are contradicted (False) or
+    are open (None).
+    """
     holds = list(holds)
     if False in holds:
         return "no"
@@ -39,10 +45,11 @@ def answer(holds: Iterable[bool | None]) -> str:
 
 
 def is_above(better: Ours, worse: Ours) -> bool | None:
-    """Whether our runs of one method are above those of another, seed by seed; None when that is open.
+    """Whether our runs of one method are above those of another, seed by seed; None when that is
+    open.
 
-    Only the seeds that both ran count.  A method that diverged on one of them is above nothing; being above one that diverged
-    decides nothing.
+    Only the seeds that both ran count.  A method that diverged on one of them is above nothing;
+    being above one that diverged decides nothing.
     """
     seeds = common(better, worse)
     if any(seed in seeds for seed, _ in better.diverged):
@@ -61,19 +68,27 @@ def is_printed_above(better: Printed, worse: Printed) -> bool | None:
 
 
 def answers(
-    claims: Iterable[Claim], profile: Profile, ours: Mapping[Place, Ours], printed: Mapping[Place, Printed]
+    claims: Iterable[Claim],
+    profile: Profile,
+    ours: Mapping[Place, Ours],
+    printed: Mapping[Place, Printed],
 ) -> pd.DataFrame:
-    """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here; a row for each claim.
+    """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here; a
+    row for each claim.
 
-    The quick profile answers nothing, since its data are not the paper's; its numbers are shown all the same.  An answer
-    from fewer seeds than the paper averages says from how many: "yes (1 of 5 seeds)".  Numbers are means over each method's
-    own seeds, which stand beside them where methods differ in them.
+    The quick profile answers nothing, since its data are not the paper's; its numbers are shown all
+    the same.  An answer from fewer seeds than the paper averages says from how many: "yes (1 of 5
+    seeds)".  Numbers are means over each method's own seeds, which stand beside them where methods
+    differ in them.
     """
     rows = []
     for claim in claims:
         pairs = [(ours[where, better], ours[where, worse]) for where, better, worse in claim.above]
         found = [is_above(*pair) for pair in pairs]
-        own = [is_printed_above(printed[where, better], printed[where, worse]) for where, better, worse in claim.above]
+        own = [
+            is_printed_above(printed[where, better], printed[where, worse])
+            for where, better, worse in claim.above
+        ]
         open_or_no = [
             f"{where}: {better} above {worse}"
             for (where, better, worse), holds in zip(claim.above, found, strict=True)
@@ -83,10 +98,14 @@ def answers(
             {
                 "claim": claim.quote,
                 "where": claim.where,
-                "here": QUICK if profile.name == "quick" else with_seeds(answer(found), pairs, profile),
+                "here": QUICK
+                if profile.name == "quick"
+                else with_seeds(answer(found), pairs, profile),
                 "by the paper's own numbers": answer(own),
                 "numbers here": _numbers(claim, ours, profile),
-                "not confirmed here": "–" if profile.name == "quick" else "; ".join(open_or_no) or "nothing",
+                "not confirmed here": "–"
+                if profile.name == "quick"
+                else "; ".join(open_or_no) or "nothing",
             }
         )
     frame = pd.DataFrame(rows)
@@ -95,7 +114,8 @@ def answers(
 
 
 def with_seeds(word: str, pairs: Iterable[tuple[Ours, Ours]], profile: Profile) -> str:
-    """An answer, and on how few seeds it rests, if two methods compared for it have fewer in common than the paper averages.
+    """An answer, and on how few seeds it rests, if two methods compared for it have fewer in common
+    than the paper averages.
 
     Pairs of which one was not run at all leave the answer open and do not count.
     """
@@ -105,15 +125,24 @@ def with_seeds(word: str, pairs: Iterable[tuple[Ours, Ours]], profile: Profile) 
 
 
 def _numbers(claim: Claim, ours: Mapping[Place, Ours], profile: Profile) -> str:
-    places = {(where, method): ours[where, method] for where, *methods in claim.above for method in methods}
+    places = {
+        (where, method): ours[where, method]
+        for where, *methods in claim.above
+        for method in methods
+    }
     differ = len({found.seeds for found in places.values() if found.comparable}) > 1
     by_place = {}
     for (where, method), found in places.items():
         word = f"{found.mean:.2f}" if found.status == "ran" else found.status
         if differ and found.comparable:
             word += f" ({replace(profile, seeds=found.seeds).seed_words})"
-        by_place.setdefault(where, []).append((-found.mean if found.comparable else math.inf, f"{method} {word}"))
-    return "; ".join(f"{where}: {', '.join(word for _, word in sorted(words))}" for where, words in by_place.items())
+        by_place.setdefault(where, []).append(
+            (-found.mean if found.comparable else math.inf, f"{method} {word}")
+        )
+    return "; ".join(
+        f"{where}: {', '.join(word for _, word in sorted(words))}"
+        for where, words in by_place.items()
+    )
 
 
 def _beyond(difference: float, margin: float) -> bool | None:

@@ -9,9 +9,10 @@ from pfl_lib.errors import BadInput
 class Profile:
     """One size of a paper's experiment: which data, how many clients, rounds and seeds.
 
-    `quick` runs on data that needs no download, `small` on the paper's data with less of it, `paper` is the exact
-    setting.  `data` and `differs` are the words for the banner: what the data are, and what else is not as in the
-    paper.  `paper_seeds` is the number of seeds the paper averages.
+    `quick` runs on data that needs no download, `small` on the paper's data with less of it,
+    `paper` is the exact setting.  `data` and `differs` are the words for the banner: what the data
+    are, and what else is not as in the paper.  `paper_seeds` is the number of seeds the paper
+    averages.
     """
 
     name: str
@@ -27,7 +28,9 @@ class Profile:
     def with_seeds(self, count: int) -> "Profile":
         """The same profile with seeds 1 to `count`."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise BadInput(f"seeds {count!r}: give a whole number, 1 or more; seeds 1 to that number are run")
+            raise BadInput(
+                f"seeds {count!r}: give a whole number, 1 or more; seeds 1 to that number are run"
+            )
         return replace(self, seeds=tuple(range(1, count + 1)))
 
     @property
@@ -42,9 +45,17 @@ class Profile:
 
     @property
     def banner(self) -> str:
-        """One or two sentences for the top of a page: what it shows, and how that differs from the paper."""
+        """One or two sentences for the top of a page: what it shows, and how that differs from the
+        paper.
+        """
         seeds = self.seed_words
         if len(self.seeds) != self.paper_seeds:
-            seeds += f" (the paper {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
-        shown = f"{self.name.capitalize()} profile: {self.data}, {self.clients} clients, {self.rounds} rounds, {seeds}."
+            seeds += (
+                " (the paper"
+                f" {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
+            )
+        shown = (
+            f"{self.name.capitalize()} profile: {self.data}, {self.clients} clients, {self.rounds}"
+            f" rounds, {seeds}."
+        )
         return f"{shown} {self.differs}".strip()

@@ -1,10 +1,11 @@
 """What the four papers print: 558 values of their tables, 120 of them settings and 438 results.
 
-The values were copied from the papers' tables into `paper_values.csv`, one row a value, in the paper's own names:
-`dataset` ("MNIST", "any" where the table has no data set), `setting` (a distribution such as "A*", or a description
-such as "latent_D5_15_clients"), `method` ("WE", "FedFomo (n=5)"), `metric`.  Accuracies are in percent; `std` is the
-spread the paper prints, not a number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; they
-stand here as 77.1.
+The values were copied from the papers' tables into `paper_values.csv`, one row a value, in the
+paper's own names: `dataset` ("MNIST", "any" where the table has no data set), `setting` (a
+distribution such as "A*", or a description such as "latent_D5_15_clients"), `method` ("WE",
+"FedFomo (n=5)"), `metric`.  Accuracies are in percent; `std` is the spread the paper prints, not a
+number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; they stand here as
+77.1.
 """
 
 import functools
@@ -13,32 +14,38 @@ from importlib.resources import files
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
-from pfl_lib.verdicts import Printed
+from pfl_lib.papers.verdicts import Printed
 
 KEY = ["paper", "table", "dataset", "setting", "method"]
 
 
 def load() -> pd.DataFrame:
-    """All printed values: columns paper, table, dataset, setting, method, metric, value, std and `kind`.
+    """All printed values: columns paper, table, dataset, setting, method, metric, value, std and
+    `kind`.
 
-    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3) and "result" for what comes
-    out of one.
+    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3) and
+    "result" for what comes out of one.
     """
     return _read().copy()
 
 
-def value(paper: str, table: str, dataset: str, setting: str, method: str, metric: str | None = None) -> Printed:
-    """The value that a table prints for one data set, setting and method; raises `BadInput` when it prints none.
+def value(
+    paper: str, table: str, dataset: str, setting: str, method: str, metric: str | None = None
+) -> Printed:
+    """The value that a table prints for one data set, setting and method; raises `BadInput` when it
+    prints none.
 
-    `metric` may be left out where the table prints a single number at that place; where it prints several (FedFomo's
-    Table 4 has an accuracy and an epsilon) it must be named.
+    `metric` may be left out where the table prints a single number at that place; where it prints
+    several (FedFomo's Table 4 has an accuracy and an epsilon) it must be named.
     """
     place = (paper, table, dataset, setting, method)
     metrics = _places().get(place)
     if metrics is None:
         raise _no_such(place)
     if metric is None and len(metrics) > 1:
-        raise BadInput(f"{paper} {table} prints {', '.join(metrics)} at this place; name one of them as metric")
+        raise BadInput(
+            f"{paper} {table} prints {', '.join(metrics)} at this place; name one of them as metric"
+        )
     return metrics[choose("metric of the printed values", metric or next(iter(metrics)), metrics)]
 
 
@@ -48,7 +55,9 @@ def _no_such(place: tuple[str, ...]) -> BadInput:
     for column, wanted in zip(KEY, place, strict=True):
         allowed = rows[column].unique()
         if wanted not in allowed:
-            return BadInput(f"{column} {wanted!r} of the printed values is not one of {', '.join(allowed)}")
+            return BadInput(
+                f"{column} {wanted!r} of the printed values is not one of {', '.join(allowed)}"
+            )
         rows = rows[rows[column] == wanted]
     raise AssertionError(f"{place} is printed")
 

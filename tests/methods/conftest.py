@@ -1,4 +1,6 @@
-"""What the methods' tests share: a model of two parameters that a pencil can train, and a small network that it cannot."""
+"""What the methods' tests share: a model of two parameters that a pencil can train, and a small
+network that it cannot.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -10,9 +12,11 @@ from pfl_lib import Federation, Schedule
 
 
 class Quadratic(nn.Module):
-    """Two parameters theta; its cross-entropy for label 0 is 1 + |theta - x|^2 / 2, so the gradient is theta - x, averaged over a batch.
+    """Two parameters theta; its cross-entropy for label 0 is 1 + |theta - x|^2 / 2, so the gradient
+    is theta - x, averaged over a batch.
 
-    With logits (0, z) the cross-entropy of label 0 is log(1 + exp(z)); z = log(exp(q) - 1) makes that q.
+    With logits (0, z) the cross-entropy of label 0 is log(1 + exp(z)); z = log(exp(q) - 1) makes
+    that q.
     """
 
     def __init__(self) -> None:
@@ -27,12 +31,19 @@ class Quadratic(nn.Module):
 
 @pytest.fixture
 def pencil() -> Callable[..., Federation]:
-    """Make a federation whose clients hold points of the plane and whose every step is one point's: theta <- (theta + point) / 2.
+    """Make a federation whose clients hold points of the plane and whose every step is one point's:
+    theta <- (theta + point) / 2.
 
-    Learning rate 1/2, batches of one in the given order, theta from (0, 0), float64.  A client tests on its first point.
+    Learning rate 1/2, batches of one in the given order, theta from (0, 0), float64.  A client
+    tests on its first point.
     """
 
-    def make(points: Sequence[Sequence[tuple[float, float]]], rounds: int = 2, alice: int | None = 0, **schedule):
+    def make(
+        points: Sequence[Sequence[tuple[float, float]]],
+        rounds: int = 2,
+        alice: int | None = 0,
+        **schedule,
+    ):
         data = [(torch.tensor(own, dtype=torch.float64), torch.zeros(len(own))) for own in points]
         settings = {"order": "fixed", "batch_size": 1, "lr": 0.5, **schedule}
         return Federation.from_arrays(
@@ -54,10 +65,11 @@ def network() -> nn.Module:
 
 @pytest.fixture
 def small() -> Callable[..., Federation]:
-    """Make a federation of a small network: clients of 5, 9, 3, ... random examples, three labels, several batches with a short last one.
+    """Make a federation of a small network: clients of 5, 9, 3, ... random examples, three labels,
+    several batches with a short last one.
 
-    `repeat` gives every client the same examples; `order` is the clients' order in a permuted federation; `shuffled=False`
-    takes the examples in their given order.
+    `repeat` gives every client the same examples; `order` is the clients' order in a permuted
+    federation; `shuffled=False` takes the examples in their given order.
     """
 
     def make(
@@ -74,10 +86,17 @@ def small() -> Callable[..., Federation]:
         random = torch.Generator().manual_seed(0)
         data = []
         for size in (5, 9, 3, 8, 4, 6)[:clients]:
-            x = torch.randn(size, 4, generator=random, dtype=torch.float64) + torch.randn(4, generator=random)
+            x = torch.randn(size, 4, generator=random, dtype=torch.float64) + torch.randn(
+                4, generator=random
+            )
             data.append((x, torch.randint(3, (size,), generator=random)))
         data = [data[0]] * clients if repeat else [data[i] for i in order or range(clients)]
-        settings = {"batch_size": 2, "lr": 0.3, "order": "shuffled" if shuffled else "fixed", **schedule}
+        settings = {
+            "batch_size": 2,
+            "lr": 0.3,
+            "order": "shuffled" if shuffled else "fixed",
+            **schedule,
+        }
         return Federation.from_arrays(
             data, data, model, Schedule(rounds, **settings), alice=alice, device="cpu", dtype=dtype
         )
@@ -87,9 +106,13 @@ def small() -> Callable[..., Federation]:
 
 @pytest.fixture
 def play() -> Callable[..., list[tuple[dict, dict]]]:
-    """Run a method for all rounds (or `rounds`) of a federation: a list of (state, log), round 1 first.  `state` replaces the start."""
+    """Run a method for all rounds (or `rounds`) of a federation: a list of (state, log), round 1
+    first.  `state` replaces the start.
+    """
 
-    def run(method, fed: Federation, rounds: int | None = None, state: dict | None = None) -> list[tuple[dict, dict]]:
+    def run(
+        method, fed: Federation, rounds: int | None = None, state: dict | None = None
+    ) -> list[tuple[dict, dict]]:
         state, played = state or method.start(fed), []
         for r in range(1, (rounds or fed.schedule.rounds) + 1):
             state, log = method.round(fed, state, r)
@@ -104,14 +127,18 @@ def exactly() -> Callable[[Tensor, object], None]:
     """Assert that a tensor equals numbers worked out by hand, to the precision of float64."""
 
     def check(found: Tensor, by_hand: object) -> None:
-        torch.testing.assert_close(found, torch.tensor(by_hand, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            found, torch.tensor(by_hand, dtype=torch.float64), rtol=1e-12, atol=1e-12
+        )
 
     return check
 
 
 @pytest.fixture
 def alices_model() -> Callable[..., dict[str, Tensor]]:
-    """The model that a client (Alice, by default) is served after a state, {"theta": [P], "statistics": [S]}."""
+    """The model that a client (Alice, by default) is served after a state, {"theta": [P],
+    "statistics": [S]}.
+    """
 
     def of(method, fed: Federation, state: dict, client: int | None = None) -> dict[str, Tensor]:
         served = method.served(fed, state)

@@ -19,19 +19,22 @@ def normed() -> nn.Module:
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
-    """lr 1/2, a = 1/2; u = a v + (1-a) w, g = u - point;  v <- v - a g/2,  w <- (w + point)/2,  at a round's first step a <- a - <v-w, g>/2.
+    """lr 1/2, a = 1/2; u = a v + (1-a) w, g = u - point;  v <- v - a g/2,  w <- (w + point)/2,  at
+    a round's first step a <- a - <v-w, g>/2.
 
     Round 1, v = w = 0, so <v-w, g> = 0 and a stays.
-      client 0: g = (-4,0), v = (1,0), w = (2,0);  u = (3/2,0), g = (5/2,0), v = (1,0) - (5/8,0) = (3/8,0), w = (1/2,0).
-      client 1: g = (-3/2,2), v = (3/8,-1/2), w = (3/4,-1).
-      shared w = (5/8,-1/2).  Served v/2 + w/2: (1/2,-1/4) and (1/2,-1/2).
+      client 0: g = (-4,0), v = (1,0), w = (2,0);  u = (3/2,0), g = (5/2,0), v = (1,0) - (5/8,0) =
+      (3/8,0), w = (1/2,0). client 1: g = (-3/2,2), v = (3/8,-1/2), w = (3/4,-1). shared w =
+      (5/8,-1/2).  Served v/2 + w/2: (1/2,-1/4) and (1/2,-1/2).
     Round 2.
-      client 0: u = (1/2,-1/4), g = (-7/2,-1/4), v - w = (-1/4,1/2), <v-w, g> = 7/8 - 1/8 = 3/4, a = 1/2 - 3/8 = 1/8;
-        with the old a, v = (3/8,0) - g/4 = (5/4,1/16), w = (37/16,-1/4).
-        u = v/8 + 7w/8 = (279,-27)/128, g = (407,-27)/128, v = (5/4,1/16) - g/16 = (2153,155)/2048, w = (21/32,-1/8).
-      client 1: u = (1/2,-1/2), g = (-1,3/2), v - w = (-1/4,0), <v-w, g> = 1/4, a = 3/8;  v = (5/8,-7/8), w = (17/16,-5/4).
-      shared w = (55/64,-11/16).  Served a v + (1-a) w:
-        client 0: (2153/16384 + 385/512, 155/16384 - 77/128);  client 1: (15/64 + 275/512, -21/64 - 55/128).
+      client 0: u = (1/2,-1/4), g = (-7/2,-1/4), v - w = (-1/4,1/2), <v-w, g> = 7/8 - 1/8 = 3/4, a =
+      1/2 - 3/8 = 1/8;
+        with the old a, v = (3/8,0) - g/4 = (5/4,1/16), w = (37/16,-1/4). u = v/8 + 7w/8 =
+        (279,-27)/128, g = (407,-27)/128, v = (5/4,1/16) - g/16 = (2153,155)/2048, w = (21/32,-1/8).
+      client 1: u = (1/2,-1/2), g = (-1,3/2), v - w = (-1/4,0), <v-w, g> = 1/4, a = 3/8;  v =
+      (5/8,-7/8), w = (17/16,-5/4). shared w = (55/64,-11/16).  Served a v + (1-a) w:
+        client 0: (2153/16384 + 385/512, 155/16384 - 77/128);  client 1: (15/64 + 275/512, -21/64 -
+        55/128).
     """
     fed, method = pencil(POINTS, alice=None), APFL()
     (first, log), (second, next_log) = play(method, fed)
@@ -44,7 +47,10 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     exactly(second["personal"], [[2153 / 2048, 155 / 2048], [5 / 8, -7 / 8]])
     exactly(
         method.served(fed, second)["theta"],
-        [[2153 / 16384 + 385 / 512, 155 / 16384 - 77 / 128], [15 / 64 + 275 / 512, -21 / 64 - 55 / 128]],
+        [
+            [2153 / 16384 + 385 / 512, 155 / 16384 - 77 / 128],
+            [15 / 64 + 275 / 512, -21 / 64 - 55 / 128],
+        ],
     )
 
 
@@ -52,7 +58,8 @@ def test_a_mixture_that_moves_by_the_round_by_hand(pencil, play, exactly):
     """As above, with a = 1/2 through round 2.
 
     client 0: v = (5/4,1/16), w = (37/16,-1/4);  u = (57,-3)/32, g = (89,-3)/32, v = (71,11)/128;
-      v moved by (23,11)/128 from (3/8,0), v - w was (-1/4,1/2):  a = 1/2 - 23/512 + 22/512 = 255/512.
+      v moved by (23,11)/128 from (3/8,0), v - w was (-1/4,1/2):  a = 1/2 - 23/512 + 22/512 =
+      255/512.
     client 1: v = (5/8,-7/8), moved by (1/4,-3/8), v - w was (-1/4,0):  a = 1/2 - 1/16 = 7/16.
     """
     fed, method = pencil(POINTS, alice=None), APFLByRound()
@@ -69,7 +76,7 @@ def test_alpha_one_is_local_training_bit_for_bit(small, play, alices_model, alic
     fed = small(dtype=torch.float32, alice=alice, batch_size=3, model=normed, **settings)
     own, local = APFL(alpha=1.0, adaptive=False), Local()
     for (mine, _), (theirs, _) in zip(play(own, fed), play(local, fed), strict=True):
-        for reader in fed.readers:
+        for reader in fed.evaluated_clients:
             for name, row in alices_model(local, fed, theirs, reader).items():
                 assert torch.equal(alices_model(own, fed, mine, reader)[name], row)
 
@@ -81,15 +88,19 @@ def test_alpha_zero_is_uniform_fedavg_bit_for_bit(small, play, alices_model, ali
     fed = small(dtype=torch.float32, alice=alice, batch_size=3, model=normed, **settings)
     own, fedavg = APFL(alpha=0.0, adaptive=False), FedAvg("uniform")
     for (mine, _), (theirs, _) in zip(play(own, fed), play(fedavg, fed), strict=True):
-        for reader in fed.readers:
-            for name, row in alices_model(fedavg, fed, theirs).items() if alice is not None else theirs.items():
+        for reader in fed.evaluated_clients:
+            for name, row in (
+                alices_model(fedavg, fed, theirs).items() if alice is not None else theirs.items()
+            ):
                 assert torch.equal(alices_model(own, fed, mine, reader)[name], row)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_the_shared_model_is_fedavgs_whatever_the_mixture(small, play, alpha):
     fed = small(alice=None)
-    for (mine, _), (theirs, _) in zip(play(APFL(alpha), fed), play(FedAvg("uniform"), fed), strict=True):
+    for (mine, _), (theirs, _) in zip(
+        play(APFL(alpha), fed), play(FedAvg("uniform"), fed), strict=True
+    ):
         assert torch.equal(mine["theta"], theirs["theta"])
 
 
@@ -102,11 +113,16 @@ def test_the_mixture_stays_in_round_one_and_moves_later(small, play):
 def test_the_mixture_stays_between_zero_and_one(small, play):
     logs = [log["alpha"] for _, log in play(APFL(0.5), small(alice=None, lr=3.0, rounds=6))]
     assert all(((alpha >= 0) & (alpha <= 1)).all() for alpha in logs)
-    assert any(((alpha == 0) | (alpha == 1)).any() for alpha in logs), "the clipping was never needed"
+    assert any(((alpha == 0) | (alpha == 1)).any() for alpha in logs), (
+        "the clipping was never needed"
+    )
 
 
 def test_a_fixed_mixture_stays(small, play):
-    assert all(log["alpha"].tolist() == [0.25] * 4 for _, log in play(APFL(0.25, adaptive=False), small(alice=None)))
+    assert all(
+        log["alpha"].tolist() == [0.25] * 4
+        for _, log in play(APFL(0.25, adaptive=False), small(alice=None))
+    )
 
 
 def test_the_personal_model_is_kept_and_never_replaced_by_the_mixture(small):
@@ -125,7 +141,10 @@ def test_the_personal_model_is_kept_and_never_replaced_by_the_mixture(small):
 def test_alice_is_served_the_same_whether_or_not_the_others_mix(small, play, alices_model):
     alone, together, method = small(alice=2), small(alice=None), APFL()
     for (one, log), (all_, _) in zip(play(method, alone), play(method, together), strict=True):
-        assert torch.equal(alices_model(method, alone, one)["theta"], alices_model(method, together, all_, 2)["theta"])
+        assert torch.equal(
+            alices_model(method, alone, one)["theta"],
+            alices_model(method, together, all_, 2)["theta"],
+        )
         assert log["alpha"][[0, 1, 3]].tolist() == [0.5] * 3
 
 

@@ -7,42 +7,56 @@ import pytest
 import torch
 from torch import nn
 
+from pfl_lib.engine.layout import Layout
 from pfl_lib.errors import BadInput
-from pfl_lib.federation import Federation
-from pfl_lib.layout import Layout
+from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg
 from pfl_lib.methods.broken_global import broken_sum
-from pfl_lib.schedule import Schedule
 
 
 def test_the_sum_is_that_of_pythons_sum_as_a_binary_function_over_haikus_arrays():
-    """functools.reduce(lambda a, b: tree_multimap(sum, a, b), updates), as the authors wrote it, for weights [3, 2] and a bias [2]."""
+    """functools.reduce(lambda a, b: tree_multimap(sum, a, b), updates), as the authors wrote it,
+    for weights [3, 2] and a bias [2].
+    """
     draw = np.random.RandomState(0)
     weights, biases = draw.randn(4, 3, 2), draw.randn(4, 2)
     expected_weight, expected_bias = functools.reduce(sum, weights), functools.reduce(sum, biases)
     # torch keeps the transpose: weight [2, 3], then the bias.
     rows = torch.tensor(np.concatenate([weights.transpose(0, 2, 1).reshape(4, 6), biases], axis=1))
     found = broken_sum(rows, Layout.of(nn.Linear(3, 2).double()))
-    assert np.allclose(found[:6].reshape(2, 3).T, expected_weight) and np.allclose(found[6:], expected_bias)
+    assert np.allclose(found[:6].reshape(2, 3).T, expected_weight) and np.allclose(
+        found[6:], expected_bias
+    )
 
 
 def two_clients(alice: int | None, rounds: int = 1) -> Federation:
-    """Two clients with one example each, a linear model 2 -> 2 without bias that starts at 0, cross-entropy, lr 1."""
+    """Two clients with one example each, a linear model 2 -> 2 without bias that starts at 0,
+    cross-entropy, lr 1.
+    """
     module = nn.Linear(2, 2, bias=False)
     nn.init.zeros_(module.weight)
     pairs = [([[1.0, 0.0]], [0]), ([[0.0, 3.0]], [1])]
     return Federation.from_arrays(
-        pairs, pairs, module, Schedule(rounds, lr=1.0), alice=alice, device="cpu", dtype=torch.float64
+        pairs,
+        pairs,
+        module,
+        Schedule(rounds, lr=1.0),
+        alice=alice,
+        device="cpu",
+        dtype=torch.float64,
     )
 
 
-@pytest.mark.parametrize(("alice", "expected"), [(0, [0.25, -0.5, -0.25, 0.5]), (1, [-0.5, -0.75, 0.5, 0.75])])
+@pytest.mark.parametrize(
+    ("alice", "expected"), [(0, [0.25, -0.5, -0.25, 0.5]), (1, [-0.5, -0.75, 0.5, 0.75])]
+)
 def test_one_round_by_hand(alice, expected):
     """At 0 both classes have probability 1/2.
 
-    Client 0 (x = (1, 0), class 0) makes the update [[.5, 0], [-.5, 0]] of the weight [class, input]; client 1 (x = (0, 3),
-    class 1) makes [[0, -1.5], [0, 1.5]].
-    Alice is 0: sum(u_0, u_1) = u_1 + (sum of u_0 over inputs, per class) = [[.5, -1], [-.5, 1]]; half of it is the new weight.
+    Client 0 (x = (1, 0), class 0) makes the update [[.5, 0], [-.5, 0]] of the weight [class,
+    input]; client 1 (x = (0, 3), class 1) makes [[0, -1.5], [0, 1.5]]. Alice is 0: sum(u_0, u_1) =
+    u_1 + (sum of u_0 over inputs, per class) = [[.5, -1], [-.5, 1]]; half of it is the new weight.
     Alice is 1: sum(u_1, u_0) = u_0 + (-1.5, 1.5) = [[-1, -1.5], [1, 1.5]]; half of it.
     """
     fed, method = two_clients(alice), BrokenGlobal()

@@ -1,11 +1,22 @@
-"""What holds for all methods alike: pure rounds, honest weights, no client favoured, models that go where they should."""
+"""What holds for all methods alike: pure rounds, honest weights, no client favoured, models that go
+where they should.
+"""
 
 import copy
 
 import pytest
 import torch
 
-from pfl_lib.methods import APFL, METHODS, FedAvg, Local, Scaffold, Waffle, WeightErosion, named
+from pfl_lib.methods import (
+    APFL,
+    METHODS,
+    FedAvg,
+    Local,
+    Scaffold,
+    Waffle,
+    WeightErosion,
+    make_method,
+)
 
 ALL = [
     Local(),
@@ -23,7 +34,9 @@ MOVING = {"momentum": 0.5, "weight_decay": 0.01}
 
 def same(one: dict, other: dict) -> bool:
     # nan marks agents that Weight Erosion has not met yet
-    return one.keys() == other.keys() and all(torch.equal(one[n].nan_to_num(-1), other[n].nan_to_num(-1)) for n in one)
+    return one.keys() == other.keys() and all(
+        torch.equal(one[n].nan_to_num(-1), other[n].nan_to_num(-1)) for n in one
+    )
 
 
 @each
@@ -41,7 +54,9 @@ def test_a_round_changes_neither_the_state_it_is_given_nor_its_own_answer(small,
 
 @each
 def test_a_state_is_all_that_is_needed_to_go_on(small, play, method):
-    """Rounds 3 and 4 of a fresh federation, from a copy of the state after round 2, are those of the uninterrupted run."""
+    """Rounds 3 and 4 of a fresh federation, from a copy of the state after round 2, are those of
+    the uninterrupted run.
+    """
     whole = play(method, small(**MOVING))
     fed, state = small(**MOVING), {name: value.clone() for name, value in whole[1][0].items()}
     for r in (3, 4):
@@ -62,15 +77,21 @@ def test_local_training_starts_from_the_served_aggregate(small, method):
         started.clear()
         expected = state["theta"]
         state, _ = method.round(fed, state, r)
-        assert sorted(i for _, clients in started for i in clients) == ([1] if method.name == "local" else [0, 1, 2, 3])
+        assert sorted(i for _, clients in started for i in clients) == (
+            [1] if method.name == "local" else [0, 1, 2, 3]
+        )
         for rows, clients in started:
             for k, i in enumerate(clients):
-                assert torch.equal(rows["theta"][k], expected[i] if expected.dim() == 2 else expected)
+                assert torch.equal(
+                    rows["theta"][k], expected[i] if expected.dim() == 2 else expected
+                )
         assert not torch.equal(state["theta"], expected)
 
 
 @each
-@pytest.mark.parametrize("settings", [{}, {"participation": 0.5}, {"availability": ((3, 2, 3), (1, 1, 2))}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"participation": 0.5}, {"availability": ((3, 2, 3), (1, 1, 2))}], ids=str
+)
 def test_weights_are_shares_of_the_participants(small, play, method, settings):
     fed = small(clients=6, **settings)
     for r, (_, log) in enumerate(play(method, fed), start=1):
@@ -78,7 +99,9 @@ def test_weights_are_shares_of_the_participants(small, play, method, settings):
         assert weights.shape == (6,) and weights.dtype == torch.float64
         assert (weights >= 0).all()
         assert weights[[i for i in range(6) if i not in there]].tolist() == [0] * (6 - len(there))
-        if method.name == "weight_erosion":  # the paper's alpha, of which the shares are alpha / sum alpha
+        if (
+            method.name == "weight_erosion"
+        ):  # the paper's alpha, of which the shares are alpha / sum alpha
             assert weights[0] == 1 and (weights <= 1).all()
         else:
             assert weights.sum().item() == pytest.approx(1, abs=1e-12)
@@ -86,24 +109,44 @@ def test_weights_are_shares_of_the_participants(small, play, method, settings):
 
 @each
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 0, 2, 1)], ids=str)
-def test_clients_in_another_order_give_the_same_models_and_weights(small, play, alices_model, method, order):
-    """Alice and everybody else move to other places; batches are taken in a fixed order, which no client number enters."""
+def test_clients_in_another_order_give_the_same_models_and_weights(
+    small, play, alices_model, method, order
+):
+    """Alice and everybody else move to other places; batches are taken in a fixed order, which no
+    client number enters.
+    """
     here, there = small(shuffled=False), small(shuffled=False, alice=order.index(0), order=order)
     for (one, log), (other, permuted) in zip(play(method, here), play(method, there), strict=True):
-        torch.testing.assert_close(permuted["weights"], log["weights"][list(order)], rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(
+            permuted["weights"], log["weights"][list(order)], rtol=1e-10, atol=1e-12
+        )
         for name, row in alices_model(method, here, one).items():
-            torch.testing.assert_close(alices_model(method, there, other)[name], row, rtol=1e-10, atol=1e-12)
+            torch.testing.assert_close(
+                alices_model(method, there, other)[name], row, rtol=1e-10, atol=1e-12
+            )
 
 
 @each
 def test_no_optimiser_state_outlives_a_round(small, play, method):
-    assert not any("velocity" in name for state, _ in play(method, small(**MOVING)) for name in state)
+    assert not any(
+        "velocity" in name for state, _ in play(method, small(**MOVING)) for name in state
+    )
 
 
-@pytest.mark.parametrize("name", ["local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"])
+@pytest.mark.parametrize(
+    "name", ["local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"]
+)
 def test_every_name_gives_its_method_and_its_defaults_learn(small, play, alices_model, name):
-    method, fed = named(name), small(rounds=6)
-    assert type(method) is METHODS[name] and method.name == name and method.title and method.version >= 1
+    method, fed = make_method(name), small(rounds=6)
+    assert (
+        type(method) is METHODS[name]
+        and method.name == name
+        and method.title
+        and method.version >= 1
+    )
     (state, _) = play(method, fed)[-1]
-    before, after = (fed.evaluate(m, "train", [0])[0].item() for m in (fed.initial(), alices_model(method, fed, state)))
+    before, after = (
+        fed.evaluate(m, "train", [0])[0].item()
+        for m in (fed.initial(), alices_model(method, fed, state))
+    )
     assert after < before

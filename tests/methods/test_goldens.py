@@ -1,7 +1,9 @@
-"""Results may change only together with a version number: four rounds of each method, and of each kind of cell, against recorded numbers.
+"""Results may change only together with a version number: four rounds of each method, and of each
+kind of spec, against recorded numbers.
 
-Stored results are found by a key that holds these numbers; results that change while the number stays would be mixed with older
-ones, silently.  After raising one, record anew: `python tests/methods/test_goldens.py`.
+Stored results are found by a key that holds these numbers; results that change while the number
+stays would be mixed with older ones, silently.  After raising one, record anew: `python
+tests/methods/test_goldens.py`.
 """
 
 import json
@@ -12,13 +14,16 @@ from pathlib import Path
 import pytest
 
 from pfl_lib import Schedule
-from pfl_lib.methods import METHODS, BrokenGlobal, WeightErosion, named
-from pfl_lib.store import Result, Store
-from pfl_lib.study import Cell, run_cell
+from pfl_lib.experiments.runner import run_one
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import METHODS, BrokenGlobal, WeightErosion, make_method
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
 
 FILE = Path(__file__).with_name("goldens.json")
 DIGITS = {"dataset": "digits", "clients": 4, "alice": 1}
-# Weight Erosion's setting on a table that needs no download: linear model, one batch a round in fixed order, half the loss.
+# Weight Erosion's setting on a table that needs no download: linear model, one batch a round in
+# fixed order, half the loss.
 ONE_BATCH = Schedule(4, local_batches=1, order="fixed", batch_size=66, lr=1.0, weight_decay=1e-3)
 TABLE = {
     "dataset": "breast_cancer",
@@ -29,19 +34,25 @@ TABLE = {
     "measures": ("start", "batch_accuracy"),
 }
 CELLS = {
-    **{name: Cell(named(name), Schedule(4), **DIGITS) for name in METHODS if name != "broken_global"},
-    "other labels": Cell(named("fedavg"), Schedule(4), partition="B*", **DIGITS),
-    "broken_global": Cell(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),
-    "table, mixed": Cell(WeightErosion(counting="after"), ONE_BATCH, partition="radius_some", **TABLE),
+    **{
+        name: RunSpec(make_method(name), Schedule(4), **DIGITS)
+        for name in METHODS
+        if name != "broken_global"
+    },
+    "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),
+    "broken_global": RunSpec(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),
+    "table, mixed": RunSpec(
+        WeightErosion(counting="after"), ONE_BATCH, partition="radius_some", **TABLE
+    ),
 }
 
 
 def played(name: str, folder: str | Path) -> Result:
-    return run_cell(CELLS[name], Store(folder, published=None), device="cpu", engine="loop")
+    return run_one(CELLS[name], Store(folder, published=None), device="cpu", engine="loop")
 
 
 def versions(name: str) -> dict[str, object]:
-    """All version numbers that a result of this cell carries in its key."""
+    """All version numbers that a result of this spec carries in its key."""
     config = CELLS[name].config()
     return {
         "method": config["method"]["version"],
@@ -63,8 +74,15 @@ def numbers(result: Result) -> dict[str, list]:
 
 def close(recorded: dict[str, list]) -> dict[str, object]:
     """Other processors round otherwise: 1e-3 of each number, and two of Alice's 34 test images."""
-    tolerances = {"accuracy": {"abs": 0.06}, "batch_accuracy": {"abs": 0.06}, "weights": {"abs": 1e-3}}
-    return {part: pytest.approx(values, **tolerances.get(part, {"rel": 1e-3})) for part, values in recorded.items()}
+    tolerances = {
+        "accuracy": {"abs": 0.06},
+        "batch_accuracy": {"abs": 0.06},
+        "weights": {"abs": 1e-3},
+    }
+    return {
+        part: pytest.approx(values, **tolerances.get(part, {"rel": 1e-3}))
+        for part, values in recorded.items()
+    }
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -80,7 +98,9 @@ def test_results_are_the_recorded_ones_of_this_version(name, tmp_path):
 
 
 def record() -> None:
-    """Record the cells whose versions were raised; refuse where numbers changed and no version did."""
+    """Record the specs whose versions were raised; refuse where numbers changed and no version
+    did.
+    """
     old = json.loads(FILE.read_text()) if FILE.is_file() else {}
     new = {}
     with tempfile.TemporaryDirectory() as folder:

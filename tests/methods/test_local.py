@@ -9,7 +9,8 @@ POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
-    """Each step is theta <- (theta + point) / 2; client 0 holds (4, 0) and (0, 4), client 1 holds (8, -4).
+    """Each step is theta <- (theta + point) / 2; client 0 holds (4, 0) and (0, 4), client 1 holds
+    (8, -4).
 
     Round 1, client 0: (0, 0) -> (2, 0) -> (1, 2);         client 1: (0, 0) -> (4, -2).
     Round 2, client 0: (1, 2) -> (2.5, 1) -> (1.25, 2.5);  client 1: (4, -2) -> (6, -3).
@@ -21,13 +22,16 @@ def test_two_rounds_by_hand(pencil, play, exactly):
 
 
 def test_two_rounds_by_hand_with_momentum_weight_decay_and_a_falling_rate(pencil, play, exactly):
-    """v <- v/2 + (g + theta/4), theta <- theta - lr v, with v = 0 at the start of each round; lr 1/2, then 1/4.
+    """v <- v/2 + (g + theta/4), theta <- theta - lr v, with v = 0 at the start of each round; lr
+    1/2, then 1/4.
 
     Round 1: g = (0,0)-(4,0) = (-4, 0), v = (-4, 0), theta = (2, 0);
-             g = (2,0)-(0,4) = (2, -4), v = (-2, 0) + (2, -4) + (.5, 0) = (.5, -4), theta = (1.75, 2).
-    Round 2: g = (-2.25, 2), v = (-2.25, 2) + (.4375, .5) = (-1.8125, 2.5), theta = (1.75, 2) - v/4 = (2.203125, 1.375);
-             g = (2.203125, -2.625), v = (-.90625, 1.25) + g + (.55078125, .34375) = (1.84765625, -1.03125),
-             theta = (2.203125, 1.375) - v/4 = (1.7412109375, 1.6328125).
+             g = (2,0)-(0,4) = (2, -4), v = (-2, 0) + (2, -4) + (.5, 0) = (.5, -4), theta = (1.75,
+             2).
+    Round 2: g = (-2.25, 2), v = (-2.25, 2) + (.4375, .5) = (-1.8125, 2.5), theta = (1.75, 2) - v/4
+    = (2.203125, 1.375);
+             g = (2.203125, -2.625), v = (-.90625, 1.25) + g + (.55078125, .34375) = (1.84765625,
+             -1.03125), theta = (2.203125, 1.375) - v/4 = (1.7412109375, 1.6328125).
     """
     fed, method = pencil(POINTS, momentum=0.5, weight_decay=0.25, lr_decay=0.5), Local()
     (first, _), (second, _) = play(method, fed)
@@ -53,7 +57,10 @@ def test_only_alice_is_trained_where_she_alone_is_read(small, play):
 def test_alice_learns_the_same_whether_or_not_the_others_train(small, play, alices_model):
     alone, together, method = small(alice=1), small(alice=None), Local()
     for (one, _), (all_, _) in zip(play(method, alone), play(method, together), strict=True):
-        assert torch.equal(alices_model(method, alone, one)["theta"], alices_model(method, together, all_, 1)["theta"])
+        assert torch.equal(
+            alices_model(method, alone, one)["theta"],
+            alices_model(method, together, all_, 1)["theta"],
+        )
 
 
 def test_every_client_without_alice_is_trained_and_no_server_weighs_them(small, play):
@@ -73,7 +80,9 @@ def test_a_client_that_is_away_keeps_its_model(small, play):
 
 def test_running_statistics_are_the_clients_own(small, play):
     fed = small(
-        alice=None, batch_size=3, model=lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        alice=None,
+        batch_size=3,
+        model=lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
     )
     (state, _), *_ = play(Local(), fed, rounds=1)
     assert state["statistics"].shape == (4, 10)

@@ -1,4 +1,6 @@
-"""SCAFFOLD: two rounds by hand with unequal numbers of steps, and the laws of its control variates."""
+"""SCAFFOLD: two rounds by hand with unequal numbers of steps, and the laws of its control
+variates.
+"""
 
 import pytest
 import torch
@@ -11,18 +13,21 @@ MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
-    """lr 1/2; a step is y <- y - (y - point - c_i + c) / 2; client 0 takes K = 2 steps, client 1 takes one.
+    """lr 1/2; a step is y <- y - (y - point - c_i + c) / 2; client 0 takes K = 2 steps, client 1
+    takes one.
 
     Round 1, x = 0, c = c_0 = c_1 = 0.
-      client 0: gradients (-4,0) at (0,0) and (2,-4) at (2,0); y_0 = (1,2); c_0 = their mean = (-1,-2) = (x - y_0)/(2/2).
-      client 1: gradient (-8,4); y_1 = (4,-2); c_1 = (-8,4).
-      x = (2.5, 0);  c = (-4.5, 1).
+      client 0: gradients (-4,0) at (0,0) and (2,-4) at (2,0); y_0 = (1,2); c_0 = their mean =
+      (-1,-2) = (x - y_0)/(2/2). client 1: gradient (-8,4); y_1 = (4,-2); c_1 = (-8,4). x = (2.5,
+      0);  c = (-4.5, 1).
     Round 2.
-      client 0, c - c_0 = (-3.5, 3): gradient (2.5,0)-(4,0) = (-1.5,0), y = (2.5,0) - (-5,3)/2 = (5,-1.5);
-        gradient (5,-1.5)-(0,4) = (5,-5.5), y_0 = (5,-1.5) - (1.5,-2.5)/2 = (4.25,-.25);  c_0 = (1.75,-2.75).
-        Option II agrees: c_0 - c + (x - y_0)/(2/2) = (3.5,-3) + (-1.75,.25) = (1.75,-2.75).
-      client 1, c - c_1 = (3.5,-3): gradient (2.5,0)-(8,-4) = (-5.5,4), y_1 = (2.5,0) - (-2,1)/2 = (3.5,-.5);  c_1 = (-5.5,4).
-      x = (3.875, -.375);  c = (-1.875, .625).
+      client 0, c - c_0 = (-3.5, 3): gradient (2.5,0)-(4,0) = (-1.5,0), y = (2.5,0) - (-5,3)/2 =
+      (5,-1.5);
+        gradient (5,-1.5)-(0,4) = (5,-5.5), y_0 = (5,-1.5) - (1.5,-2.5)/2 = (4.25,-.25);  c_0 =
+        (1.75,-2.75). Option II agrees: c_0 - c + (x - y_0)/(2/2) = (3.5,-3) + (-1.75,.25) =
+        (1.75,-2.75).
+      client 1, c - c_1 = (3.5,-3): gradient (2.5,0)-(8,-4) = (-5.5,4), y_1 = (2.5,0) - (-2,1)/2 =
+      (3.5,-.5);  c_1 = (-5.5,4). x = (3.875, -.375);  c = (-1.875, .625).
     """
     (first, _), (second, log) = play(Scaffold(), pencil(POINTS))
     exactly(first["theta"], [2.5, 0])
@@ -36,11 +41,12 @@ def test_two_rounds_by_hand(pencil, play, exactly):
 
 
 def test_correction_comes_before_weight_decay_and_momentum_by_hand(pencil, play, exactly):
-    """v <- v/2 + (g + c - c_0 + y/4), y <- y - v/2, from c = (1,0) and c_0 = (0,1), so the correction is (1,-1).
+    """v <- v/2 + (g + c - c_0 + y/4), y <- y - v/2, from c = (1,0) and c_0 = (0,1), so the
+    correction is (1,-1).
 
-    g = (-4,0), v = (-3,-1), y = (1.5,.5);
-    g = (1.5,-3.5), v = (-1.5,-.5) + (2.5,-4.5) + (.375,.125) = (1.375,-4.875), y = (.8125,2.9375).
-    c_0 is the mean of the raw gradients, (-1.25,-1.75), whatever momentum and weight decay did to y.
+    g = (-4,0), v = (-3,-1), y = (1.5,.5); g = (1.5,-3.5), v = (-1.5,-.5) + (2.5,-4.5) + (.375,.125)
+    = (1.375,-4.875), y = (.8125,2.9375). c_0 is the mean of the raw gradients, (-1.25,-1.75),
+    whatever momentum and weight decay did to y.
     """
     fed = pencil([POINTS[0]], rounds=1, momentum=0.5, weight_decay=0.25)
     state = {
@@ -84,14 +90,20 @@ def test_corrections_change_the_second_round(small, play):
 
 @pytest.mark.parametrize("participation", [1.0, 0.5])
 def test_server_variate_is_the_mean_of_all_clients_variates(small, play, participation):
-    """c <- c + |S|/N mean of the participants' changes, as the paper has it, keeps c the mean of all c_i."""
+    """c <- c + |S|/N mean of the participants' changes, as the paper has it, keeps c the mean of
+    all c_i.
+    """
     fed = small(clients=6, alice=None, rounds=8, participation=participation)
     before = Scaffold().start(fed)
     for r, (state, _) in enumerate(play(Scaffold(), fed), start=1):
         there = fed.participants(r)
-        papers = before["control"] + len(there) / 6 * (state["controls"] - before["controls"])[there].mean(0)
+        papers = before["control"] + len(there) / 6 * (state["controls"] - before["controls"])[
+            there
+        ].mean(0)
         torch.testing.assert_close(state["control"], papers, rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(state["control"], state["controls"].mean(0), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            state["control"], state["controls"].mean(0), rtol=1e-12, atol=1e-12
+        )
         away = [i for i in range(6) if i not in there]
         assert torch.equal(state["controls"][away], before["controls"][away])
         before = state
@@ -105,21 +117,32 @@ def trained_by(fed) -> list:
 
 
 def test_without_momentum_the_variates_are_option_ii(small, play):
-    """c_i <- c_i - c + (x - y_i) / (K_i lr), with every client's own number of steps and the round's learning rate."""
+    """c_i <- c_i - c + (x - y_i) / (K_i lr), with every client's own number of steps and the
+    round's learning rate.
+    """
     fed = small(local_epochs=2, lr_decay=0.8)
     trained = trained_by(fed)
     before = Scaffold().start(fed)
     for r, (state, _) in enumerate(play(Scaffold(), fed), start=1):
         rows, steps = trained[r - 1]
-        assert steps.tolist() == [6, 10, 4, 8]  # two epochs of 5, 9, 3, 8 examples in batches of two
+        assert steps.tolist() == [
+            6,
+            10,
+            4,
+            8,
+        ]  # two epochs of 5, 9, 3, 8 examples in batches of two
         option = before["controls"] - before["control"]
-        option = option + (before["theta"] - rows["theta"]) / (steps[:, None] * fed.schedule.lr_at(r))
+        option = option + (before["theta"] - rows["theta"]) / (
+            steps[:, None] * fed.schedule.lr_at(r)
+        )
         torch.testing.assert_close(state["controls"], option, rtol=1e-10, atol=1e-10)
         before = state
 
 
 def test_with_momentum_the_variates_stay_mean_gradients(small, play):
-    """(x - y)/(K lr) overestimates the gradient when momentum carries steps on; the mean of raw gradients does not."""
+    """(x - y)/(K lr) overestimates the gradient when momentum carries steps on; the mean of raw
+    gradients does not.
+    """
     fed = small(repeat=True, momentum=0.9, lr=0.01, rounds=1, local_epochs=20)
     trained = trained_by(fed)
     [(state, _)] = play(Scaffold(), fed)
@@ -129,7 +152,10 @@ def test_with_momentum_the_variates_stay_mean_gradients(small, play):
 
 
 def test_control_variates_leave_running_statistics_alone(small, play):
-    fed = small(batch_size=3, model=lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)))
+    fed = small(
+        batch_size=3,
+        model=lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
+    )
     (state, _), *_ = play(Scaffold(), fed, rounds=1)
     assert state["controls"].shape == (4, fed.layout.P)
     assert state["statistics"].shape == (10,)

@@ -17,21 +17,23 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     """lr 1/2, R = 2, Alice is client 0; a step is y <- y - (y - point - c_i + c) / 2.
 
     Round 1, x = c = c_i = 0.
-      client 0: gradients (-48,16) at (0,0), (-96,-16) at (24,-8);  y_0 = (72,0);  c_0 = their mean = (-72,0).
-      client 1: y_1 = (72,36), c_1 = (-144,-72);  client 2: y_2 = (144,0), c_2 = (-288,0).
-      Distances to y_0: d_1 = 36 = dm, d_2 = 72 = dM.  r = R/2, so Omega = Psi = 1/2.  d_0 = 36 (1 - (36/72) (1/2)) = 27.
-      alpha_0 = .5;  alpha_1 = .5 - (36-27)/(72-27) = .3;  alpha_2 = max(.5 - 1, 0) = 0;  normalised (5/8, 3/8, 0).
-      Smoothed with (1/3,1/3,1/3) twice: (2/3 + alpha)/3 = (31, 25, 16)/72.
-      x = (31 (72,0) + 25 (72,36) + 16 (144,0))/72 = (88, 12.5);
-      c = (31 (-72,0) + 25 (-144,-72) + 16 (-288,0))/72 = (-145,-25).
+      client 0: gradients (-48,16) at (0,0), (-96,-16) at (24,-8);  y_0 = (72,0);  c_0 = their mean
+      = (-72,0). client 1: y_1 = (72,36), c_1 = (-144,-72);  client 2: y_2 = (144,0), c_2 =
+      (-288,0). Distances to y_0: d_1 = 36 = dm, d_2 = 72 = dM.  r = R/2, so Omega = Psi = 1/2.  d_0
+      = 36 (1 - (36/72) (1/2)) = 27. alpha_0 = .5;  alpha_1 = .5 - (36-27)/(72-27) = .3;  alpha_2 =
+      max(.5 - 1, 0) = 0;  normalised (5/8, 3/8, 0). Smoothed with (1/3,1/3,1/3) twice: (2/3 +
+      alpha)/3 = (31, 25, 16)/72. x = (31 (72,0) + 25 (72,36) + 16 (144,0))/72 = (88, 12.5); c = (31
+      (-72,0) + 25 (-144,-72) + 16 (-288,0))/72 = (-145,-25).
     Round 2.
-      client 0, c - c_0 = (-73,-25): gradient (40,28.5), y = (88,12.5) - (-33,3.5)/2 = (104.5,10.75);
-        gradient (-15.5,2.75), y_0 = (104.5,10.75) - (-88.5,-22.25)/2 = (148.75,21.875);  c_0 = (12.25,15.625).
-      client 1, c - c_1 = (-1,47): gradient (-56,-59.5), y_1 = (88,12.5) - (-57,-12.5)/2 = (116.5,18.75);  c_1 = (-56,-59.5).
-      client 2, c - c_2 = (143,-25): gradient (-200,12.5), y_2 = (116.5,18.75);  c_2 = (-200,12.5).
-      r >= .95 R: alpha = (1,0,0).  Smoothed: ((1/3,1/3,1/3) + (5/8,3/8,0) + (1,0,0))/3 = (47, 17, 8)/72.
-      x = (47 (148.75,21.875) + 25 (116.5,18.75))/72;
-      c = (47 (12.25,15.625) + 17 (-56,-59.5) + 8 (-200,12.5))/72 = (-1976.25,-177.125)/72.
+      client 0, c - c_0 = (-73,-25): gradient (40,28.5), y = (88,12.5) - (-33,3.5)/2 =
+      (104.5,10.75);
+        gradient (-15.5,2.75), y_0 = (104.5,10.75) - (-88.5,-22.25)/2 = (148.75,21.875);  c_0 =
+        (12.25,15.625).
+      client 1, c - c_1 = (-1,47): gradient (-56,-59.5), y_1 = (88,12.5) - (-57,-12.5)/2 =
+      (116.5,18.75);  c_1 = (-56,-59.5). client 2, c - c_2 = (143,-25): gradient (-200,12.5), y_2 =
+      (116.5,18.75);  c_2 = (-200,12.5). r >= .95 R: alpha = (1,0,0).  Smoothed: ((1/3,1/3,1/3) +
+      (5/8,3/8,0) + (1,0,0))/3 = (47, 17, 8)/72. x = (47 (148.75,21.875) + 25 (116.5,18.75))/72; c =
+      (47 (12.25,15.625) + 17 (-56,-59.5) + 8 (-200,12.5))/72 = (-1976.25,-177.125)/72.
     """
     (first, log), (second, next_log) = play(Waffle(), pencil(POINTS))
     exactly(log["weights"], [31 / 72, 25 / 72, 16 / 72])
@@ -45,44 +47,63 @@ def test_two_rounds_by_hand(pencil, play, exactly):
 
 
 def test_two_rounds_by_hand_read_literally(pencil, play, exactly):
-    """c <- c + sum_i w_i (c_i_new - c_i): the same in round 1, where all were zero, and the same models in round 2.
+    """c <- c + sum_i w_i (c_i_new - c_i): the same in round 1, where all were zero, and the same
+    models in round 2.
 
-    Changes in round 2: c_0 by (84.25,15.625), c_1 and c_2 by (88,12.5);  c = (-145,-25) + (47 (84.25,15.625) + 25 (88,12.5))/72.
+    Changes in round 2: c_0 by (84.25,15.625), c_1 and c_2 by (88,12.5);  c = (-145,-25) + (47
+    (84.25,15.625) + 25 (88,12.5))/72.
     """
     (first, _), (second, _) = play(Waffle(control="literal"), pencil(POINTS))
     exactly(first["control"], [-145, -25])
     exactly(second["theta"], [(47 * 148.75 + 25 * 116.5) / 72, (47 * 21.875 + 25 * 18.75) / 72])
-    exactly(second["control"], [-145 + (47 * 84.25 + 25 * 88) / 72, -25 + (47 * 15.625 + 25 * 12.5) / 72])
+    exactly(
+        second["control"],
+        [-145 + (47 * 84.25 + 25 * 88) / 72, -25 + (47 * 15.625 + 25 * 12.5) / 72],
+    )
 
 
-# --- the two ends -----------------------------------------------------------------------------------------------------
+# --- the two ends ---
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_two_clients_are_scaffold_bit_for_bit_until_the_last_twentieth(small, play, dtype):
-    """With N = 2 the rule says nothing, so weights are uniform for r < .95 R; then WAFFLE leaves SCAFFOLD."""
+    """With N = 2 the rule says nothing, so weights are uniform for r < .95 R; then WAFFLE leaves
+    SCAFFOLD.
+    """
     fed = small(clients=2, rounds=10, dtype=dtype)
     mine, theirs = play(Waffle(), fed), play(Scaffold(), fed)
     for (state, log), (plain, _) in zip(mine[:9], theirs[:9], strict=True):
         assert log["weights"].tolist() == [0.5, 0.5]
-        assert all(torch.equal(state[name], plain[name]) for name in ("theta", "control", "controls"))
+        assert all(
+            torch.equal(state[name], plain[name]) for name in ("theta", "control", "controls")
+        )
     assert not torch.equal(mine[9][0]["theta"], theirs[9][0]["theta"])
 
 
 @pytest.mark.parametrize("clients", [3, 4, 6])
 def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients):
-    """Bit for bit where 1/N is exact in binary, to rounding elsewhere; with momentum, weight decay and unequal clients."""
-    monkeypatch.setattr(waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64))
+    """Bit for bit where 1/N is exact in binary, to rounding elsewhere; with momentum, weight decay
+    and unequal clients.
+    """
+    monkeypatch.setattr(
+        waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64)
+    )
     fed = small(clients=clients, rounds=10, momentum=0.5, weight_decay=0.01)
     tolerance = {"rtol": 0, "atol": 0} if clients == 4 else {"rtol": 1e-12, "atol": 1e-12}
-    for (state, _), (plain, _) in zip(play(Waffle(), fed, 9), play(Scaffold(), fed, 9), strict=True):
+    for (state, _), (plain, _) in zip(
+        play(Waffle(), fed, 9), play(Scaffold(), fed, 9), strict=True
+    ):
         for name in ("theta", "control", "controls"):
             torch.testing.assert_close(state[name], plain[name], **tolerance)
 
 
 def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, monkeypatch):
-    """c <- c + |S|/N mean of the changes; with the smoothing's history uniform before each round."""
-    monkeypatch.setattr(waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64))
+    """c <- c + |S|/N mean of the changes; with the smoothing's history uniform before each
+    round.
+    """
+    monkeypatch.setattr(
+        waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64)
+    )
     fed = small(clients=6, rounds=10, participation=0.5)
     state, even = Waffle().start(fed), Waffle().start(fed)["history"]
     for r, (plain, _) in enumerate(play(Scaffold(), fed, 9), start=1):
@@ -95,30 +116,48 @@ def test_where_not_all_take_part_the_control_variate_is_the_participants_mean(sm
     fed = small(clients=6, rounds=4, participation=0.5)
     for r, (state, log) in enumerate(play(Waffle(), fed), start=1):
         assert len(fed.participants(r)) == 3 and log["weights"].sum().item() == pytest.approx(1)
-        torch.testing.assert_close(state["control"], log["weights"] @ state["controls"], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            state["control"], log["weights"] @ state["controls"], rtol=1e-12, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("alice", [0, 2])
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=["plain", "momentum"])
-def test_all_weight_on_alice_is_local_training_bit_for_bit(small, play, monkeypatch, alice, settings):
-    """Weights e_alice from round 1 on, history included: c = c_alice always, so her correction is exactly zero."""
-    monkeypatch.setattr(waffle, "weights", lambda d, alice, *rest: torch.eye(len(d), dtype=torch.float64)[alice])
+@pytest.mark.parametrize(
+    "settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=["plain", "momentum"]
+)
+def test_all_weight_on_alice_is_local_training_bit_for_bit(
+    small, play, monkeypatch, alice, settings
+):
+    """Weights e_alice from round 1 on, history included: c = c_alice always, so her correction is
+    exactly zero.
+    """
+    monkeypatch.setattr(
+        waffle, "weights", lambda d, alice, *rest: torch.eye(len(d), dtype=torch.float64)[alice]
+    )
     fed = small(dtype=torch.float32, alice=alice, **settings)
     start = Waffle().start(fed) | {"history": torch.eye(4, dtype=torch.float64)[[alice, alice]]}
-    for (state, _), (local, _) in zip(play(Waffle(), fed, state=start), play(Local(), fed), strict=True):
+    for (state, _), (local, _) in zip(
+        play(Waffle(), fed, state=start), play(Local(), fed), strict=True
+    ):
         assert torch.equal(state["theta"], local["theta"][alice])
 
 
 @pytest.mark.parametrize("slope", [1e3, 1e9])
-def test_an_enormous_slope_is_local_training_after_half_the_rounds(small, play, alices_model, slope):
-    """Omega is 1 before R/2 and 0 after it; two rounds later smoothing is over and only Alice's steps count."""
+def test_an_enormous_slope_is_local_training_after_half_the_rounds(
+    small, play, alices_model, slope
+):
+    """Omega is 1 before R/2 and 0 after it; two rounds later smoothing is over and only Alice's
+    steps count.
+    """
     fed = small(rounds=8)
     played = play(Waffle(slope=slope), fed)
     for r in (7, 8):
         (before, _), (after, log) = played[r - 2], played[r - 1]
         assert log["weights"].tolist() == [1, 0, 0, 0]
         if r == 8:  # c is Alice's own variate now, so her correction is zero
-            alone, _ = fed.train({name: row[None] for name, row in Waffle().served(fed, before).items()}, r, [0])
+            alone, _ = fed.train(
+                {name: row[None] for name, row in Waffle().served(fed, before).items()}, r, [0]
+            )
             torch.testing.assert_close(after["theta"], alone["theta"][0], rtol=1e-12, atol=1e-12)
 
 
@@ -130,8 +169,12 @@ def test_one_client_is_local_training_bit_for_bit(small, play):
 
 
 def test_the_literal_reading_freezes_an_offset_where_the_mean_has_none(small, play):
-    """Once all weight is Alice's, c - c_alice must vanish; read literally it stays at some other vector for ever."""
-    fed = small(clients=3, rounds=40)  # round 40 is the first whose smoothed weights are all Alice's
+    """Once all weight is Alice's, c - c_alice must vanish; read literally it stays at some other
+    vector for ever.
+    """
+    fed = small(
+        clients=3, rounds=40
+    )  # round 40 is the first whose smoothed weights are all Alice's
     offsets = {}
     for control in ("mean", "literal"):
         states = [state for state, _ in play(Waffle(control=control), fed)]
@@ -142,14 +185,16 @@ def test_the_literal_reading_freezes_an_offset_where_the_mean_has_none(small, pl
 
 
 def test_the_last_twentieth_is_alices_alone(small, play):
-    """R = 40: weights (0,0,1) from round 38 on, and after two more rounds the smoothed ones as well, however flat Omega is."""
+    """R = 40: weights (0,0,1) from round 38 on, and after two more rounds the smoothed ones as
+    well, however flat Omega is.
+    """
     played = play(Waffle(slope=0.1), small(clients=3, rounds=40, alice=2))
     unsmoothed = [state["history"][1].tolist() == [0, 0, 1] for state, _ in played]
     assert unsmoothed == [False] * 37 + [True] * 3
     assert [log["weights"].tolist() == [0, 0, 1] for _, log in played] == [False] * 39 + [True]
 
 
-# --- CalcWeights ------------------------------------------------------------------------------------------------------
+# --- CalcWeights ---
 
 
 def test_omega_is_equation_4():
@@ -189,14 +234,18 @@ def test_weights_of_the_worked_example(round, expected):
 
 
 def test_weights_by_hand():
-    """Distances 36 and 72, Omega = Psi = 1/2: Alice's own becomes 27, weights (.5, .5 - 9/45, 0) / .8; Alice's entry is not read."""
+    """Distances 36 and 72, Omega = Psi = 1/2: Alice's own becomes 27, weights (.5, .5 - 9/45, 0) /
+    .8; Alice's entry is not read.
+    """
     for at_alice in (0.0, 1e6):
         found = waffle.weights(torch.tensor([36.0, at_alice, 72.0]), 1, 0.5, 0.5)
         assert found.tolist() == pytest.approx([0.375, 0.625, 0], abs=1e-15)
 
 
 def test_weights_at_omega_and_psi_of_one():
-    """Alice's distance is then the smallest of the others', and alpha_i = 1 - (d_i - dm)/(dM - dm)."""
+    """Alice's distance is then the smallest of the others', and alpha_i = 1 - (d_i - dm)/(dM -
+    dm).
+    """
     found = waffle.weights([0.0, 1.0, 2.0, 3.0], 0, 1.0, 1.0)
     assert found.tolist() == pytest.approx([0.4, 0.4, 0.2, 0], abs=1e-15)
 
@@ -221,27 +270,35 @@ SHARES = st.floats(1e-6, 1)
 
 @settings(max_examples=60, deadline=None)
 @given(LENGTHS, SHARES, st.data())
-def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(distances, personal, data):
+def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(
+    distances, personal, data
+):
     alice = data.draw(st.integers(0, len(distances) - 1))
     found = waffle.weights(distances, alice, personal, personal)
     assert (found >= 0).all()
     assert found.sum().item() == pytest.approx(1)
     assert found[alice] == found.max()
-    others = sorted((d, w) for i, (d, w) in enumerate(zip(distances, found.tolist(), strict=True)) if i != alice)
+    others = sorted(
+        (d, w) for i, (d, w) in enumerate(zip(distances, found.tolist(), strict=True)) if i != alice
+    )
     assert all(near >= far for (_, near), (_, far) in zip(others, others[1:], strict=False))
     if len({d for d, _ in others}) > 1 and personal < 1:
         assert others[-1][1] == 0, "the farthest agent keeps weight"
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=12), SHARES, st.integers(-30, 30), st.data())
+@given(
+    st.lists(st.integers(0, 1000), min_size=1, max_size=12), SHARES, st.integers(-30, 30), st.data()
+)
 def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, personal, scale, data):
     alice = data.draw(st.integers(0, len(distances) - 1))
     order = data.draw(st.permutations(range(len(distances))))
     found = waffle.weights([float(d) for d in distances], alice, personal, personal)
     scaled = waffle.weights([d * 2.0**scale for d in distances], alice, personal, personal)
     assert scaled.tolist() == found.tolist()  # powers of two are exact
-    permuted = waffle.weights([float(distances[i]) for i in order], order.index(alice), personal, personal)
+    permuted = waffle.weights(
+        [float(distances[i]) for i in order], order.index(alice), personal, personal
+    )
     assert permuted.tolist() == pytest.approx(found[list(order)].tolist(), abs=1e-12)
 
 
@@ -249,8 +306,14 @@ def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, person
     ("arguments", "sentence"),
     [
         (([0.0, -1.0, 2.0], 0, 0.5, 0.5), "distances [-1.0, 2.0]: give finite numbers, 0 or more"),
-        (([0.0, math.inf, 2.0], 0, 0.5, 0.5), "distances [inf, 2.0]: give finite numbers, 0 or more"),
-        (([0.0, math.nan, 2.0], 0, 0.5, 0.5), "distances [nan, 2.0]: give finite numbers, 0 or more"),
+        (
+            ([0.0, math.inf, 2.0], 0, 0.5, 0.5),
+            "distances [inf, 2.0]: give finite numbers, 0 or more",
+        ),
+        (
+            ([0.0, math.nan, 2.0], 0, 0.5, 0.5),
+            "distances [nan, 2.0]: give finite numbers, 0 or more",
+        ),
         (([0.0, 1.0, 2.0], 3, 0.5, 0.5), "alice 3 is not one of the clients 0 to 2"),
         (([0.0, 1.0, 2.0], -1, 0.5, 0.5), "alice -1 is not one of the clients 0 to 2"),
         (([0.0, 1.0, 2.0], 0, 0.0, 0.5), "omega 0.0 and psi 0.5: each is above 0 and at most 1"),
@@ -263,13 +326,20 @@ def test_weights_refuse_what_is_no_distance_client_or_share(arguments, sentence)
     assert str(refused.value) == sentence
 
 
-# --- the rest ---------------------------------------------------------------------------------------------------------
+# --- the rest ---
 
 
 def test_an_agent_that_is_away_weighs_nothing_and_keeps_its_variate(small, play):
     fed = small(rounds=6, availability=((2, 1, 2),))
     played = play(Waffle(), fed)
-    assert [bool(log["weights"][2]) for _, log in played] == [True, True, False, False, False, False]
+    assert [bool(log["weights"][2]) for _, log in played] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     assert all(log["weights"].sum().item() == pytest.approx(1) for _, log in played)
     assert torch.equal(played[5][0]["controls"][2], played[1][0]["controls"][2])
 
@@ -289,5 +359,8 @@ def test_bad_hyper_parameters_are_refused(wrong, sentence):
 
 
 def test_it_needs_an_alice(small):
-    with pytest.raises(BadInput, match="^WAFFLE makes one client's model: give alice=0, or another client's number$"):
+    with pytest.raises(
+        BadInput,
+        match="^WAFFLE makes one client's model: give alice=0, or another client's number$",
+    ):
         Waffle().start(small(alice=None))

@@ -13,12 +13,15 @@ POINTS = [[(6, 8)], [(-10, 20)], [(22, -4), (22, -4)]]
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
-    """One step of theta <- (theta + point) / 2 a round; p_d = 1/8, p_s = 1; Alice is client 0, client 2 holds its point twice.
+    """One step of theta <- (theta + point) / 2 a round; p_d = 1/8, p_s = 1; Alice is client 0,
+    client 2 holds its point twice.
 
-    Round 1, x = 0: updates g_0 = (3,4), g_1 = (-5,10), g_2 = (11,-2).  |g_0| = 5, g_1 - g_0 = (-8,6), g_2 - g_0 = (8,-6), so
+    Round 1, x = 0: updates g_0 = (3,4), g_1 = (-5,10), g_2 = (11,-2).  |g_0| = 5, g_1 - g_0 =
+    (-8,6), g_2 - g_0 = (8,-6), so
       d = (0, 2, 2).  No pass is complete: alpha = 1 - d/8 = (1, .75, .75).
       x = (g_0 + .75 (g_1 + g_2)) / 2.5 = ((3,4) + .75 (6,8)) / 2.5 = (3,4).
-    Round 2: y_0 = (4.5,6), y_1 = (-3.5,12), y_2 = (12.5,0);  g_0 = (1.5,2), |g_0| = 2.5, d = (0, 10/2.5, 10/2.5) = (0,4,4).
+    Round 2: y_0 = (4.5,6), y_1 = (-3.5,12), y_2 = (12.5,0);  g_0 = (1.5,2), |g_0| = 2.5, d = (0,
+    10/2.5, 10/2.5) = (0,4,4).
       Client 1 has completed one pass over its single example, client 2 half a pass over its two:
       alpha_1 = max(0, .75 - (1+1) 4/8) = 0;  alpha_2 = .75 - 4/8 = .25.
       x = (y_0 + .25 y_2) / 1.25 = (7.625, 6) / 1.25 = (6.1, 4.8).
@@ -32,9 +35,11 @@ def test_two_rounds_by_hand(pencil, play, exactly):
 
 
 def test_passes_counted_after_the_round_by_hand(pencil, play, exactly):
-    """counting="after", as the authors' code: client 1 has made a pass in round 1 already, alpha_1 = 1 - (1+1) 2/8 = .5.
+    """counting="after", as the authors' code: client 1 has made a pass in round 1 already, alpha_1
+    = 1 - (1+1) 2/8 = .5.
 
-    x = (g_0 + .5 g_1 + .75 g_2) / 2.25 = ((3,4) + (-2.5,5) + (8.25,-1.5)) / 2.25 = (8.75,7.5) / 2.25 = (35/9, 10/3).
+    x = (g_0 + .5 g_1 + .75 g_2) / 2.25 = ((3,4) + (-2.5,5) + (8.25,-1.5)) / 2.25 = (8.75,7.5) /
+    2.25 = (35/9, 10/3).
     """
     fed = pencil(POINTS, rounds=1, local_batches=1)
     [(state, log)] = play(WeightErosion(p_d=0.125, p_s=1.0, counting="after"), fed)
@@ -54,7 +59,9 @@ def test_no_penalty_is_uniform_fedavg_bit_for_bit(small, play):
 @pytest.mark.parametrize("alice", [0, 2])
 def test_an_overwhelming_penalty_is_local_training_bit_for_bit(small, play, p_d, alice):
     fed = small(dtype=torch.float32, alice=alice)
-    for (state, log), (local, _) in zip(play(WeightErosion(p_d=p_d), fed), play(Local(), fed), strict=True):
+    for (state, log), (local, _) in zip(
+        play(WeightErosion(p_d=p_d), fed), play(Local(), fed), strict=True
+    ):
         assert torch.equal(state["theta"], local["theta"][alice])
         assert log["weights"].tolist() == [float(i == alice) for i in range(4)]
 
@@ -81,8 +88,12 @@ def test_weights_only_fall_and_alices_stays_one(small, play):
 
 def test_erode_is_equation_5():
     """max(0, alpha - (1 + p_s passes) p_d d), by hand."""
-    found = erode(torch.tensor([1.0, 0.9, 0.1]), torch.tensor([0.0, 2.0, 2.0]), p_d=0.1, p_s=0.5, passes=1)
-    torch.testing.assert_close(found, torch.tensor([1, 0.6, 0], dtype=torch.float64), rtol=1e-6, atol=1e-7)
+    found = erode(
+        torch.tensor([1.0, 0.9, 0.1]), torch.tensor([0.0, 2.0, 2.0]), p_d=0.1, p_s=0.5, passes=1
+    )
+    torch.testing.assert_close(
+        found, torch.tensor([1, 0.6, 0], dtype=torch.float64), rtol=1e-6, atol=1e-7
+    )
     per_agent = erode([1.0, 1.0], [1.0, 1.0], p_d=0.1, p_s=2.0, passes=torch.tensor([0, 3]))
     torch.testing.assert_close(per_agent, torch.tensor([0.9, 0.3], dtype=torch.float64))
 
@@ -101,13 +112,17 @@ def test_a_distance_that_is_no_number_is_not_taken_for_zero():
 def test_relative_distances_are_equation_4():
     """|(3,4)| = 5; |(3,4) - (0,0)| = 5, |(3,4) - (-3,-4)| = 10, |(3,4) - (3,16)| = 12."""
     updates = torch.tensor([[0.0, 0.0], [3.0, 4.0], [-3.0, -4.0], [3.0, 16.0]])
-    torch.testing.assert_close(relative_distances(updates, 1), torch.tensor([1, 0, 2, 2.4], dtype=torch.float64))
+    torch.testing.assert_close(
+        relative_distances(updates, 1), torch.tensor([1, 0, 2, 2.4], dtype=torch.float64)
+    )
 
 
 def test_relative_distances_do_not_depend_on_the_updates_scale():
     updates = torch.randn(5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for scale in (1e-9, 3.7, 1e9):
-        torch.testing.assert_close(relative_distances(scale * updates, 2), relative_distances(updates, 2))
+        torch.testing.assert_close(
+            relative_distances(scale * updates, 2), relative_distances(updates, 2)
+        )
 
 
 def test_an_update_of_zero_puts_all_others_at_an_infinite_distance():
@@ -117,7 +132,9 @@ def test_an_update_of_zero_puts_all_others_at_an_infinite_distance():
 
 
 def test_a_user_who_does_not_move_stays_alone_by_hand(pencil, play, exactly):
-    """Alice sits at her only point (0,0): her update is zero, client 1 loses all weight, client 2 does not move either."""
+    """Alice sits at her only point (0,0): her update is zero, client 1 loses all weight, client 2
+    does not move either.
+    """
     fed = pencil([[(0, 0)], [(4, 4)], [(0, 0)]], rounds=1)
     [(state, log)] = play(WeightErosion(), fed)
     exactly(log["weights"], [1, 0, 1])
@@ -130,16 +147,20 @@ def test_newcomers_get_the_mean_or_median_of_the_others_weights():
     skewed = torch.tensor([1.0, 0.4, nan, 0.1], dtype=torch.float64)
     assert welcome(known, [0, 1, 2, 3], "mean").tolist()[:4] == [1, 0.5, 0.5, 0]
     assert welcome(skewed, [0, 2], "median").tolist() == [1, 0.4, 0.4, 0.1]
-    assert welcome(torch.full((3,), nan, dtype=torch.float64), [0, 2], "mean")[[0, 2]].tolist() == [1, 1]
+    assert welcome(torch.full((3,), nan, dtype=torch.float64), [0, 2], "mean")[[0, 2]].tolist() == [
+        1,
+        1,
+    ]
 
 
 def test_a_newcomer_joins_with_the_mean_and_erodes_from_there_by_hand(pencil, play, exactly):
     """As the two rounds by hand with p_s = 0, but client 2 comes in round 2.
 
-    Round 1: d_1 = 2, alpha = (1, .75);  x = ((3,4) + .75 (-5,10)) / 1.75 = (-.75,11.5) / 1.75 = (-3/7, 46/7).
-    Round 2: client 2 joins with (1 + .75)/2 = .875.  g_i - g_0 is unchanged: lengths 10 and 10.
-      g_0 = ((6,8) - x)/2 = (45/7, 10/7)/2, |g_0| = sqrt(45^2 + 10^2)/14 = sqrt(2125)/14, so d = 140/sqrt(2125) = 3.0370...
-      alpha_1 = .75 - d/8, alpha_2 = .875 - d/8.
+    Round 1: d_1 = 2, alpha = (1, .75);  x = ((3,4) + .75 (-5,10)) / 1.75 = (-.75,11.5) / 1.75 =
+    (-3/7, 46/7). Round 2: client 2 joins with (1 + .75)/2 = .875.  g_i - g_0 is unchanged: lengths
+    10 and 10.
+      g_0 = ((6,8) - x)/2 = (45/7, 10/7)/2, |g_0| = sqrt(45^2 + 10^2)/14 = sqrt(2125)/14, so d =
+      140/sqrt(2125) = 3.0370... alpha_1 = .75 - d/8, alpha_2 = .875 - d/8.
     """
     fed = pencil(POINTS, local_batches=1, availability=((2, 2, 2),))
     (first, log), (_, next_log) = play(WeightErosion(p_d=0.125, p_s=0.0), fed)
@@ -156,7 +177,9 @@ def test_an_agent_that_was_never_drawn_is_as_new_as_one_that_was_not_there(small
     for (one, log), (other, same) in zip(
         play(WeightErosion(p_d=0.1), drawn), play(WeightErosion(p_d=0.1), there), strict=True
     ):
-        assert torch.equal(one["theta"], other["theta"]) and torch.equal(log["weights"], same["weights"])
+        assert torch.equal(one["theta"], other["theta"]) and torch.equal(
+            log["weights"], same["weights"]
+        )
         assert one["weights"].nan_to_num(-1).tolist() == other["weights"].nan_to_num(-1).tolist()
 
 
@@ -169,7 +192,9 @@ def test_an_agent_that_was_away_comes_back_with_its_weight(small, play):
 
 
 def test_it_needs_an_alice(small):
-    with pytest.raises(BadInput, match="^Weight Erosion makes one client's model: give alice=0, or another"):
+    with pytest.raises(
+        BadInput, match="^Weight Erosion makes one client's model: give alice=0, or another"
+    ):
         WeightErosion().start(small(alice=None))
 
 

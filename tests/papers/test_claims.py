@@ -1,4 +1,6 @@
-"""Worked numbers for yes, no and undecided; then WAFFLE's own claims, answered by the paper's own table."""
+"""Worked numbers for yes, no and undecided; then WAFFLE's own claims, answered by the paper's own
+table.
+"""
 
 import dataclasses
 import math
@@ -8,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_lib.papers import values, waffle, waffle_claims
+from pfl_lib.papers import values, waffle
 from pfl_lib.papers.claims import Claim, answer, answers, is_above, is_printed_above
-from pfl_lib.verdicts import Ours, Printed
+from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.waffle import claims
+from pfl_lib.results.summary import Ours
 
 
 def seeds(*best: float) -> Ours:
@@ -27,13 +31,17 @@ def test_one_contradicted_comparison_makes_the_answer_no_and_one_open_one_undeci
     assert answer([]) == "undecided"
 
 
-@pytest.mark.parametrize(("other", "holds"), [(98.5, True), (98.6, None), (99.0, None), (99.5, False)])
+@pytest.mark.parametrize(
+    ("other", "holds"), [(98.5, True), (98.6, None), (99.0, None), (99.5, False)]
+)
 def test_with_one_seed_four_tenths_of_a_point_decide(other, holds):
     assert is_above(seeds(99.0), seeds(other)) is holds
 
 
 def test_with_several_seeds_the_differences_seed_by_seed_decide():
-    """Differences 0.1, 0.2, 0.3: mean 0.2 > two standard errors, 0.2 / sqrt(3) = 0.115, although seeds differ by 10."""
+    """Differences 0.1, 0.2, 0.3: mean 0.2 > two standard errors, 0.2 / sqrt(3) = 0.115, although
+    seeds differ by 10.
+    """
     assert is_above(seeds(80.1, 90.2, 85.3), seeds(80.0, 90.0, 85.0)) is True
     assert is_above(seeds(80.0, 90.0, 85.0), seeds(80.1, 90.2, 85.3)) is False
 
@@ -72,27 +80,35 @@ def test_the_table_of_answers_lists_the_numbers_best_first_and_what_is_not_confi
     assert row["here"] == "undecided (1 of 5 seeds)"
     assert row["numbers here"] == "C: a 99.00, b 97.00, c diverged at round 7"
     assert row["not confirmed here"] == "C: a above c"
-    assert answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
+    assert (
+        answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
+    )
 
 
 class Shelf:
-    """A store whose runs reach `percent(method, distribution)` at once, with the weights `weights(method)`.
+    """A store whose runs reach `percent(method, distribution)` at once, with the weights
+    `weights(method)`.
 
     `diverged`: method -> the round at which its run diverged.
     """
 
     def __init__(self, percent, weights=lambda method: None, rises=lambda method: 1, diverged=()):
-        self.percent, self.weights, self.rises, self.diverged = percent, weights, rises, dict(diverged)
+        self.percent, self.weights, self.rises, self.diverged = (
+            percent,
+            weights,
+            rises,
+            dict(diverged),
+        )
         profiles = (waffle.SMALL, waffle.QUICK)
         self.places = {
-            waffle.cell(m, d, p, 1).key: (m, d, p.rounds)
+            waffle.spec(m, d, p, 1).key: (m, d, p.rounds)
             for m in waffle.METHODS
             for d in waffle.DISTRIBUTIONS
             for p in profiles
         }
 
-    def find(self, cell):
-        method, distribution, rounds = self.places[cell.key]
+    def find(self, spec):
+        method, distribution, rounds = self.places[spec.key]
         curve = np.full(rounds, self.percent(method, distribution) / 100)
         curve[: self.rises(method) - 1] = 0.1
         diverged = self.diverged.get(method)
@@ -111,22 +127,30 @@ def printed_percent(method: str, distribution: str) -> float:
 
 
 def test_by_its_own_table_the_paper_contradicts_one_of_its_sentences():
-    """On C, APFL has 98.45, the global methods 98.56 and 98.77: it is not better "except for the IID distribution"."""
-    frame = waffle_claims.accuracy_claims(waffle.SMALL, Shelf(printed_percent))
+    """On C, APFL has 98.45, the global methods 98.56 and 98.77: it is not better "except for the
+    IID distribution".
+    """
+    frame = claims.accuracy_claims(waffle.SMALL, Shelf(printed_percent))
     own = dict(zip(frame["claim"], frame["by the paper's own numbers"], strict=True))
     assert [claim for claim, word in own.items() if word == "no"] == [
-        "Regarding APFL, the method also performs better than global FL methods except for the IID distribution (A)"
+        "Regarding APFL, the method also performs better than global FL methods except for the IID"
+        " distribution (A)"
     ]
-    assert own["On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"] == "yes"
+    assert (
+        own["On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"]
+        == "yes"
+    )
 
 
 def test_runs_far_apart_in_the_claimed_order_answer_yes():
     order = {"WE": 99, "WAFFLE": 98, "Local": 97, "APFL": 96, "SCAFFOLD": 50, "FedAvg": 40}
-    frame = waffle_claims.accuracy_claims(waffle.SMALL, Shelf(lambda method, distribution: order[method]))
+    frame = claims.accuracy_claims(waffle.SMALL, Shelf(lambda method, distribution: order[method]))
     words = dict(zip(frame["claim"], frame["here"], strict=True))
     skews = "On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"
     assert words[skews] == "yes (1 of 5 seeds)"
-    iid = "like with MNIST, global FL methods outperform personalized methods on the IID distribution"
+    iid = (
+        "like with MNIST, global FL methods outperform personalized methods on the IID distribution"
+    )
     assert words[iid] == "no (1 of 5 seeds)"
 
 
@@ -135,7 +159,9 @@ def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():
     printed = {place: Printed(1.0, 0.1) for place in (("C", "a"), ("C", "b"))}
 
     def said(a: Ours, b: Ours) -> str:
-        return answers([claim], waffle.FULL, {("C", "a"): a, ("C", "b"): b}, printed).iloc[0]["here"]
+        return answers([claim], waffle.FULL, {("C", "a"): a, ("C", "b"): b}, printed).iloc[0][
+            "here"
+        ]
 
     five = seeds(99.0, 99.1, 99.2, 99.1, 99.0)
     assert said(five, seeds(*(best - 1 for best in five.best))) == "yes"
@@ -144,7 +170,9 @@ def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():
 
 
 def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common():
-    """One of the two or three that each has; the numbers say whose seeds they are of.  On seed 3, a is 0.5 above b."""
+    """One of the two or three that each has; the numbers say whose seeds they are of.  On seed 3, a
+    is 0.5 above b.
+    """
     claim = Claim("a beats b", "section 9", (("C", "a", "b"),))
     printed = {place: Printed(1.0, 0.1) for place in (("C", "a"), ("C", "b"))}
     a, b = Ours((1, 2, 3), (90.0, 91.0, 98.0), (0.0,) * 3), Ours((3, 4), (97.5, 99.5), (0.0,) * 2)
@@ -162,8 +190,11 @@ def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common()
 
 def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_two_rounds_earlier():
     def faster(waffle_at: int, we_at: int) -> list[str]:
-        shelf = Shelf(lambda method, distribution: 99.0, rises=lambda m: {"WAFFLE": waffle_at, "WE": we_at}.get(m, 1))
-        frame = waffle_claims.speed(waffle.SMALL, shelf)
+        shelf = Shelf(
+            lambda method, distribution: 99.0,
+            rises=lambda m: {"WAFFLE": waffle_at, "WE": we_at}.get(m, 1),
+        )
+        frame = claims.speed(waffle.SMALL, shelf)
         assert set(frame["WAFFLE"]) == {str(waffle_at)} and set(frame["WE"]) == {str(we_at)}
         return list(frame["faster"])
 
@@ -174,24 +205,35 @@ def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_tw
 
 
 def test_faster_is_judged_on_the_seeds_that_both_methods_ran():
-    """On seed 2 WAFFLE is there in round 5 and WE in round 9; alone, on a seed of its own, each is there in another one."""
-    rises = {(1, "weight_erosion"): 2, (2, "weight_erosion"): 9, (2, "waffle"): 5, (3, "waffle"): 20}
+    """On seed 2 WAFFLE is there in round 5 and WE in round 9; alone, on a seed of its own, each is
+    there in another one.
+    """
+    rises = {
+        (1, "weight_erosion"): 2,
+        (2, "weight_erosion"): 9,
+        (2, "waffle"): 5,
+        (3, "waffle"): 20,
+    }
 
     class Some:
-        def find(self, cell):
-            there = rises.get((cell.seed, cell.method.name))
+        def find(self, spec):
+            there = rises.get((spec.seed, spec.method.name))
             shelf = Shelf(lambda method, distribution: 99.0, rises=lambda method: there)
-            return there and shelf.find(dataclasses.replace(cell, seed=1))
+            return there and shelf.find(dataclasses.replace(spec, seed=1))
 
-    both = waffle_claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
+    both = claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
     assert (both["WE"], both["WAFFLE"], both["faster"]) == ("9", "5", "yes (1 of 5 seeds)")
     del rises[2, "waffle"]
-    none = waffle_claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
-    assert (none["WE"], none["WAFFLE"], none["faster"]) == ("ran", "ran", "undecided (0 of 5 seeds)")
+    none = claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
+    assert (none["WE"], none["WAFFLE"], none["faster"]) == (
+        "ran",
+        "ran",
+        "undecided (0 of 5 seeds)",
+    )
 
 
 def test_of_two_methods_one_of_which_diverged_none_is_faster_and_the_table_says_which_diverged():
-    frame = waffle_claims.speed(waffle.SMALL, Shelf(lambda m, d: 99.0, diverged={"WAFFLE": 7}))
+    frame = claims.speed(waffle.SMALL, Shelf(lambda m, d: 99.0, diverged={"WAFFLE": 7}))
     assert set(frame["WAFFLE"]) == {"diverged at round 7"} and set(frame["WE"]) == {"ran"}
     assert frame["target"].isna().all() and set(frame["faster"]) == {"undecided (1 of 5 seeds)"}
 
@@ -199,15 +241,17 @@ def test_of_two_methods_one_of_which_diverged_none_is_faster_and_the_table_says_
 def test_rounds_in_which_levels_are_reached_are_words_also_for_a_run_that_diverged():
     """The best method ends at 99 %; levels are 94 and 98."""
     shelf = Shelf(
-        lambda m, d: {"WE": 95.0}.get(m, 99.0), rises=lambda m: {"WAFFLE": 5, "WE": 3}.get(m, 1), diverged={"APFL": 7}
+        lambda m, d: {"WE": 95.0}.get(m, 99.0),
+        rises=lambda m: {"WAFFLE": 5, "WE": 3}.get(m, 1),
+        diverged={"APFL": 7},
     )
     results = waffle.results(shelf, waffle.SMALL, "C", ("WE", "WAFFLE", "APFL"))
-    frame = waffle_claims.reached(results, below=(5, 1)).set_index("method")
+    frame = claims.reached(results, below=(5, 1)).set_index("method")
     assert list(frame) == ["94.00 %", "98.00 %"]
     assert frame.loc["WE"].tolist() == ["round 3", "never"]
     assert frame.loc["WAFFLE"].tolist() == ["round 5", "round 5"]
     assert frame.loc["APFL"].tolist() == ["diverged at round 7"] * 2
-    assert list(waffle_claims.reached({"APFL": results["APFL"]})) == ["method"]
+    assert list(claims.reached({"APFL": results["APFL"]})) == ["method"]
 
 
 def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_the_rounds():
@@ -217,7 +261,7 @@ def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_th
             matrix[{"WAFFLE": waffle_at, "WE": we_at}.get(method, len(matrix) + 1) - 1 :, 1:] = 0
             return matrix
 
-        frame = waffle_claims.alone(waffle.SMALL, Shelf(printed_percent, weights))
+        frame = claims.alone(waffle.SMALL, Shelf(printed_percent, weights))
         return set(frame["same time"])
 
     assert waffle.SMALL.rounds == 25  # a tenth of them is two and a half
@@ -229,5 +273,5 @@ def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_th
 def test_the_quick_profile_answers_neither_speed_nor_time():
     weights = np.eye(10)[[0] * 20]
     shelf = Shelf(printed_percent, lambda method: weights)
-    assert set(waffle_claims.speed(waffle.QUICK, shelf)["faster"]) == {"no answer (quick profile)"}
-    assert set(waffle_claims.alone(waffle.QUICK, shelf)["same time"]) == {"no answer (quick profile)"}
+    assert set(claims.speed(waffle.QUICK, shelf)["faster"]) == {"no answer (quick profile)"}
+    assert set(claims.alone(waffle.QUICK, shelf)["same time"]) == {"no answer (quick profile)"}

@@ -6,13 +6,23 @@ from pfl_lib.errors import BadInput
 from pfl_lib.papers.profiles import Profile
 
 PROFILE = Profile(
-    "small", "mnist", "MNIST, 10 images", images=10, rounds=5, clients=10, seeds=(1,), paper_seeds=5, differs="Less."
+    "small",
+    "mnist",
+    "MNIST, 10 images",
+    images=10,
+    rounds=5,
+    clients=10,
+    seeds=(1,),
+    paper_seeds=5,
+    differs="Less.",
 )
 
 
 def test_the_banner_says_data_clients_rounds_seeds_and_what_differs():
     assert (
-        PROFILE.banner == "Small profile: MNIST, 10 images, 10 clients, 5 rounds, seed 1 (the paper averages 5). Less."
+        PROFILE.banner
+        == "Small profile: MNIST, 10 images, 10 clients, 5 rounds, seed 1 (the paper averages 5)."
+        " Less."
     )
 
 

@@ -38,7 +38,11 @@ def test_every_accuracy_is_a_percentage():
 
 def test_a_wrong_name_is_refused_with_the_names_the_table_has():
     with pytest.raises(
-        BadInput, match="method 'SGD' of the printed values is not one of Local, FedAvg, SCAFFOLD, WE, WAFFLE, APFL"
+        BadInput,
+        match=(
+            "method 'SGD' of the printed values is not one of Local, FedAvg, SCAFFOLD, WE, WAFFLE,"
+            " APFL"
+        ),
     ):
         values.value("waffle", "table1", "MNIST", "C", "SGD")
 

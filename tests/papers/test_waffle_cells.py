@@ -4,14 +4,14 @@ import pytest
 
 from pfl_lib import papers
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, APFLByRound, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import waffle
-from pfl_lib.schedule import Schedule
-from pfl_lib.study import Cell
 
 TABLE1 = papers.exhibit("waffle-table1")
 WAFFLE = {id: page for id, page in papers.EXHIBITS.items() if page.paper in ("", "WAFFLE")}
-KEYS = {id: {cell.key for cell in page.cells(waffle.FULL)} for id, page in WAFFLE.items()}
+KEYS = {id: {spec.key for spec in page.runs(waffle.FULL)} for id, page in WAFFLE.items()}
 
 
 def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
@@ -31,7 +31,8 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
 
 def test_an_unknown_exhibit_or_profile_is_refused():
     with pytest.raises(
-        BadInput, match="table or figure 'waffle-table9' is not one of index, quickstart, waffle-table1"
+        BadInput,
+        match="table or figure 'waffle-table9' is not one of index, quickstart, waffle-table1",
     ):
         papers.exhibit("waffle-table9")
     with pytest.raises(BadInput, match="profile 'huge' is not one of quick, small, paper"):
@@ -39,19 +40,27 @@ def test_an_unknown_exhibit_or_profile_is_refused():
 
 
 def test_the_paper_profile_is_the_papers_setting():
-    """Section 3: all of MNIST, ten agents, rate 0.1, batches of 32, one local epoch, 100 rounds, five seeds."""
+    """Section 3: all of MNIST, ten agents, rate 0.1, batches of 32, one local epoch, 100 rounds,
+    five seeds.
+    """
     profile = TABLE1.profile("paper")
-    cells = TABLE1.cells(profile)
-    assert len(cells) == 5 * 6 * 5
-    assert {cell.seed for cell in cells} == {1, 2, 3, 4, 5}
-    for cell in cells:
-        assert cell.schedule == Schedule(rounds=100, local_epochs=1, batch_size=32, lr=0.1)
-        assert (cell.dataset, cell.images, cell.clients, cell.alice, cell.model) == ("mnist", None, 10, 0, "lenet5")
+    specs = TABLE1.runs(profile)
+    assert len(specs) == 5 * 6 * 5
+    assert {spec.seed for spec in specs} == {1, 2, 3, 4, 5}
+    for spec in specs:
+        assert spec.schedule == Schedule(rounds=100, local_epochs=1, batch_size=32, lr=0.1)
+        assert (spec.dataset, spec.images, spec.clients, spec.alice, spec.model) == (
+            "mnist",
+            None,
+            10,
+            0,
+            "lenet5",
+        )
 
 
 def test_the_methods_stand_in_the_papers_order_with_the_papers_hyper_parameters():
     """Table 3, distribution B: p_d 0.0067 and slope 3.2."""
-    methods = [cell.method for cell in waffle.cells(waffle.FULL.with_seeds(1), ["B"])]
+    methods = [spec.method for spec in waffle.specs(waffle.FULL.with_seeds(1), ["B"])]
     assert methods == [
         Local(),
         FedAvg(weighting="uniform"),
@@ -63,7 +72,8 @@ def test_the_methods_stand_in_the_papers_order_with_the_papers_hyper_parameters(
 
 
 @pytest.mark.parametrize(
-    ("distribution", "p_d"), {"A": 0.006, "B": 0.0067, "C": 0.006, "A*": 0.0088, "B*": 0.0088}.items()
+    ("distribution", "p_d"),
+    {"A": 0.006, "B": 0.0067, "C": 0.006, "A*": 0.0088, "B*": 0.0088}.items(),
 )
 def test_the_paper_profile_uses_table_3_unchanged(distribution, p_d):
     assert waffle.p_d(distribution) == p_d
@@ -80,12 +90,12 @@ def test_a_reduced_profile_says_by_how_much_p_d_is_multiplied(profile):
 
 
 def test_the_quick_profile_needs_no_download():
-    assert {cell.dataset for cell in TABLE1.cells(TABLE1.profile("quick"))} == {"digits"}
+    assert {spec.dataset for spec in TABLE1.runs(TABLE1.profile("quick"))} == {"digits"}
 
 
 def test_table_1_of_the_small_profile_trains_at_most_eight_million_examples():
     """At 5,000 examples a second and core that is 27 minutes of one core, half of it on two."""
-    assert sum(cell.examples() for cell in TABLE1.cells(waffle.SMALL)) <= 8e6
+    assert sum(spec.examples() for spec in TABLE1.runs(waffle.SMALL)) <= 8e6
 
 
 def test_figures_share_their_runs_with_table_1():
@@ -95,66 +105,80 @@ def test_figures_share_their_runs_with_table_1():
 
 
 def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c():
-    cells = papers.exhibit("waffle-fig3").cells(waffle.FULL)
-    assert [(type(cell.method), cell.partition, cell.seed) for cell in cells] == [
+    specs = papers.exhibit("waffle-fig3").runs(waffle.FULL)
+    assert [(type(spec.method), spec.partition, spec.seed) for spec in specs] == [
         (WeightErosion, "C", 1),
         (Waffle, "C", 1),
     ]
 
 
 def test_readings_are_the_papers_methods_and_one_other_reading_of_each():
-    cells = papers.exhibit("waffle-readings").cells(waffle.FULL)[:12]
-    assert [(cell.partition, cell.seed, cell.method) for cell in cells] == [
+    specs = papers.exhibit("waffle-readings").runs(waffle.FULL)[:12]
+    assert [(spec.partition, spec.seed, spec.method) for spec in specs] == [
         (distribution, 1, method)
         for distribution in ("C", "A", "A*")
         for method in (Waffle(), Waffle(control="literal"), APFL(), APFLByRound())
     ]
-    assert {cell.key for cell in cells if cell.method in (Waffle(), APFL())} <= KEYS["waffle-table1"]
+    assert {spec.key for spec in specs if spec.method in (Waffle(), APFL())} <= KEYS[
+        "waffle-table1"
+    ]
 
 
 def test_readings_show_one_model_for_all_under_five_draws_of_a_concept_shift_in_every_profile():
     for profile in waffle.ALL_PROFILES.values():
-        cells = papers.exhibit("waffle-readings").cells(profile)[12:]
-        assert cells == waffle.cells(
+        specs = papers.exhibit("waffle-readings").runs(profile)[12:]
+        assert specs == waffle.specs(
             waffle.ALL_PROFILES[profile.name].with_seeds(5), ("A*", "B*"), ["FedAvg", "SCAFFOLD"]
         )
 
 
 def test_more_seeds_keep_the_runs_of_fewer():
-    one, three = (waffle.cells(waffle.SMALL.with_seeds(count)) for count in (1, 3))
-    assert {cell.key for cell in one} < {cell.key for cell in three}
+    one, three = (waffle.specs(waffle.SMALL.with_seeds(count)) for count in (1, 3))
+    assert {spec.key for spec in one} < {spec.key for spec in three}
 
 
 def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_runs_to_compare():
-    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=20, seed=1)` is the first of them, so it trains once."""
-    typed = [Cell(method, Schedule(rounds=20), dataset="digits") for method in (Waffle(), Local(), Waffle(slope=10))]
+    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=20, seed=1)` is the first of
+    them, so it trains once.
+    """
+    typed = [
+        RunSpec(method, Schedule(rounds=20), dataset="digits")
+        for method in (Waffle(), Local(), Waffle(slope=10))
+    ]
     quickstart = papers.exhibit("quickstart")
     for name in papers.PROFILES:
-        assert quickstart.cells(quickstart.profile(name)) == tuple(typed)
-    assert [cell.seed for cell in quickstart.cells(quickstart.profile("quick", 2))] == [1, 1, 1, 2, 2, 2]
+        assert quickstart.runs(quickstart.profile(name)) == tuple(typed)
+    assert [spec.seed for spec in quickstart.runs(quickstart.profile("quick", 2))] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+        2,
+    ]
 
 
 def test_every_accuracy_that_table_1_prints_is_an_entry_and_those_on_mnist_have_runs():
     entries = TABLE1.entries(waffle.FULL)
     assert len(entries) == 60
-    assert {len(entry.cells) for entry in entries if entry.dataset == "MNIST"} == {5}
-    assert {len(entry.cells) for entry in entries if entry.dataset == "CIFAR10"} == {0}
+    assert {len(entry.runs) for entry in entries if entry.dataset == "MNIST"} == {5}
+    assert {len(entry.runs) for entry in entries if entry.dataset == "CIFAR10"} == {0}
     first = next(e for e in entries if (e.dataset, e.setting, e.method) == ("MNIST", "C", "WE"))
     assert first.printed == (99.0, 0.08)
-    assert {(cell.partition, cell.method.name) for cell in first.cells} == {("C", "weight_erosion")}
+    assert {(spec.partition, spec.method.name) for spec in first.runs} == {("C", "weight_erosion")}
 
 
 def test_results_are_read_by_method_in_the_papers_order_and_methods_without_any_are_left_out():
     profile = waffle.QUICK.with_seeds(2)
     there = {
-        waffle.cell("WAFFLE", "C", profile, 2).key: "second",
-        waffle.cell("FedAvg", "C", profile, 1).key: "first",
+        waffle.spec("WAFFLE", "C", profile, 2).key: "second",
+        waffle.spec("FedAvg", "C", profile, 1).key: "first",
     }
 
     @dataclasses.dataclass
     class Shelf:
-        def find(self, cell):
-            return there.get(cell.key)
+        def find(self, spec):
+            return there.get(spec.key)
 
     assert waffle.results(Shelf(), profile, "C") == {"FedAvg": ["first"], "WAFFLE": ["second"]}
     assert list(waffle.results(Shelf(), profile, "C")) == ["FedAvg", "WAFFLE"]

@@ -1,4 +1,6 @@
-"""Weight Erosion's pages: the authors' traces and figure, its settings, its tables and sentences, Appendix A."""
+"""Weight Erosion's pages: the authors' traces and figure, its settings, its tables and sentences,
+Appendix A.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -9,24 +11,26 @@ import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import data, notebook, papers, partition, reproduce
-from pfl_lib.federation import Federation
+from pfl_lib import data, papers, partitions
+from pfl_lib.cli import reproduce
+from pfl_lib.display.tables import some_rounds
+from pfl_lib.experiments.runner import Run, federation_of, one_thread, run_many
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
+from pfl_lib.pages import notebook
 from pfl_lib.papers import weight_erosion as paper
-from pfl_lib.papers import weight_erosion_claims as claims
-from pfl_lib.papers import weight_erosion_figures as pictures
-from pfl_lib.papers import weight_erosion_gradients as gradients
-from pfl_lib.papers import weight_erosion_sentences as sentences
-from pfl_lib.papers import weight_erosion_tables as tables
-from pfl_lib.store import Result, Store
-from pfl_lib.study import Cell, Run, federation_of, one_thread, run_cells
-from pfl_lib.tables import some_rounds
-from pfl_lib.verdicts import Ours
+from pfl_lib.papers.weight_erosion import claims, gradients, sentences, tables
+from pfl_lib.papers.weight_erosion import figures as pictures
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
+from pfl_lib.results.summary import Ours
 
 TRACES = Path(__file__).parents[1] / "fixtures" / "weight_erosion_alpha_traces_AGE_STRICT.csv"
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]
 
-# Specification, section 5.3, AGE_STRICT: accuracies over 20 initial models in an independent program, users 0 to 3.
+# Specification, section 5.3, AGE_STRICT: accuracies over 20 initial models in an independent
+# program, users 0 to 3.
 RE_RUN = {
     "FedAvg": (0.753, 0.766, 0.925, 0.742),
     "WE": (0.785, 0.780, 0.922, 0.734),
@@ -34,121 +38,154 @@ RE_RUN = {
 }
 
 
-def ran(cell: Cell, data_dir=None) -> Result:
+def ran(spec: RunSpec, data_dir=None) -> Result:
     with one_thread():
-        run = Run(cell.method, federation_of(cell, data_dir), cell.measures)
+        run = Run(spec.method, federation_of(spec, data_dir), spec.measures)
         for _ in run.rounds():
             pass
-    return run.result(cell.config())
+    return run.result(spec.config())
 
 
 def traces(user: int) -> np.ndarray:
     """The authors' printed weights [30, 4]: the user first, then the others in ascending order."""
     printed = pd.read_csv(TRACES)
-    return printed.loc[printed["user"] == user].sort_values("round").filter(like="w_slot").to_numpy()
+    return (
+        printed.loc[printed["user"] == user].sort_values("round").filter(like="w_slot").to_numpy()
+    )
 
 
 def as_printed(weights: np.ndarray, user: int) -> np.ndarray:
     return weights[:, [user, *(agent for agent in paper.USERS if agent != user)]]
 
 
-# --- the authors' run ---------------------------------------------------------------------------------------------------
+# --- the authors' run ---
 
 
 @pytest.mark.parametrize("user", paper.USERS)
-def test_from_zero_the_weights_follow_the_authors_traces_and_vanish_where_theirs_do(user, titanic_dir):
-    cell = dataclasses.replace(paper.cell("WE", "AGE_STRICT", user, FULL), model="linear-zero")
-    ours, theirs = as_printed(ran(cell, titanic_dir).weights, user), traces(user)
+def test_from_zero_the_weights_follow_the_authors_traces_and_vanish_where_theirs_do(
+    user, titanic_dir
+):
+    spec = dataclasses.replace(paper.spec("WE", "AGE_STRICT", user, FULL), model="linear-zero")
+    ours, theirs = as_printed(ran(spec, titanic_dir).weights, user), traces(user)
     assert np.abs(ours - theirs).max() <= 0.13
     assert ((ours[-1] == 0) == (theirs[-1] == 0)).all()
 
 
 @pytest.mark.parametrize("user", paper.USERS)
-def test_from_the_authors_initial_model_the_weights_are_theirs_to_every_printed_digit(user, titanic_dir):
-    ours = as_printed(ran(paper.cell("WE", "AGE_STRICT", user, FULL), titanic_dir).weights, user)
+def test_from_the_authors_initial_model_the_weights_are_theirs_to_every_printed_digit(
+    user, titanic_dir
+):
+    ours = as_printed(ran(paper.spec("WE", "AGE_STRICT", user, FULL), titanic_dir).weights, user)
     assert np.abs(ours - traces(user)).max() < 2e-6
     assert ((ours == 0) == (traces(user) == 0)).all()
 
 
 def test_counting_passes_as_eq_5_does_is_not_what_the_authors_ran(titanic_dir):
-    cell = paper.cell("WE", "AGE_STRICT", 0, FULL)
-    literal = dataclasses.replace(cell, method=dataclasses.replace(cell.method, counting="before"))
+    spec = paper.spec("WE", "AGE_STRICT", 0, FULL)
+    literal = dataclasses.replace(spec, method=dataclasses.replace(spec.method, counting="before"))
     assert np.abs(as_printed(ran(literal, titanic_dir).weights, 0) - traces(0)).max() > 0.04
 
 
 @pytest.mark.parametrize("user", paper.USERS)
 def test_accuracies_of_figure_1_are_the_authors(user, titanic_dir):
-    """Within a point of what can be read off their picture; before round 1 they read 0.38, 0.395, 0.225 and 0.445."""
+    """Within a point of what can be read off their picture; before round 1 they read 0.38, 0.395,
+    0.225 and 0.445.
+    """
     before = (0.38, 0.395, 0.225, 0.445)
     for scheme, printed in tables.READ_OFF["AGE_STRICT", user].items():
-        metrics = ran(paper.cell(scheme, "AGE_STRICT", user, FULL), titanic_dir).metrics
+        metrics = ran(paper.spec(scheme, "AGE_STRICT", user, FULL), titanic_dir).metrics
         assert metrics["batch_accuracy"].iloc[0] == pytest.approx(before[user], abs=0.006)
         assert 100 * metrics["batch_accuracy"].iloc[-1] == pytest.approx(printed, abs=1)
 
 
 def test_agent_2s_ninety_percent_are_a_test_batch_of_one(titanic_dir):
-    """162 test passengers are batches of 161 and 1: (137 / 161 + 1) / 2 is 0.925 where 138 / 162 is 0.85."""
-    metrics = ran(paper.cell("WE", "AGE_STRICT", 2, FULL), titanic_dir).metrics
+    """162 test passengers are batches of 161 and 1: (137 / 161 + 1) / 2 is 0.925 where 138 / 162 is
+    0.85.
+    """
+    metrics = ran(paper.spec("WE", "AGE_STRICT", 2, FULL), titanic_dir).metrics
     as_measured, rightly = metrics["batch_accuracy"].iloc[-1], metrics["accuracy"].iloc[-1]
     right = round(162 * rightly)
-    assert as_measured == pytest.approx(((right - 1) / 161 + 1) / 2) and as_measured > 0.92 and rightly < 0.86
+    assert (
+        as_measured == pytest.approx(((right - 1) / 161 + 1) / 2)
+        and as_measured > 0.92
+        and rightly < 0.86
+    )
 
 
 @pytest.mark.parametrize("scheme", paper.AVERAGED)
 def test_averages_over_initial_models_are_those_of_an_independent_program(scheme, titanic_dir):
-    """Within 0.02.  Over four seeds, but Local of agent 0, which varies most, over all twenty; the page of claims has all."""
+    """Within 0.02.  Over four seeds, but Local of agent 0, which varies most, over all twenty; the
+    page of claims has all.
+    """
     for user, expected in enumerate(RE_RUN[scheme]):
         seeds = FULL.seeds if (scheme, user) == ("Local", 0) else FULL.seeds[:4]
-        found = [ran(paper.cell(scheme, "AGE_STRICT", user, FULL, seed), titanic_dir).metrics for seed in seeds]
+        found = [
+            ran(paper.spec(scheme, "AGE_STRICT", user, FULL, seed), titanic_dir).metrics
+            for seed in seeds
+        ]
         mean = np.mean([metrics["batch_accuracy"].iloc[-1] for metrics in found])
         assert mean == pytest.approx(expected, abs=0.02)
 
 
-# --- settings -----------------------------------------------------------------------------------------------------------
+# --- settings ---
 
 
 def test_batches_of_agents_are_those_under_figure_1(titanic_dir):
-    """Batch 161: agent 1 three batches, the others two; batch 132: agent 3 two, the others three."""
+    """Batch 161: agent 1 three batches, the others two; batch 132: agent 3 two, the others
+    three.
+    """
     titanic = data.load("titanic_as_run", titanic_dir)
     for split, expected in (("AGE_STRICT", [2, 3, 2, 2]), ("AGE_SOME", [3, 3, 3, 2])):
         setting = paper.SETTINGS["titanic_as_run", split]
         sizes = [
-            int(partition.make(setting.partition, titanic, alice=(agent + 1) % 4).sizes[agent]) for agent in paper.USERS
+            int(partitions.make(setting.partition, titanic, alice=(agent + 1) % 4).sizes[agent])
+            for agent in paper.USERS
         ]
         assert [-(-size // setting.batch_size) for size in sizes] == expected
 
 
 def test_runs_have_the_papers_settings():
-    for cell in paper.claim_cells(FULL):
-        assert (cell.dataset, cell.clients, cell.loss) == ("titanic_as_run", 4, "half_cross_entropy")
-        schedule = cell.schedule
+    for spec in paper.claim_runs(FULL):
+        assert (spec.dataset, spec.clients, spec.loss) == (
+            "titanic_as_run",
+            4,
+            "half_cross_entropy",
+        )
+        schedule = spec.schedule
         assert (schedule.rounds, schedule.local_batches, schedule.order) == (30, 1, "fixed")
         assert schedule.weight_decay == 1e-3 and schedule.momentum == 0 and schedule.lr_decay == 1
-        assert schedule.batch_size == {"age_strict": 161, "age_some": 132}[cell.partition]
-        assert schedule.lr == (0.07 if cell.method.name == "broken_global" else 3.0)
-    methods = {cell.method for cell in paper.cells(FULL)}
-    assert methods == {Local(), FedAvg("uniform"), BrokenGlobal(), WeightErosion(0.01, 0.2, counting="after")}
+        assert schedule.batch_size == {"age_strict": 161, "age_some": 132}[spec.partition]
+        assert schedule.lr == (0.07 if spec.method.name == "broken_global" else 3.0)
+    methods = {spec.method for spec in paper.specs(FULL)}
+    assert methods == {
+        Local(),
+        FedAvg("uniform"),
+        BrokenGlobal(),
+        WeightErosion(0.01, 0.2, counting="after"),
+    }
 
 
 def test_figures_start_from_the_authors_model_and_averages_from_every_seeds():
-    assert {(cell.model, cell.seed) for cell in paper.cells(FULL)} == {("linear-authors", 1)}
-    assert {cell.model for cell in paper.repeated(FULL)} == {"linear"}
-    assert {cell.seed for cell in paper.repeated(FULL)} == set(range(1, 21)) == set(FULL.seeds)
-    assert {(cell.model, cell.dataset) for cell in paper.claim_cells(QUICK)} == {("linear", "breast_cancer")}
+    assert {(spec.model, spec.seed) for spec in paper.specs(FULL)} == {("linear-authors", 1)}
+    assert {spec.model for spec in paper.repeated(FULL)} == {"linear"}
+    assert {spec.seed for spec in paper.repeated(FULL)} == set(range(1, 21)) == set(FULL.seeds)
+    assert {(spec.model, spec.dataset) for spec in paper.claim_runs(QUICK)} == {
+        ("linear", "breast_cancer")
+    }
 
 
 def test_every_page_has_its_runs_and_no_run_twice():
     for page in paper.exhibits():
         for name in papers.PROFILES:
-            cells = page.cells(page.profile(name))
-            assert len(set(cells)) == len(cells)
-            assert bool(cells) == (page.id != "weight-erosion-gradient-distances")
+            specs = page.runs(page.profile(name))
+            assert len(set(specs)) == len(specs)
+            assert bool(specs) == (page.id != "weight-erosion-gradient-distances")
             assert page.entries(page.profile(name)) == ()
-            assert set(page.models(page.profile(name))) <= set(cells)
-    assert set(paper.cells(FULL, ["AGE_STRICT"], paper.FIGURE_2_USERS)) <= set(paper.cells(FULL))
+            assert set(page.models(page.profile(name))) <= set(specs)
+    assert set(paper.specs(FULL, ["AGE_STRICT"], paper.FIGURE_2_USERS)) <= set(paper.specs(FULL))
 
 
-# --- tables, pictures, sentences ----------------------------------------------------------------------------------------
+# --- tables, pictures, sentences ---
 
 SHORT = dataclasses.replace(QUICK, rounds=3, seeds=(1, 2))
 
@@ -157,7 +194,7 @@ SHORT = dataclasses.replace(QUICK, rounds=3, seeds=(1, 2))
 def store(tmp_path_factory) -> Store:
     """All runs behind the sentences, and the grid, three rounds long, on breast cancer."""
     store = Store(tmp_path_factory.mktemp("results"), published=None)
-    run_cells([*paper.claim_cells(SHORT), *paper.penalty_cells(SHORT)], store, jobs=1, progress=False)
+    run_many([*paper.claim_runs(SHORT), *paper.penalty_runs(SHORT)], store, jobs=1, progress=False)
     return store
 
 
@@ -173,7 +210,7 @@ def test_the_table_of_agents_counts_rows_and_test_batches():
 def test_baselines_are_the_share_of_class_1_in_the_users_test_set():
     cancer = data.load("breast_cancer")
     found = tables.prevalence(cancer, QUICK, "AGE_STRICT")
-    held = partition.make("radius_strict", cancer, alice=2)
+    held = partitions.make("radius_strict", cancer, alice=2)
     assert found[2] == int(cancer.test_y[held.test[2]].sum()) / 66
 
 
@@ -188,7 +225,10 @@ def test_a_gain_is_clear_when_it_is_more_than_two_points_and_two_deviations():
 def test_averages_and_gains_are_over_seeds(store):
     finals = tables.finals(store.find, SHORT)
     place = ("AGE_STRICT", 0, "WE", "predicted rightly")
-    expected = [100 * store.find(paper.cell("WE", "AGE_STRICT", 0, SHORT, seed)).last_accuracy for seed in (1, 2)]
+    expected = [
+        100 * store.find(paper.spec("WE", "AGE_STRICT", 0, SHORT, seed)).last_accuracy
+        for seed in (1, 2)
+    ]
     assert finals[place].last == tuple(expected)
     averages, gains = tables.averages(finals, SHORT), tables.gains(finals, None, SHORT)
     assert len(averages) == 2 * 8 and len(gains) == 8
@@ -204,83 +244,107 @@ def test_what_is_not_run_is_a_word(tmp_path):
     assert (tables.averages(finals, SHORT)[list(paper.AVERAGED)] == "not run").all(axis=None)
     gains = tables.gains(finals, {place[:2]: 80 for place in finals}, SHORT)
     assert (gains["clear over FedAvg"] == "open").all()
-    assert set(gains["over Local, right"]) == set(gains["over Local, as measured"]) == {"WE not run; Local not run"}
+    assert (
+        set(gains["over Local, right"])
+        == set(gains["over Local, as measured"])
+        == {"WE not run; Local not run"}
+    )
     assert set(gains["over FedAvg, in examples"]) == {"WE not run; FedAvg not run"}
-    assert set(tables.grid(empty.find, SHORT)["status"]) == set(tables.ends_of_grid(empty.find, SHORT)["accuracy (%)"])
+    assert set(tables.grid(empty.find, SHORT)["status"]) == set(
+        tables.ends_of_grid(empty.find, SHORT)["accuracy (%)"]
+    )
     assert set(tables.grid_in_words(tables.grid(empty.find, SHORT))["accuracy (%)"]) == {"not run"}
-    in_the_end = tables.in_the_end(paper.results(empty.find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT)
+    in_the_end = tables.in_the_end(
+        paper.results(empty.find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT
+    )
     assert len(in_the_end) == 16 and set(in_the_end["predicted rightly"]) == {"not run"}
     answers = claims.answers(dataclasses.replace(SHORT, name="paper"), empty.find)
     assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {"not run"}
 
 
 def test_an_average_over_some_of_the_seeds_says_over_how_many(store):
-    only_first = {paper.cell("WE", "AGE_STRICT", 0, SHORT, 2)}
-    finals = tables.finals(lambda cell: None if cell in only_first else store.find(cell), SHORT)
+    only_first = {paper.spec("WE", "AGE_STRICT", 0, SHORT, 2)}
+    finals = tables.finals(lambda spec: None if spec in only_first else store.find(spec), SHORT)
     averages = tables.averages(finals, SHORT)
-    assert averages.loc[0, "WE"].endswith(" (1 of 2 seeds)") and "seeds" not in averages.loc[0, "Local"]
+    assert (
+        averages.loc[0, "WE"].endswith(" (1 of 2 seeds)")
+        and "seeds" not in averages.loc[0, "Local"]
+    )
     assert tables.gains(finals, None, SHORT).loc[0, "over Local, right"].endswith(" (1 of 2 seeds)")
 
 
-# --- runs that diverged -------------------------------------------------------------------------------------------------
+# --- runs that diverged ---
 
 
-def diverging(store: Store, *places: tuple[Cell, int]):
-    """`store.find`, but the runs of these cells diverge at the rounds beside them."""
+def diverging(store: Store, *places: tuple[RunSpec, int]):
+    """`store.find`, but the runs of these specs diverge at the rounds beside them."""
     rounds = dict(places)
 
-    def find(cell: Cell) -> Result | None:
-        run = store.find(cell)
-        if cell not in rounds:
+    def find(spec: RunSpec) -> Result | None:
+        run = store.find(spec)
+        if spec not in rounds:
             return run
-        last = rounds[cell] - 1
+        last = rounds[spec] - 1
         weights = run.weights[:last] if run.weights is not None and last else None
         metrics = run.metrics[run.metrics["round"] <= last]
-        return dataclasses.replace(run, metrics=metrics, weights=weights, diverged=rounds[cell])
+        return dataclasses.replace(run, metrics=metrics, weights=weights, diverged=rounds[spec])
 
     return find
 
 
 def test_in_the_table_of_last_accuracies_a_diverged_run_is_words(store):
     find = diverging(
-        store, (paper.cell("WE", "AGE_STRICT", 0, SHORT), 1), (paper.cell("Local", "AGE_STRICT", 1, SHORT), 3)
+        store,
+        (paper.spec("WE", "AGE_STRICT", 0, SHORT), 1),
+        (paper.spec("Local", "AGE_STRICT", 1, SHORT), 3),
     )
-    table = tables.in_the_end(paper.results(find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT).set_index(
-        ["user", "scheme"]
-    )
+    table = tables.in_the_end(
+        paper.results(find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT
+    ).set_index(["user", "scheme"])
     for place, word in (((0, "WE"), "diverged at round 1"), ((1, "Local"), "diverged at round 3")):
         assert set(table.loc[place, list(tables.MEASURES)]) == {word}
-    assert np.isnan(table.loc[(0, "WE"), "weight of the others (%)"]) and table.loc[(0, "WE"), "before round 1"] > 0
+    assert (
+        np.isnan(table.loc[(0, "WE"), "weight of the others (%)"])
+        and table.loc[(0, "WE"), "before round 1"] > 0
+    )
     assert isinstance(table.loc[(2, "WE"), "predicted rightly"], float)
 
 
 def test_a_diverged_seed_leaves_no_average_and_no_gain(store):
-    find = diverging(store, (paper.cell("FedAvg", "AGE_STRICT", 0, SHORT, 2), 2))
+    find = diverging(store, (paper.spec("FedAvg", "AGE_STRICT", 0, SHORT, 2), 2))
     finals = tables.finals(find, SHORT)
     assert tables.averages(finals, SHORT).loc[0, "FedAvg"] == "diverged at round 2 (seed 2)"
     gains = tables.gains(finals, tables.test_sizes(data.load("breast_cancer"), SHORT), SHORT)
     assert gains.loc[0, "over FedAvg, right"] == "FedAvg diverged at round 2 (seed 2)"
     assert gains.loc[0, "over FedAvg, in examples"] == "FedAvg diverged at round 2 (seed 2)"
-    assert gains.loc[0, "clear over FedAvg"] == "open" and gains.loc[0, "clear over Local"] in ("yes", "no")
+    assert gains.loc[0, "clear over FedAvg"] == "open" and gains.loc[0, "clear over Local"] in (
+        "yes",
+        "no",
+    )
 
 
 def test_weights_by_round_end_with_the_round_at_which_a_run_diverged(store):
     find = diverging(
-        store, (paper.cell("WE", "AGE_STRICT", 0, SHORT), 1), (paper.cell("WE", "AGE_STRICT", 1, SHORT), 3)
+        store,
+        (paper.spec("WE", "AGE_STRICT", 0, SHORT), 1),
+        (paper.spec("WE", "AGE_STRICT", 1, SHORT), 3),
     )
     by_round = tables.weights_by_round(paper.results(find, SHORT, "AGE_STRICT"))
     shown = some_rounds(by_round).set_index("round")
     assert shown["user 0, agent 1"].tolist() == ["diverged at round 1"] * 3
-    assert shown["user 1, agent 0"].tolist()[2] == "diverged at round 3" and shown["user 1, agent 0"][1] > 0
-    run = store.find(paper.cell("WE", "AGE_STRICT", 2, SHORT))
+    assert (
+        shown["user 1, agent 0"].tolist()[2] == "diverged at round 3"
+        and shown["user 1, agent 0"][1] > 0
+    )
+    run = store.find(paper.spec("WE", "AGE_STRICT", 2, SHORT))
     assert shown["user 2, agent 3"].tolist() == run.weights[:, 3].tolist()
 
 
 def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
     find = diverging(
         store,
-        (paper.cell("WE", "AGE_STRICT", 0, SHORT, p_d=0.1, p_s=5.0), 1),
-        (paper.cell("Local", "AGE_STRICT", 2, SHORT), 3),
+        (paper.spec("WE", "AGE_STRICT", 0, SHORT, p_d=0.1, p_s=5.0), 1),
+        (paper.spec("Local", "AGE_STRICT", 2, SHORT), 3),
     )
     grid = tables.grid(find, SHORT)
     assert len(grid) == 2 * len(paper.PENALTIES)
@@ -288,7 +352,10 @@ def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
     assert shown.loc[(0, "0.1", "5")].tolist() == ["diverged at round 1", "–", "–"]
     ends = tables.ends_of_grid(find, SHORT).set_index(["user", "scheme"])["accuracy (%)"]
     assert ends[2, "Local"] == "diverged at round 3"
-    assert ends[0, "Local"] == 100 * store.find(paper.cell("Local", "AGE_STRICT", 0, SHORT)).last_accuracy
+    assert (
+        ends[0, "Local"]
+        == 100 * store.find(paper.spec("Local", "AGE_STRICT", 0, SHORT)).last_accuracy
+    )
     figure, alt = pictures.penalties(grid)
     assert "User 0, p_d 0.1, p_s 5: diverged at round 1." in alt
     assert "diverged\nround 1" in [text.get_text() for text in figure.axes[0].texts]
@@ -301,13 +368,18 @@ def test_a_grid_without_any_run_can_be_drawn(tmp_path):
 
 def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(store):
     find = diverging(
-        store, (paper.cell("WE", "AGE_STRICT", 0, SHORT), 1), (paper.cell("Global (code)", "AGE_STRICT", 1, SHORT), 3)
+        store,
+        (paper.spec("WE", "AGE_STRICT", 0, SHORT), 1),
+        (paper.spec("Global (code)", "AGE_STRICT", 1, SHORT), 3),
     )
     figure, alt = pictures.accuracies_and_weights(paper.results(find, SHORT, "AGE_STRICT"), None)
     texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
     assert texts[0] == ["WE diverged at round 1"]
     assert texts[1] == ["Global (code) diverged at round 3"] and texts[2] == []
-    assert "Weight Erosion diverged at round 1" in alt and "Global (authors' code) diverged at round 3" in alt
+    assert (
+        "Weight Erosion diverged at round 1" in alt
+        and "Global (authors' code) diverged at round 3" in alt
+    )
     lines = {line.get_label(): line for line in figure.axes[1].get_lines()}
     assert list(lines["Global (authors' code)"].get_xdata()) == [0, 1, 2]
 
@@ -315,12 +387,16 @@ def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(
 def test_figure_2_shows_no_parameters_of_a_diverged_run_or_one_published_without_its_model(store):
     results = paper.results(store.find, SHORT, "AGE_STRICT")[0]
     inputs = data.DATASETS["breast_cancer"].inputs
-    nan = {name: torch.full_like(value, torch.nan) for name, value in results["FedAvg"].model.items()}
+    nan = {
+        name: torch.full_like(value, torch.nan) for name, value in results["FedAvg"].model.items()
+    }
     results["FedAvg"] = dataclasses.replace(results["FedAvg"], diverged=2, model=nan)
     results["WE"] = dataclasses.replace(results["WE"], model=None)
     figure, alt = pictures.parameters(results, inputs)
     told = {axes.get_title(): [text.get_text() for text in axes.texts] for axes in figure.axes}
-    assert told["FedAvg"] == ["diverged at round 2"] and told["Weight Erosion"] == ["published without its model"]
+    assert told["FedAvg"] == ["diverged at round 2"] and told["Weight Erosion"] == [
+        "published without its model"
+    ]
     assert told["Local"] == [] and "FedAvg: diverged at round 2." in alt
     nothing = {name: results[name] for name in ("FedAvg", "WE")}
     assert "WE" not in pictures.parameters(nothing, inputs)[1]
@@ -328,24 +404,29 @@ def test_figure_2_shows_no_parameters_of_a_diverged_run_or_one_published_without
 
 def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(store, tmp_path):
     full = dataclasses.replace(SHORT, name="paper")
-    cell = paper.cell("FedAvg", "AGE_SOME", 3, SHORT)
-    answers = claims.answers(full, diverging(store, (cell, 2)))
-    told = f"1 of {len(paper.claim_cells(SHORT))} runs diverged, the first of them: {cell.slug} diverged at round 2"
+    spec = paper.spec("FedAvg", "AGE_SOME", 3, SHORT)
+    answers = claims.answers(full, diverging(store, (spec, 2)))
+    told = (
+        f"1 of {len(paper.claim_runs(SHORT))} runs diverged, the first of them: {spec.slug}"
+        " diverged at round 2"
+    )
     assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {told}
-    some = claims.answers(full, lambda wanted: None if wanted == cell else store.find(wanted))
-    assert set(some["numbers"]) == {f"1 of {len(paper.claim_cells(SHORT))} runs not run"}
+    some = claims.answers(full, lambda wanted: None if wanted == spec else store.find(wanted))
+    assert set(some["numbers"]) == {f"1 of {len(paper.claim_runs(SHORT))} runs not run"}
     bare = claims.answers(full, lambda wanted: dataclasses.replace(store.find(wanted), model=None))
     assert "published without its model" in bare["numbers"][0]
 
 
 @pytest.mark.parametrize("by", ["notebook", "reproduce"])
 @pytest.mark.parametrize("id, count", [("weight-erosion-fig2", 8), ("weight-erosion-claims", 16)])
-def test_pages_that_show_parameters_train_what_is_published_without_its_model(store, tmp_path, id, count, by):
+def test_pages_that_show_parameters_train_what_is_published_without_its_model(
+    store, tmp_path, id, count, by
+):
     """Nothing else, and not where stored results are only to be drawn."""
     page = dataclasses.replace(papers.exhibit(id), profiles={"quick": SHORT})
-    cells, published = page.cells(SHORT), Store(tmp_path, published=None)
-    for cell in cells:
-        published.save(cell, dataclasses.replace(store.find(cell), model=None))
+    specs, published = page.runs(SHORT), Store(tmp_path, published=None)
+    for spec in specs:
+        published.save(spec, dataclasses.replace(store.find(spec), model=None))
     (tmp_path / "cells").rename(tmp_path / "published")
     mine = Store(tmp_path / "mine", tmp_path / "published")
     given = {
@@ -361,21 +442,25 @@ def test_pages_that_show_parameters_train_what_is_published_without_its_model(st
     for plots_only, trained in ((True, 0), (False, count)):
         settings = SimpleNamespace(**given, plots_only=plots_only)
         if by == "notebook":
-            notebook.run(cells, settings, models=page.models(SHORT))
+            notebook.run(specs, settings, models=page.models(SHORT))
         else:
             assert reproduce.train([page], settings, mine) == 0
-        assert sum(mine.find(cell, with_model=True) is not None for cell in cells) == trained
+        assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
     found = paper.results(mine.find, SHORT, "AGE_STRICT")
-    assert not any(pictures.no_parameters(run) for user in paper.FIGURE_2_USERS for run in found[user].values())
+    assert not any(
+        pictures.no_parameters(run) for user in paper.FIGURE_2_USERS for run in found[user].values()
+    )
     if id == "weight-erosion-claims":
         assert isinstance(claims.evidence(SHORT, mine.find), claims.Evidence)
 
 
-# --- sentences made from results ----------------------------------------------------------------------------------------
+# --- sentences made from results ---
 
 
 def finals_of(**accuracies: float) -> dict:
-    """Everybody's accuracies: those given by scheme, for every split, user and measure, with one seed."""
+    """Everybody's accuracies: those given by scheme, for every split, user and measure, with one
+    seed.
+    """
     return {
         (split, user, scheme, measure): Ours((1,), (accuracies[scheme],), (accuracies[scheme],))
         for split in paper.SPLITS
@@ -389,7 +474,11 @@ def test_for_whom_the_gain_is_clear_is_counted_never_typed():
     sizes = {(split, user): 50 for split in paper.SPLITS for user in paper.USERS}
     found = finals_of(WE=80.0, FedAvg=80.0, Local=80.0)
     nobody = sentences.clear_gains(tables.gains(found, sizes, SHORT))
-    assert nobody == "Weight Erosion is clearly above a true FedAvg in AGE_STRICT for nobody; in AGE_SOME for nobody."
+    assert (
+        nobody
+        == "Weight Erosion is clearly above a true FedAvg in AGE_STRICT for nobody; in AGE_SOME for"
+        " nobody."
+    )
     for measure in tables.MEASURES:
         found["AGE_SOME", 3, "FedAvg", measure] = Ours((1,), (70.0,), (70.0,))
     found["AGE_STRICT", 1, "WE", "predicted rightly"] = Ours(diverged=((1, 4),))
@@ -403,12 +492,16 @@ def test_where_the_two_measures_differ_is_read_from_the_table():
     table["as the paper measures"] = [80.0, 92.5, "diverged at round 3"]
     table["predicted rightly"] = [81.0, 85.2, "diverged at round 3"]
     told = sentences.two_measures({"AGE_STRICT": table})
-    assert told.endswith("apart here: AGE_STRICT, user 2: 92.5 % as the paper measures, 85.2 % rightly.")
+    assert told.endswith(
+        "apart here: AGE_STRICT, user 2: 92.5 % as the paper measures, 85.2 % rightly."
+    )
     assert sentences.two_measures({"AGE_STRICT": table[:1]}).endswith("apart here: nowhere.")
 
 
 def test_example_1_comes_out_or_not_by_the_largest_distance():
-    near, far = (pd.DataFrame({"user's loss": [9.0], "agent 1": [0.1], "agent 2": [d]}) for d in (0.4, 1.2))
+    near, far = (
+        pd.DataFrame({"user's loss": [9.0], "agent 1": [0.1], "agent 2": [d]}) for d in (0.4, 1.2)
+    )
     assert "0.10 to 0.40 times" in sentences.first_distances(
         near
     ) and "as the example says" in sentences.first_distances(near)
@@ -422,7 +515,9 @@ def test_one_example_is_worth_a_hundred_by_the_size_of_the_test_set():
 
 def test_the_quick_profile_answers_nothing(store):
     answers = claims.answers(SHORT, store.find)
-    assert len(answers) == len(claims.CLAIMS) and answers["as run"].str.startswith("no answer").all()
+    assert (
+        len(answers) == len(claims.CLAIMS) and answers["as run"].str.startswith("no answer").all()
+    )
     assert answers["numbers"].str.len().min() > 0
 
 
@@ -430,9 +525,11 @@ def test_without_a_distance_penalty_the_grid_is_fedavg_and_penalties_only_take_w
     grid = tables.grid(store.find, SHORT)
     assert len(grid) == 2 * len(paper.PENALTIES)
     for user in paper.FIGURE_2_USERS:
-        averaged = store.find(paper.cell("FedAvg", "AGE_STRICT", user, SHORT))
+        averaged = store.find(paper.spec("FedAvg", "AGE_STRICT", user, SHORT))
         free = grid[(grid["user"] == user) & (grid["p_d"] == 0)]
-        assert (free["accuracy"] == 100 * averaged.last_accuracy).all() and (free["others"] == 1).all()
+        assert (free["accuracy"] == 100 * averaged.last_accuracy).all() and (
+            free["others"] == 1
+        ).all()
         weights = grid[grid["user"] == user].pivot(index="p_d", columns="p_s", values="others")
         assert (weights.diff().dropna() < 0).all(axis=None)
 
@@ -447,7 +544,8 @@ def test_figure_1_draws_weights_dotted_accuracies_full_and_baselines_dashed(stor
         assert (styles.count(":"), styles.count("-"), styles.count("--")) == (4, 4, 2)
         dotted = [line.get_ydata() for line in axes.get_lines() if line.get_linestyle() == ":"]
         assert (
-            np.allclose(np.transpose(dotted)[1:], results[user]["WE"].weights) and (np.transpose(dotted)[0] == 1).all()
+            np.allclose(np.transpose(dotted)[1:], results[user]["WE"].weights)
+            and (np.transpose(dotted)[0] == 1).all()
         )
         full = next(line for line in axes.get_lines() if line.get_label() == "Local")
         assert list(full.get_xdata()) == [0, 1, 2, 3]
@@ -463,9 +561,15 @@ def test_figure_2_draws_a_bar_for_each_output_bias_first(store):
     bars = figure.axes[list(results).index("WE")].containers
     for output in (0, 1):
         widths = [bar.get_width() for bar in bars[output]]
-        expected = [model["linear.bias"][0, output].item(), *model["linear.weight"][0, output].tolist()]
+        expected = [
+            model["linear.bias"][0, output].item(),
+            *model["linear.weight"][0, output].tolist(),
+        ]
         assert widths == pytest.approx(expected)
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Bias term", *inputs]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
+        "Bias term",
+        *inputs,
+    ]
     assert "Weight Erosion: " in alt
 
 
@@ -478,21 +582,38 @@ def test_figures_are_half_a_page_wide_with_texts_of_9_points_and_more_inside(sto
     results = paper.results(store.find, SHORT, "AGE_STRICT")
     title = f"{paper.heading(profile, 'AGE_STRICT')}, predicted rightly"
     figure, _ = {
-        "figure 1": lambda: pictures.accuracies_and_weights(results, dict.fromkeys(paper.USERS, 0.25), title=title),
-        "figure 2": lambda: pictures.parameters(results[0], data.DATASETS["breast_cancer"].inputs, title),
+        "figure 1": lambda: pictures.accuracies_and_weights(
+            results, dict.fromkeys(paper.USERS, 0.25), title=title
+        ),
+        "figure 2": lambda: pictures.parameters(
+            results[0], data.DATASETS["breast_cancer"].inputs, title
+        ),
         "grid": lambda: pictures.penalties(tables.grid(store.find, SHORT)),
     }[name]()
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     assert figure.get_figwidth() == 6.4
     # Ticks beyond an axis' limits are made and not drawn.
-    ticks = {label for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())}
-    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible() and text not in ticks]
+    ticks = {
+        label
+        for axes in figure.axes
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels())
+    }
+    texts = [
+        text
+        for text in figure.findobj(Text)
+        if text.get_text() and text.get_visible() and text not in ticks
+    ]
     assert len(texts) >= 7
     for text in texts:
         box = text.get_window_extent(canvas.get_renderer())
         assert text.get_fontsize() >= 9, text
-        assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1, text
+        assert (
+            box.x0 >= -1
+            and box.x1 <= figure.bbox.x1 + 1
+            and box.y0 >= -1
+            and box.y1 <= figure.bbox.y1 + 1
+        ), text
 
 
 def test_the_grid_has_an_alt_text_with_its_ends(store):
@@ -501,30 +622,32 @@ def test_the_grid_has_an_alt_text_with_its_ends(store):
     assert f"to {grid.loc[grid['user'] == 0, 'accuracy'].max():.1f}" in alt
 
 
-# --- Appendix A ---------------------------------------------------------------------------------------------------------
+# --- Appendix A ---
 
 
 @pytest.fixture(scope="module")
 def agents() -> list[gradients.Agent]:
     cancer = data.load("breast_cancer")
-    return gradients.agents(cancer, partition.make("radius_strict", cancer))
+    return gradients.agents(cancer, partitions.make("radius_strict", cancer))
 
 
 def test_an_agents_derivatives_are_those_of_its_loss_and_of_a_federation(agents):
     theta = torch.from_numpy(np.random.RandomState(1).randn(22))
     assert torch.allclose(agents[1].gradient(theta), torch.func.grad(agents[1].loss)(theta))
     steps = 1e-5 * torch.eye(22, dtype=torch.float64)
-    columns = [(agents[1].gradient(theta + h) - agents[1].gradient(theta - h)) / 2e-5 for h in steps]
+    columns = [
+        (agents[1].gradient(theta + h) - agents[1].gradient(theta - h)) / 2e-5 for h in steps
+    ]
     assert torch.allclose(agents[1].hessian(theta), torch.stack(columns), atol=1e-8)
-    cell = dataclasses.replace(paper.cell("Local", "AGE_STRICT", 1, SHORT), model="linear-zero")
-    schedule = dataclasses.replace(cell.schedule, rounds=1, batch_size=1000, lr=1.0)
+    spec = dataclasses.replace(paper.spec("Local", "AGE_STRICT", 1, SHORT), model="linear-zero")
+    schedule = dataclasses.replace(spec.schedule, rounds=1, batch_size=1000, lr=1.0)
     x, y = agents[1].x[:, :-1], agents[1].y
     module = torch.nn.Linear(10, 2, dtype=torch.float64)
     with torch.no_grad():
         module.weight.copy_(theta.reshape(2, 11)[:, :-1])
         module.bias.copy_(theta.reshape(2, 11)[:, -1])
     clients = Federation.from_arrays([(x, y)], [(x, y)], module, schedule, device="cpu").clients
-    fed = Federation(clients, module, schedule, loss=cell.loss, device="cpu", dtype=torch.float64)
+    fed = Federation(clients, module, schedule, loss=spec.loss, device="cpu", dtype=torch.float64)
     before = fed.initial()
     after, _ = fed.train({name: row[None] for name, row in before.items()}, 1, [0])
     step = (before["theta"] - after["theta"][0]).double()
@@ -543,7 +666,10 @@ def test_on_the_way_to_the_local_model_distances_grow_without_bound(agents):
     assert list(path.index) == [1, 2, 5, 10, 20, 50, 100, 200, 500]
     assert (path.iloc[-1] > 20).all() and path.diff().iloc[2:].gt(0).all(axis=None)
     local = gradients.minimum(agents[0])
-    assert agents[0].gradient(local).norm() < 1e-10 and gradients.distances(agents, local)[1:].min() > 1e9
+    assert (
+        agents[0].gradient(local).norm() < 1e-10
+        and gradients.distances(agents, local)[1:].min() > 1e9
+    )
 
 
 def test_at_zero_every_agents_loss_is_that_of_knowing_nothing(agents):

@@ -1,0 +1,160 @@
+"""`pfl_lib.run`: one method, once, in one line."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pfl_lib.data import DATASETS
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.experiments.runner import federation_of, one_thread, run_one
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.training import Run
+from pfl_lib.federation.federation import Federation, cores
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import METHODS, Method, make_method
+from pfl_lib.partitions import PARTITIONS
+from pfl_lib.progress import progress
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
+
+
+def run(
+    method: str | Method,
+    *,
+    dataset: str = "digits",
+    partition: str = "C",
+    model: str | None = None,
+    clients: int | None = None,
+    images: int | None = None,
+    rounds: int = 20,
+    local_epochs: int = 1,
+    local_batches: int | None = None,
+    order: str = "shuffled",
+    batch_size: int = 32,
+    lr: float = 0.1,
+    lr_decay: float = 1.0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    participation: float = 1.0,
+    loss: str = "cross_entropy",
+    seed: int = 1,
+    alice: int | None = 0,
+    data_dir: str | os.PathLike | None = None,
+    results_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    with_model: bool = False,
+    federation: Federation | None = None,
+) -> Result:
+    """Train one method and return its result; a run that is stored already is read instead.
+
+    `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go
+    through its class.  `alice` is the client whose model is read (None: all clients, and accuracies
+    are their mean).  `model` and `clients` default to what fits the data set (lenet5; linear for
+    tables) and the partition (10 clients; 4 for ages).  Stored results that come with the package
+    have no model to save; `with_model` trains those again here.  With `federation`, made by
+    `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the
+    federation's, and no other argument may be given.  Runs of a federation of one's own, and of
+    methods that are not the package's, are not stored. Raises BadInput for a value that does not
+    fit, before anything is trained.
+    """
+    given = locals()
+    method = _method(method)
+    if federation is not None:
+        if not isinstance(federation, Federation):
+            raise BadInput(
+                f"federation {federation!r}: give a pfl_lib.Federation, as Federation.from_arrays"
+                " makes one"
+            )
+        fits = ("federation", "with_model")  # its result always has its model
+        others = [
+            name
+            for name, default in run.__kwdefaults__.items()
+            if name not in fits and given[name] != default
+        ]
+        if others:
+            raise BadInput(
+                f"{', '.join(others)}: a federation has data, model and settings of its own, and"
+                " its runs are not stored: leave this out"
+            )
+        return _unstored(method, federation)
+    model = DATASETS[choose("dataset", dataset, DATASETS)].model if model is None else model
+    recipe = PARTITIONS[choose("distribution", partition, PARTITIONS)]
+    schedule = Schedule(
+        rounds,
+        local_epochs,
+        local_batches,
+        order,
+        batch_size,
+        lr,
+        lr_decay,
+        momentum,
+        weight_decay,
+        participation,
+    )
+    clients = recipe.agents if clients is None else clients
+    spec = RunSpec(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
+    if type(method) is not METHODS.get(method.name):
+        return _unstored(method, federation_of(spec, data_dir, device, engine, cores()))
+    with _rounds_shown(rounds) as reached:
+        return run_one(
+            spec,
+            Store(results_dir),
+            data_dir,
+            device,
+            engine,
+            cores(),
+            progress=reached,
+            with_model=with_model,
+        )
+
+
+@contextmanager
+def _rounds_shown(rounds: int) -> Iterator[Callable[[int], None]]:
+    """Progress by the number of the round that was reached: an interrupted run does not begin with
+    round 1.
+    """
+    with progress(rounds, "training", "round") as bar:
+        done = 0
+
+        def reached(r: int) -> None:
+            nonlocal done
+            bar.update(r - done)
+            done = r
+
+        yield reached
+
+
+def _method(method: str | Method) -> Method:
+    """A method's instance from its name or itself; BadInput for an unknown name or something
+    without start, round and served.
+    """
+    if isinstance(method, str):
+        return make_method(method)
+    missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
+    if not missing and not isinstance(method.name, str):
+        raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
+    if missing or isinstance(method, type):
+        what = (
+            "an instance, not the class itself"
+            if isinstance(method, type)
+            else f"an object with {', '.join(missing)}"
+        )
+        raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
+    return method
+
+
+def _unstored(method: Method, fed: Federation) -> Result:
+    with one_thread(), _rounds_shown(fed.schedule.rounds) as reached:
+        run = Run(method, fed)
+        for r in run.rounds():
+            reached(r)
+    return run.result(
+        {
+            "method": {"name": method.name},
+            "seed": fed.seed,
+            "alice": fed.alice,
+            "schedule": dataclasses.asdict(fed.schedule),
+        }
+    )

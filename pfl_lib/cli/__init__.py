@@ -1,0 +1,1 @@
+"""What each command of `pfl-lib` does, one module a command."""

@@ -1,0 +1,49 @@
+"""What the commands have in common: options, and the one line in which bad input is told."""
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An argument parser whose complaint is a single line, without the usage text before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"pfl-lib: {message} (see {self.prog} --help)\n")
+
+
+def at_least_one(text: str) -> int:
+    """A whole number, 1 or more."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
+    return number
+
+
+def folder(text: str) -> Path:
+    """A folder's path with ~ resolved; whether it exists is for the command to say."""
+    return Path(text).expanduser().absolute()
+
+
+def add_only(parser: argparse.ArgumentParser) -> None:
+    """`--only ID ...`: some pages instead of all."""
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        metavar="ID",
+        help="these pages only, such as waffle-table1 (see list)",
+    )
+
+
+def add_results_dir(parser: argparse.ArgumentParser) -> None:
+    """`--results-dir R`."""
+    parser.add_argument(
+        "--results-dir",
+        type=folder,
+        metavar="R",
+        help="folder of results (PFL_RESULTS_DIR, else results)",
+    )

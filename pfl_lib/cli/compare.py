@@ -1,0 +1,114 @@
+"""`pfl-lib compare`: the papers' printed values beside ours, from the results that are stored or
+came with the checkout.
+"""
+
+import argparse
+import textwrap
+
+from pfl_lib.cli import arguments
+from pfl_lib.papers import comparison
+
+WIDTH = 100
+COLUMNS = [
+    "distribution",
+    "method",
+    "paper",
+    "ours",
+    "last round",
+    "seeds",
+    "difference",
+    "verdict",
+]
+
+
+def add_parser(subparsers) -> None:
+    """Add `compare` to the command line."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="the papers' values beside ours",
+        description=(
+            "Print the papers' values beside ours: best round (the papers' protocol) and last"
+            " round, in percent, with the difference and the verdict.  Spreads and the verdicts'"
+            " reasons are in --format csv.  Nothing is trained."
+        ),
+    )
+    arguments.add_only(parser)
+    parser.add_argument(
+        "--profile",
+        choices=("quick", "small", "paper"),
+        help="this profile (each that has a result)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=arguments.at_least_one,
+        metavar="N",
+        help="seeds 1 to N, not the profile's own",
+    )
+    arguments.add_results_dir(parser)
+    parser.add_argument(
+        "--format",
+        choices=("table", "csv"),
+        default="table",
+        help="for reading, or every number (table)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison; 0 also when there is nothing to compare yet, which is said."""
+    import pandas as pd
+
+    from pfl_lib.display import tables
+    from pfl_lib.papers import EXHIBITS, PROFILES, exhibit
+    from pfl_lib.results.store import Store
+
+    store = Store(args.results_dir)
+    exhibits = (
+        [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
+    )
+    found = []
+    for page in exhibits:
+        for name in [args.profile] if args.profile else reversed(PROFILES):
+            profile = page.profile(name, args.seeds)
+            if not page.entries(profile):
+                continue
+            table = comparison.compare_with_paper(page, profile, store)
+            if args.profile or (table["status"] != "not run").any():
+                table.insert(0, "page", page.id)
+                found.append((page, table))
+    if not found:
+        comparing = [page.id for page in EXHIBITS.values() if page.entries(page.profile("paper"))]
+        if any(page.id in comparing for page in exhibits):
+            print("nothing to compare: nothing was run yet (pfl-lib reproduce)")
+        else:
+            print(
+                "nothing to compare: these pages set no printed results beside ours, but"
+                f" {', '.join(comparing)} does"
+            )
+    elif args.format == "csv":
+        print(tables.to_csv(pd.concat([table for _, table in found])), end="")
+    else:
+        for page, table in found:
+            print(textwrap.fill(f"{page.paper}, {page.title}", WIDTH))
+            print(f"{textwrap.fill(table.attrs['banner'], WIDTH)}\n")
+            print(f"{_compact(table)}\n")
+    return 0
+
+
+def _compact(table) -> str:
+    """The values that were run, in at most WIDTH columns, and how many were not."""
+    from pfl_lib.display import tables
+
+    ran = table[table["status"] != "not run"]
+    missing = table.loc[table["status"] == "not run", "dataset"].value_counts()
+    left = f"{missing.sum()} of {len(table)} printed values not run: " + ", ".join(
+        f"{count} on {dataset}" for dataset, count in missing.items()
+    )
+    if ran.empty:
+        return left
+    words = comparison.in_words(ran)
+    words["distribution"] = words["dataset"] + ", " + words["distribution"]
+    words["ours"] = words["ours"].str.partition(" at ")[0]  # "diverged at round 7"
+    words["verdict"] = words["verdict"].str.partition(":")[0]
+    words.attrs.clear()  # the banner is printed already
+    return tables.to_text(words[COLUMNS]) + (f"\n\n{left}" if len(ran) < len(table) else "")

@@ -1,0 +1,48 @@
+"""`pfl-lib list`: everything that can be named on the command line or in `pfl_lib.run`."""
+
+import argparse
+from collections.abc import Mapping
+
+
+def add_parser(subparsers) -> None:
+    """Add `list` to the command line."""
+    parser = subparsers.add_parser(
+        "list",
+        help="pages, methods, data sets, distributions, models, profiles",
+        description=(
+            "List pages (tables and figures), methods, data sets, distributions, models and"
+            " profiles."
+        ),
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the names and what they stand for."""
+    from pfl_lib.data import DATASETS
+    from pfl_lib.methods import METHODS
+    from pfl_lib.models import MODELS
+    from pfl_lib.papers import EXHIBITS
+    from pfl_lib.papers.waffle import ALL_PROFILES
+    from pfl_lib.partitions import PARTITIONS
+
+    sections: dict[str, Mapping[str, str]] = {
+        "pages (reproduce --only ID)": {
+            id: f"{exhibit.paper}, {exhibit.title}" if exhibit.paper else exhibit.title
+            for id, exhibit in EXHIBITS.items()
+        },
+        "profiles (--profile)": {
+            name: profile.banner.partition(": ")[2] for name, profile in ALL_PROFILES.items()
+        },
+        "methods": {name: method.title for name, method in METHODS.items()},
+        "data sets": {name: source.title for name, source in DATASETS.items()},
+        "distributions": {name: recipe.title for name, recipe in PARTITIONS.items()},
+        "models": dict.fromkeys(MODELS, ""),
+    }
+    width = max(len(name) for names in sections.values() for name in names)
+    for title, names in sections.items():
+        print(title)
+        for name, words in names.items():
+            print(f"  {name:<{width}}  {words}".rstrip())
+        print()
+    return 0

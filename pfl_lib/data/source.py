@@ -1,0 +1,71 @@
+"""What a data set is, and what is known of one before it is read."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test_y
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set in memory.
+
+    `train_x`, `test_x`: uint8 [n, channels, height, width], or float32 [n, features] if tabular
+    (then the two pools may be one tensor); `train_y`, `test_y`: int64 [n].  `mean` and `std`, one
+    value per channel, apply to x / 255. `fingerprint` identifies the complete data set: it stays
+    the same when only its first images are kept.  `columns`, of a table: what its rows may be split
+    by, float64 [n] by name, nan where unknown.
+    """
+
+    name: str
+    train_x: Tensor
+    train_y: Tensor
+    test_x: Tensor
+    test_y: Tensor
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fingerprint: str
+    columns: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sizes = f"train {len(self.train_y):,}, test {len(self.test_y):,}"
+        return f"<Dataset {self.name}: {self.classes} classes, inputs {self.input_shape}, {sizes}>"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example: (channels, height, width) or (features,)."""
+        return tuple(self.train_x.shape[1:])
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A row of `DATASETS`: what is known of a data set before it is read.
+
+    `examples` and `classes` count the training examples and their labels.  `read(root)` returns the
+    tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes
+    them.  A data set that needs no files leaves these three out.  Of the files of `any_of` one is
+    enough; `read` then checks the content.  A table names its `inputs` and reads the `columns` it
+    may be split by; `model` is what `run` trains on it.  `version` is raised by hand when the same
+    files give other inputs: another mean or std, another preparation, neither of which the
+    fingerprint holds.
+    """
+
+    title: str
+    examples: int
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fingerprint: str
+    read: Callable[[Path], Arrays]
+    folder: str = ""
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    download: Callable[[Path], object] | None = None
+    any_of: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    columns: Callable[[Path], Mapping[str, Tensor]] = lambda root: {}
+    model: str = "lenet5"
+    version: int = 1

@@ -1,0 +1,54 @@
+"""One known mismatch of builds, cured: a torchvision built for CUDA beside a torch built for the
+CPU.
+
+pip can bring the two together.  That torchvision cannot load its compiled operators, goes on
+without them, and then stops where it describes two of them to torch.  Nothing here uses those
+operators (they belong to object detection), so declaring that they exist is enough.
+"""
+
+import functools
+import importlib
+import sys
+from types import ModuleType
+
+import torch
+
+from pfl_lib.errors import BadInput
+
+SYMPTOM = "operator torchvision::nms does not exist"
+OPERATORS = ("nms", "qnms")
+SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+
+
+def import_torchvision() -> ModuleType:
+    """Return the module torchvision; where its operators are missing, declare them and import it
+    again.
+
+    A healthy torchvision is imported and nothing else happens.  Raises `BadInput` where torchvision
+    is not installed; every other error of its import is passed on.
+    """
+    try:
+        return importlib.import_module("torchvision")
+    except ModuleNotFoundError as error:
+        if error.name != "torchvision":
+            raise
+        raise BadInput(
+            "torchvision, which reads and downloads the pictures, is not installed: pip install"
+            " torchvision"
+        ) from None
+    except RuntimeError as error:
+        if SYMPTOM not in str(error):
+            raise
+    declared_operators()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]  # what the failed import left behind
+    return importlib.import_module("torchvision")
+
+
+# Declarations last as long as the library object, and can be made only once per process
+@functools.cache
+def declared_operators() -> torch.library.Library:
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in OPERATORS:
+        library.define(name + SIGNATURE)
+    return library

@@ -1,0 +1,1 @@
+"""Tables and figures of any result, and the theme they share."""

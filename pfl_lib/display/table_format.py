@@ -1,0 +1,147 @@
+"""Tables as they are read: HTML for a page, text for a terminal, CSV for programs."""
+
+import html
+import math
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+
+NONE = "–"  # for a number that does not exist
+LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
+
+
+class Strong(str):
+    """A word of a table that is shown in bold."""
+
+
+def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
+    """Show a table on a notebook's page with a caption and, where it has one, the banner that says
+    what was run.
+
+    `folded`: only the caption, which opens the table; for numbers that the picture above it shows
+    already.
+    """
+    from IPython.display import display
+
+    page = to_html(table, caption, digits)
+    if folded:
+        page = f"<details>\n<summary>{html.escape(caption)}</summary>\n{page}\n</details>"
+    display({"text/html": page, "text/plain": to_text(table, digits)}, raw=True)
+
+
+def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
+    """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to
+    the right.
+
+    Rows with one word in the first column, one below another, are a group that has this word as
+    heading, where the second column tells them apart.
+    """
+    banner = table.attrs.get("banner", "")
+    words = _as_text(table, digits)
+    right = [_to_the_right(words.iloc[:, column]) for column in range(words.shape[1])]
+    head = "".join(
+        _tag("th", name, side, ' scope="col"')
+        for name, side in zip(words.columns, right, strict=True)
+    )
+    rows = list(words.itertuples(index=False, name=None))
+    groups = _groups(rows) if right and not right[0] else None
+    bodies = [_group(of_group, right) for of_group in groups] if groups else [_rows(rows, right)]
+    said = f"<strong>{html.escape(caption)}</strong>" + (
+        f"<br>{html.escape(banner)}" if banner else ""
+    )
+    return (
+        f'<table class="pfl-table">\n<caption style="text-align:left">{said}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
+    )
+
+
+def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
+    """The rows by runs of one word in the first column; None where no run is longer than one row,
+    or the second column repeats in one.
+    """
+    groups = [list(of_group) for _, of_group in groupby(rows, key=lambda row: row[0])]
+    if len(groups) == len(rows) or len(rows[0]) < 2:
+        return None
+    told_apart = all(len({row[1] for row in of_group}) == len(of_group) for of_group in groups)
+    return groups if told_apart else None
+
+
+def _rows(rows: Iterable[tuple], right: Sequence[bool], first: str = "") -> str:
+    """A table's body, each row below the heading in its first column; `first` goes before the first
+    row's.
+    """
+    lines = []
+    for row in rows:
+        cells = [_tag("th", row[0], right[0], ' scope="row"')]
+        cells += [_tag("td", word, side) for word, side in zip(row[1:], right[1:], strict=True)]
+        lines.append("".join(cells))
+    lines[:1] = [first + line for line in lines[:1]]
+    return "<tbody>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
+
+
+def _group(rows: list[tuple], right: Sequence[bool]) -> str:
+    heading = _tag("th", rows[0][0], False, f' scope="rowgroup" rowspan="{len(rows)}"')
+    return _rows([row[1:] for row in rows], right[1:], heading)
+
+
+def to_text(table: pd.DataFrame, digits: int = 2) -> str:
+    """The table for a terminal, below its banner."""
+    banner = table.attrs.get("banner", "")
+    with pd.option_context(
+        "display.width", None, "display.max_columns", None, "display.max_colwidth", None
+    ):
+        return (f"{banner}\n\n" if banner else "") + _as_text(table, digits).to_string(index=False)
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """The rows of `beside` as CSV, numbers in full; an empty field is a number that does not exist,
+    see `status`.
+    """
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+def _as_text(table: pd.DataFrame, digits: int) -> pd.DataFrame:
+    def word(value: object) -> str:
+        if isinstance(value, float | np.floating):
+            return written(value, digits=digits)
+        return value if isinstance(value, str) else str(value)
+
+    return keep(table, table.astype(object).map(word).astype(object))
+
+
+def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
+    style = f"text-align:{'right' if right else 'left'}"
+    if right and name == "td" and len(word) > LONG:
+        style += ";white-space:normal;min-width:7rem"
+    inner = html.escape(str(word))
+    inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
+    return f'<{name}{attributes} style="{style}">{inner}</{name}>'
+
+
+def _to_the_right(words: pd.Series) -> bool:
+    """Whether some word of a column is a number ("5", "98.5 ± 0.1", not "00_index.ipynb" or "2 of
+    3"), or all of it are none.
+    """
+    numbers = words.map(lambda word: re.match(r"[-−+]?\d[\d.,]*(\s[±+(%]|$)", str(word)))
+    return bool(numbers.any() or (words == NONE).all())
+
+
+def written(number: float, sign: bool = False, digits: int = 2) -> str:
+    """A number with so many digits after the point, with its sign if asked for; `NONE` for one that
+    does not exist.
+    """
+    return (
+        NONE
+        if math.isnan(number)
+        else f"{number:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    )
+
+
+def keep(table: pd.DataFrame, columns) -> pd.DataFrame:
+    """A new table with the banner of `table`."""
+    frame = pd.DataFrame(columns)
+    frame.attrs.update(table.attrs)
+    return frame

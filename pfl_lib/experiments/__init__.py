@@ -1,0 +1,1 @@
+"""A run's description, how one run is trained and many are, and what is measured."""

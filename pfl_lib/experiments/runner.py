@@ -1,0 +1,194 @@
+"""A spec is one run: method x data x partition x model x schedule x seed.  Run specs, resume them,
+keep their results.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from pfl_lib import data, models, partitions
+from pfl_lib.errors import choose, whole
+from pfl_lib.experiments.backends import BACKENDS, completed, completed_by_dask
+from pfl_lib.experiments.spec import RunFailure, RunSpec
+from pfl_lib.experiments.training import Run
+from pfl_lib.federation import clients as client_data
+from pfl_lib.federation.federation import Federation, cores
+from pfl_lib.progress import progress as shown
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
+
+CHECKPOINT_SECONDS = 15.0
+
+
+def federation_of(
+    spec: RunSpec,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    threads: int = 1,
+) -> Federation:
+    """The federation a run describes."""
+    dataset = data.load(spec.dataset, data_dir, spec.images)
+    held = client_data.from_partition(
+        dataset, partitions.make(spec.partition, dataset, spec.clients, spec.seed, spec.alice)
+    )
+    make = lambda: models.build(spec.model, held.input_shape, held.classes)  # noqa: E731
+    settings = {
+        "loss": spec.loss,
+        "device": device,
+        "engine": engine,
+        "threads": threads,
+        "recorded_as": spec.model,
+    }
+    return Federation(held, make, spec.schedule, seed=spec.seed, alice=spec.alice, **settings)
+
+
+def run_one(
+    spec: RunSpec,
+    store: Store,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    threads: int = 1,
+    progress: Callable[[int], object] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    with_model: bool = False,
+) -> Result:
+    """The spec's result: from the store, else by running it, from its last checkpoint if it was
+    interrupted.
+
+    `progress` is called with the number of each finished round.  `with_model`: a stored result
+    without its model, as published ones are, does not do.
+    """
+    found = store.find(spec, with_model)
+    if found is not None:
+        return found
+    store.check_writable()
+    with one_thread():
+        fed = federation_of(spec, data_dir, device, engine, threads)
+        run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
+        checkpoint = store.load_checkpoint(spec)
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        saved = time.monotonic()
+        for r in run.rounds():
+            if progress is not None:
+                progress(r)
+            if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
+                store.save_checkpoint(spec, run.checkpoint())
+                saved = time.monotonic()
+        result = run.result({**spec.config(), "key": spec.key})
+    store.save(spec, result)
+    return result
+
+
+def run_many(
+    specs: Sequence[RunSpec],
+    store: Store,
+    jobs: int | None = None,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    backend: str = "loky",
+    progress: bool = True,
+    scheduler: str | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    with_model: bool = False,
+) -> list[Result | RunFailure]:
+    """Results of many specs, in order: stored ones are read, the rest run `jobs` at a time in
+    processes (default: one per core).
+
+    A spec that fails becomes a `CellFailure` and stops no other.  Cores left over by few specs
+    train clients side by side. With `backend` "dask" the workers of the cluster whose `scheduler`
+    has this address run them (default: as many at a time as there are workers); they must see the
+    results folder and the data under the same paths.  `with_model` as in `run_one`.
+    """
+    choose("backend", backend, BACKENDS)
+    if jobs is not None:
+        whole("jobs", jobs, 1)
+    missing = list(
+        {spec.key: spec for spec in specs if store.find(spec, with_model) is None}.values()
+    )
+    failures: dict[str, RunFailure] = {}
+    if missing:
+        store.check_writable()
+        for name, images in dict.fromkeys((spec.dataset, spec.images) for spec in missing):
+            data.load(
+                name, data_dir, images
+            )  # one clear line before anything starts, and a download happens once
+        missing.sort(
+            key=lambda spec: -spec.examples()
+        )  # long ones first, so that the last core is not left alone
+        if backend == "dask":
+            settings = (
+                store,
+                data.data_root(data_dir),
+                device,
+                engine,
+                1,
+                checkpoint_seconds,
+                with_model,
+            )
+            ended = completed_by_dask(_guarded, missing, settings, jobs, scheduler)
+        else:
+            allowed = jobs or cores()
+            workers = min(allowed, len(missing))
+            settings = (
+                store,
+                data_dir,
+                device,
+                engine,
+                max(1, allowed // workers),
+                checkpoint_seconds,
+                with_model,
+            )
+            ended = completed(_guarded, missing, settings, workers)
+        with shown(len(missing), "training", "run", progress) as bar:
+            for key, message in ended:
+                bar.update()
+                if message is not None:
+                    failures[key] = RunFailure(next(c for c in missing if c.key == key), message)
+    lost = (
+        f"its result is not in {store.root}: workers must see this folder and run the same version"
+        " of pfl_lib"
+    )
+    results = {
+        spec.key: failures.get(spec.key) or store.find(spec, with_model) or RunFailure(spec, lost)
+        for spec in specs
+    }
+    return [results[spec.key] for spec in specs]
+
+
+def _guarded(
+    spec: RunSpec,
+    store: Store,
+    data_dir: str | os.PathLike | None,
+    device: str,
+    engine: str,
+    threads: int,
+    checkpoint_seconds: float,
+    with_model: bool,
+) -> tuple[str, str | None]:
+    try:
+        run_one(
+            spec, store, data_dir, device, engine, threads, None, checkpoint_seconds, with_model
+        )
+    except Exception as error:  # noqa: BLE001  one failed spec must not stop the others; its line is shown with the results
+        return spec.key, f"{type(error).__name__}: {error}".splitlines()[0]
+    return spec.key, None
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch's own threads off: the papers' networks are too small for them, and sums then never
+    depend on the number of cores.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

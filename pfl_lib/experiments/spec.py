@@ -1,0 +1,141 @@
+"""A run's full description: method x data x partition x model x schedule x seed."""
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pfl_lib import data, engine, models, partitions
+from pfl_lib.errors import BadInput, check_alice, choose, whole
+from pfl_lib.experiments import measures
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import METHODS, Method
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run's full description.
+
+    `images` keeps the first so many training images; `alice` is the client whose model is read
+    (None: all).  `measures` names what is recorded beside accuracy and loss (`measures.MEASURES`),
+    and "start" that the initial model is evaluated too, as round 0. `evaluate_every`: every so many
+    rounds models are evaluated, and after the last one in any case.
+    """
+
+    method: Method
+    schedule: Schedule
+    dataset: str = "mnist"
+    partition: str = "C"
+    model: str = "lenet5"
+    clients: int = 10
+    images: int | None = None
+    seed: int = 1
+    alice: int | None = 0
+    loss: str = "cross_entropy"
+    measures: tuple[str, ...] = ()
+    evaluate_every: int = 1
+
+    def __post_init__(self) -> None:
+        choose("dataset", self.dataset, data.DATASETS)
+        choose("distribution", self.partition, partitions.PARTITIONS)
+        choose("model", self.model, models.MODELS)
+        choose("loss", self.loss, engine.LOSSES)
+        for measure in self.measures:
+            choose("measure", measure, (measures.START, *measures.MEASURES))
+        whole("seed", self.seed)
+        whole("clients", self.clients, 1)
+        whole("evaluate_every", self.evaluate_every, 1)
+        if self.images is not None:
+            whole("images", self.images, 1)
+        check_alice(self.alice, self.clients)
+
+    def config(self) -> dict[str, Any]:
+        """Everything the numbers depend on, as JSON has it.
+
+        Raises BadInput for a method that is not the package's own: no version number tells when it
+        changes, so its results cannot be told from older ones, nor a subclass's from its parent's.
+        """
+        method = self.method
+        if type(method) is not METHODS.get(getattr(method, "name", None)):
+            raise BadInput(
+                f"method {method!r} is not the package's own, so its results are not stored: use"
+                " pfl_lib.run"
+            )
+        recipe = partitions.PARTITIONS[self.partition]
+        versions = {
+            f"dataset {self.dataset}": data.DATASETS[self.dataset].version,
+            f"model {self.model}": models.VERSIONS.get(self.model, 1),
+            **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
+        }
+        if hasattr(method, "versions"):
+            versions |= method.versions(self.schedule)
+        raised = {name: version for name, version in versions.items() if version != 1}
+        return {
+            "method": {"name": method.name, "version": method.version, **_fields(method)},
+            "dataset": self.dataset,
+            "fingerprint": data.fingerprint(self.dataset),
+            "images": self.images,
+            "partition": {"name": self.partition, "version": recipe.version},
+            "model": self.model,
+            "clients": self.clients,
+            "schedule": _fields(self.schedule),
+            "seed": self.seed,
+            "alice": self.alice,
+            "loss": self.loss,
+            "engine": engine.VERSION,
+            # Only where they differ: a run for which nothing has changed keeps the key it always
+            # had.
+            **({"versions": raised} if raised else {}),
+            **({"measures": list(self.measures)} if self.measures else {}),
+            **({"evaluate_every": self.evaluate_every} if self.evaluate_every != 1 else {}),
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON of `config()`."""
+        return hashlib.sha256(
+            json.dumps(self.config(), sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()
+
+    @property
+    def slug(self) -> str:
+        """A readable folder name that is unique: method, data, partition, seed and the key's first
+        digits.
+        """
+        key, letters = self.key[:10], self.partition.replace("*", "star")
+        return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{key}"
+
+    def examples(self) -> int:
+        """About how many gradient examples the run takes: a measure of its length."""
+        images = self.images or data.DATASETS[self.dataset].examples
+        a_round = images * self.schedule.local_epochs
+        if self.schedule.local_batches is not None:
+            a_round = min(
+                images, self.clients * self.schedule.local_batches * self.schedule.batch_size
+            )
+        trained = (
+            1 / self.clients if self.method.name == "local" and self.alice is not None else 1.0
+        )
+        return math.ceil(a_round * self.schedule.rounds * self.schedule.participation * trained)
+
+
+def _fields(of: Any) -> dict[str, Any]:
+    """A dataclass as JSON has it.  Equal values give equal keys: where a number may be a fraction,
+    3 becomes 3.0 and -0.0 becomes 0.0.
+    """
+    values = dataclasses.asdict(of)
+    return values | {
+        field.name: values[field.name] + 0.0
+        for field in dataclasses.fields(of)
+        if field.type is float
+    }
+
+
+@dataclass(frozen=True)
+class RunFailure:
+    """A spec that could not be run, and why, in one line."""
+
+    spec: RunSpec
+    message: str

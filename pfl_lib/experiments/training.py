@@ -1,0 +1,235 @@
+"""One method on one federation, round by round: what is recorded after each, and what a checkpoint
+must hold.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments import measures
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods import Method
+from pfl_lib.results.result import Result
+from pfl_lib.rows import Rows, select_rows, weights_of_all
+
+
+class Run:
+    """One method on one federation, round by round; all that a resumed run needs is in
+    `checkpoint()`.
+
+    The served model is evaluated every `evaluate_every` rounds and after the last.  `made_with`:
+    the devices and versions of torch that took part, in order; only a run with one of each gives
+    the same bits again.
+    """
+
+    def __init__(
+        self, method: Method, fed: Federation, measures: Sequence[str] = (), evaluate_every: int = 1
+    ) -> None:
+        self.method, self.fed, self.measures, self.evaluate_every = (
+            method,
+            fed,
+            tuple(measures),
+            evaluate_every,
+        )
+        self.state = method.start(fed)
+        if not isinstance(self.state, Mapping):
+            self._refuse("start", type(self.state).__name__, "a dict, the state")
+        self.done, self.diverged, self.seconds = 0, None, 0.0
+        self.metrics: list[dict[str, float]] = []
+        self.weights: list[Tensor] = []
+        self.made_with = {"device": [str(fed.device)], "torch": [str(torch.__version__)]}
+
+    @property
+    def finished(self) -> bool:
+        return self.diverged is not None or self.done == self.fed.schedule.rounds
+
+    def rounds(self) -> Iterator[int]:
+        """Run the rounds that are left, yielding the number of each when it is done; stop where the
+        loss is NaN or infinite.
+
+        In a round that is not evaluated the loss is unknown, and the run stops where the model
+        itself is NaN or infinite.
+        """
+        if measures.START in self.measures and not self.done:
+            self._evaluate(0, {"models_up": 0, "models_down": 0})
+        while not self.finished:
+            began, r = time.perf_counter(), self.done + 1
+            self.state, log = self._round(r)
+            self.done = r
+            log = dict(log)
+            weights = self._weights(log.pop("weights", None), r)
+            evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
+            if not (self._evaluate(r, log) if evaluated else _finite(self._served())):
+                self.diverged = r
+            elif weights is not None:
+                self.weights.append(weights)
+            self.seconds += time.perf_counter() - began
+            yield r
+
+    def _round(self, r: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The method's next state and log; BadInput where it gives something else."""
+        given = self.method.round(self.fed, self.state, r)
+        parts = given if isinstance(given, tuple) else (given,)
+        if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
+            self._refuse(
+                "round",
+                ", ".join(type(part).__name__ for part in parts),
+                "a pair of dicts, (state, log)",
+            )
+        if lost := self.state.keys() - parts[0].keys():
+            self._refuse(
+                "round", f"a state without {', '.join(sorted(lost))}", "all rows that start gives"
+            )
+        return parts
+
+    def _weights(self, given: Any, r: int) -> Tensor | None:
+        """How much each client counted, [N] in float64; weights of those that took part alone are
+        put in their places.
+        """
+        if given is None:
+            return None
+        weights = torch.as_tensor(given).detach().cpu().double()
+        taking_part, n = self.fed.participants(r), len(self.fed)
+        if weights.dim() != 1 or len(weights) not in (n, len(taking_part)):
+            wanted = (
+                f"[{n}], one for each client, or [{len(taking_part)}], one for each that took part"
+            )
+            self._refuse("round", f"weights {list(weights.shape)} in its log", wanted)
+        return weights if len(weights) == n else weights_of_all(weights, taking_part, n)
+
+    def _served(self) -> Rows:
+        """The model that the method serves; BadInput where its rows are not as wide as the model,
+        or not one for each client.
+        """
+        model, n, layout = self.method.served(self.fed, self.state), len(self.fed), self.fed.layout
+        rows = [
+            model.get(name) if isinstance(model, Mapping) else None
+            for name in ("theta", "statistics")
+        ]
+        shapes = [list(row.shape) if isinstance(row, Tensor) else None for row in rows]
+        one, each = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
+        if shapes not in (one, each):
+            wanted = " or ".join(
+                f"theta {theta}, statistics {statistics}" for theta, statistics in (one, each)
+            )
+            self._refuse("served", f"theta {shapes[0]}, statistics {shapes[1]}", wanted)
+        return model
+
+    def _refuse(self, part: str, given: str, wanted: str) -> NoReturn:
+        raise BadInput(
+            f"method {self.method.name!r}: its {part} gives {given}; it should give {wanted}"
+        )
+
+    def _evaluate(self, r: int, log: dict[str, Any]) -> bool:
+        """Record the served model after round r; False, and nothing recorded, if it or its loss is
+        NaN or infinite.
+        """
+        model, evaluated_clients = self._served(), self.fed.evaluated_clients
+        if model["theta"].dim() == 2:
+            model = {name: select_rows(matrix, evaluated_clients) for name, matrix in model.items()}
+        loss, accuracy = self.fed.evaluate(model, clients=evaluated_clients)
+        if not (loss.isfinite().all() and _finite(model)):
+            return False
+        extra = {
+            name: measures.MEASURES[name](self.fed, model, evaluated_clients)
+            for name in self.measures
+            if name != measures.START
+        }
+        self._record(r, evaluated_clients, loss, accuracy, extra, log)
+        return True
+
+    def _record(
+        self,
+        r: int,
+        evaluated_clients: Sequence[int],
+        loss: Tensor,
+        accuracy: Tensor,
+        extra: dict[str, Tensor],
+        log: dict[str, Any],
+    ) -> None:
+        for k, client in enumerate(evaluated_clients):
+            row = {
+                "round": r,
+                "client": client,
+                "accuracy": accuracy[k].item(),
+                "loss": loss[k].item(),
+            }
+            self.metrics.append(
+                row
+                | {name: values[k].item() for name, values in extra.items()}
+                | {
+                    name: float(
+                        value[client] if isinstance(value, Tensor) and value.dim() else value
+                    )
+                    for name, value in log.items()
+                }
+            )
+
+    def checkpoint(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "done": self.done,
+            "seconds": self.seconds,
+            "metrics": self.metrics,
+            "weights": self.weights,
+            "made_with": self.made_with,
+        }
+
+    def restore(self, checkpoint: dict[str, Any]) -> None:
+        self.state = {
+            name: value.to(self.state[name].device) for name, value in checkpoint["state"].items()
+        }
+        self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
+        self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
+        before = checkpoint.get(
+            "made_with", self.made_with
+        )  # checkpoints of earlier versions do not say
+        self.made_with = {
+            name: list(dict.fromkeys(before[name] + now)) for name, now in self.made_with.items()
+        }
+
+    def result(self, config: dict[str, Any]) -> Result:
+        """The finished run's result; `config` is completed by what it was made with.
+
+        The model is the last served one, a row for each client whose model is read, or one for all.
+        """
+        served = self._served()
+        if served["theta"].dim() == 2:
+            served = {
+                name: select_rows(matrix, self.fed.evaluated_clients)
+                for name, matrix in served.items()
+            }
+        else:
+            served = {name: row[None] for name, row in served.items()}
+        named = {
+            name: value.cpu().clone()
+            for name, value in self.fed.layout.named(served["theta"], served["statistics"]).items()
+        }
+        columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
+        weights = np.stack([w.numpy() for w in self.weights]) if self.weights else None
+        config = config | {name: ", ".join(values) for name, values in self.made_with.items()}
+        return Result(
+            config,
+            pd.DataFrame(self.metrics, columns=columns),
+            weights,
+            self.diverged,
+            self.seconds,
+            named,
+        )
+
+
+def _finite(model: Rows) -> bool:
+    """Whether a model, or every client's, holds neither NaN nor infinity; some rows at a time,
+    since the test makes copies.
+    """
+    return all(
+        bool(part.isfinite().all())
+        for matrix in model.values()
+        for part in matrix.split(64 if matrix.dim() == 2 else 2**20)
+    )

@@ -1,0 +1,1 @@
+"""Clients, model, schedule and seed as one object, and what a method may ask of it."""

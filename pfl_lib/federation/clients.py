@@ -1,0 +1,142 @@
+"""The clients' data as the engine reads it: pools of examples, and per client the positions and
+labels of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pfl_lib.data.source import Dataset
+from pfl_lib.engine import Pool
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions.base import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One split of every client: client i's examples are pool.x[index[i]] with labels[i] (its own
+    labels).
+    """
+
+    pool: Pool
+    index: tuple[Tensor, ...]
+    labels: tuple[Tensor, ...]
+
+    def __repr__(self) -> str:
+        return f"<Split: {len(self.index)} clients, {sum(map(len, self.index)):,} examples>"
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """What N clients hold: splits "train", "test" and, where there is one, "validation"."""
+
+    splits: dict[str, Split]
+    classes: int
+    input_shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.splits["train"].index)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(
+            f"{name} {sum(map(len, split.index)):,}" for name, split in self.splits.items()
+        )
+        return f"<Clients: {len(self)}, {self.classes} classes, inputs {self.input_shape}, {sizes}>"
+
+
+def from_partition(dataset: Dataset, partition: Partition) -> Clients:
+    """The clients of a data set under a partition; nothing is copied but labels."""
+    images = not dataset.train_x.dtype.is_floating_point
+    mean, std = (
+        torch.tensor(dataset.mean, dtype=torch.float64),
+        torch.tensor(dataset.std, dtype=torch.float64),
+    )
+    # Per channel over [channels, height, width], per feature over [features].
+    broadcast = (-1, *(1,) * (len(dataset.input_shape) - 1))
+    scale = (1 / (255 * std) if images else 1 / std).reshape(broadcast)
+    shift = (-mean / std).reshape(broadcast)
+
+    def split(x: Tensor, y: Tensor, indices: Sequence[Tensor]) -> Split:
+        labels = tuple(partition.own_labels(i, y[index]) for i, index in enumerate(indices))
+        return Split(Pool(x, scale, shift), tuple(indices), labels)
+
+    splits = {
+        "train": split(dataset.train_x, dataset.train_y, partition.train),
+        "test": split(dataset.test_x, dataset.test_y, partition.test),
+    }
+    if partition.validation:
+        splits["validation"] = split(dataset.train_x, dataset.train_y, partition.validation)
+    return Clients(splits, dataset.classes, dataset.input_shape)
+
+
+def from_arrays(
+    train: Sequence[tuple],
+    test: Sequence[tuple],
+    validation: Sequence[tuple] = (),
+    classes: int | None = None,
+) -> Clients:
+    """Clients of one's own: for each client a pair (x [n, ...], y [n]) of arrays or tensors, inputs
+    as the network takes them.
+
+    Labels are whole numbers from 0; `classes` defaults to the largest label plus one.  Raises
+    BadInput for clients without examples, inputs and labels of unequal length, shapes that differ
+    between clients, inputs that are not finite, and labels that are no whole numbers or out of
+    range.
+    """
+    if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
+        raise BadInput(
+            f"train, test and validation hold {len(train)}, {len(test)} and {len(validation)}"
+            " clients: give each client one pair"
+        )
+    tensors = {
+        name: [_pair(name, i, pair) for i, pair in enumerate(pairs)]
+        for name, pairs in (("train", train), ("test", test), ("validation", validation))
+        if len(pairs)
+    }
+    shapes = {tuple(x.shape[1:]) for pairs in tensors.values() for x, _ in pairs}
+    if len(shapes) > 1:
+        raise BadInput(
+            f"examples have shapes {', '.join(map(str, sorted(shapes)))}: all clients need the same"
+        )
+    labels = torch.cat([y for pairs in tensors.values() for _, y in pairs])
+    classes = int(labels.max()) + 1 if classes is None else classes
+    if labels.min() < 0 or labels.max() >= classes:
+        raise BadInput(
+            f"labels run from {int(labels.min())} to {int(labels.max())}: allowed are 0 to"
+            f" {classes - 1}"
+        )
+    splits = {}
+    for name, pairs in tensors.items():
+        bounds = torch.tensor([0, *(len(y) for _, y in pairs)]).cumsum(0).tolist()
+        index = tuple(torch.arange(a, b) for a, b in zip(bounds, bounds[1:], strict=False))
+        pool = Pool(torch.cat([x for x, _ in pairs]), torch.ones(1), torch.zeros(1))
+        splits[name] = Split(pool, index, tuple(y for _, y in pairs))
+    return Clients(splits, classes, shapes.pop())
+
+
+def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
+    try:
+        x, y = torch.as_tensor(pair[0]), torch.as_tensor(pair[1])
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = str(error).partition("\n")[0]
+        raise BadInput(
+            f"client {client}'s {split} split is no pair of numbers (inputs, labels): {why}"
+        ) from None
+    if not len(x) or len(x) != len(y):
+        raise BadInput(
+            f"client {client} has {len(x)} inputs and {len(y)} labels in its {split} split: give as"
+            " many of each, at least one"
+        )
+    if y.dim() != 1 or not torch.equal(y, y.long().to(y.dtype)):
+        raise BadInput(
+            f"client {client} has labels in its {split} split that are no whole numbers from 0:"
+            " number the classes"
+        )
+    if x.is_floating_point() and not x.isfinite().all():
+        raise BadInput(
+            f"client {client} has inputs in its {split} split that are infinite or not a number:"
+            " fill or drop them"
+        )
+    return x, y.long()

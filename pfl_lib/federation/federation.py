@@ -1,0 +1,371 @@
+"""A federation: clients' data, a model, a schedule and a seed; what a method may ask of it."""
+
+import copy
+import math
+import os
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pfl_lib.engine import LOSSES, Work, loop, vmap
+from pfl_lib.engine.flat import FlatModule
+from pfl_lib.errors import BadInput, check_alice, choose, whole
+from pfl_lib.federation import clients as client_data
+from pfl_lib.federation import model_checks
+from pfl_lib.federation.clients import Clients, Split
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.randomness import generator
+from pfl_lib.rows import Rows, Step, sgd
+
+SMALL_MODEL = 1_000_000
+"""Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
+networks are busy with arithmetic.
+"""
+
+EVALUATION_BATCH = 1000
+
+
+class Federation:
+    """Data + model + schedule + seed.  Rounds and local steps are counted as in the papers: rounds
+    from 1.
+
+    `model` is a function that makes a module (its initial parameters then follow the seed) or a
+    module, whose present parameters every client starts from.  `alice`, where given, is the one
+    client whose model is read: only she is evaluated. `engine` is "loop", "vmap" or "auto" (loop on
+    a CPU, vmap on a GPU for networks below a million parameters); `threads` clients are trained at
+    once by loop.  Nothing depends on the device or the engine but rounding. `recorded_as` is for
+    networks whose Python does the same at every batch of a shape, as the package's own do: on a CPU
+    their gradient is recorded after some hundred batches and played back without it, to the same
+    bits in less time.  It is a name for the network's code; networks of one name in this process
+    share what was recorded, after it was compared with each one's own first batch.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        model: nn.Module | Callable[[], nn.Module],
+        schedule: Schedule,
+        *,
+        seed: int = 1,
+        alice: int | None = None,
+        loss: str = "cross_entropy",
+        device: str = "auto",
+        engine: str = "auto",
+        threads: int = 1,
+        dtype: torch.dtype = torch.float32,
+        recorded_as: str | None = None,
+    ) -> None:
+        whole("seed", seed)
+        check_alice(alice, len(clients))
+        for client in [alice] if alice is not None else range(len(clients)):
+            if not len(clients.splits["test"].index[client]):
+                raise BadInput(
+                    f"client {client} has no test examples, so her model cannot be read: give"
+                    " another alice"
+                )
+        if not isinstance(schedule, Schedule):
+            raise BadInput(
+                f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(rounds=20,"
+                " lr=0.1)"
+            )
+        for client, _, _ in schedule.availability:
+            if client >= len(clients):
+                raise BadInput(
+                    f"availability names client {client}; the clients are 0 to {len(clients) - 1}"
+                )
+        if recorded_as is not None and not (isinstance(recorded_as, str) and recorded_as):
+            raise BadInput(f"recorded_as {recorded_as!r}: give a name, a text that is not empty")
+        self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
+        self.device = choose_device(device)
+        self.dtype = dtype
+        module = (
+            copy.deepcopy(model)
+            if isinstance(model, nn.Module)
+            else model_checks.make_module(model, seed)
+        )
+        model_checks.check_parameters(module)
+        small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODEL
+        on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
+
+        def flat() -> FlatModule:
+            recorded = None if on_gpu or not small else recorded_as
+            return FlatModule(module, of_loss, self.device, dtype, recorded)
+
+        template = flat()
+        self.layout = template.layout
+        self._initial = self.layout.rows(template.module)
+        self.engine = (
+            ("vmap" if on_gpu and small else "loop")
+            if choose("engine", engine, ("auto", "loop", "vmap")) == "auto"
+            else engine
+        )
+        self._modules = [template] + [
+            flat() for _ in range(threads - 1 if self.engine == "loop" else 0)
+        ]
+        self._loop = loop.Loop(self._modules)
+        self._splits = {
+            name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()
+        }
+        model_checks.check(
+            template, self._splits["train"], clients.classes, schedule, self.evaluated_clients
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        train: Sequence[tuple],
+        test: Sequence[tuple],
+        model: nn.Module | Callable[[], nn.Module],
+        schedule: Schedule,
+        *,
+        validation: Sequence[tuple] = (),
+        seed: int = 1,
+        alice: int | None = None,
+        device: str = "auto",
+        engine: str = "auto",
+        threads: int = 1,
+        dtype: torch.dtype = torch.float32,
+        recorded_as: str | None = None,
+    ) -> "Federation":
+        """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays,
+        inputs as the model takes them.
+        """
+        data = client_data.from_arrays(train, test, validation)
+        settings = {
+            "device": device,
+            "engine": engine,
+            "threads": threads,
+            "dtype": dtype,
+            "recorded_as": recorded_as,
+        }
+        return cls(data, model, schedule, seed=seed, alice=alice, **settings)
+
+    def __len__(self) -> int:
+        """Number of clients, N."""
+        return len(self.clients)
+
+    @property
+    def evaluated_clients(self) -> list[int]:
+        """The clients whose models are read: Alice alone where there is one, else all."""
+        return list(range(len(self))) if self.alice is None else [self.alice]
+
+    def initial(self) -> Rows:
+        """The model that every client starts from: {"theta": [P], "statistics": [S]}."""
+        return {name: row.clone() for name, row in self._initial.items()}
+
+    def zeros(self, *lead: int) -> Tensor:
+        """Zeros [*lead, P]: control variates and the like."""
+        return torch.zeros(*lead, self.layout.P, device=self.device, dtype=self.dtype)
+
+    def sizes(self, clients: Sequence[int] | None = None) -> Tensor:
+        """Training examples of the given clients (all by default), [n] in float64."""
+        ids = range(len(self)) if clients is None else clients
+        return torch.tensor(
+            [len(self.clients.splits["train"].index[i]) for i in ids], dtype=torch.float64
+        )
+
+    def participants(self, round: int) -> list[int]:
+        """The clients that take part in a round, ascending; the same for every method.  Alice,
+        where there is one, always does.
+
+        Raises BadInput if nobody is available, or Alice is not.
+        """
+        limits = {client: (first, last) for client, first, last in self.schedule.availability}
+        there = [
+            i for i in range(len(self)) if i not in limits or limits[i][0] <= round <= limits[i][1]
+        ]
+        if not there or (self.alice is not None and self.alice not in there):
+            who = f"Alice (client {self.alice}) is not" if there else "no client is"
+            raise BadInput(f"{who} available in round {round}: change the schedule's availability")
+        if self.schedule.participation == 1:
+            return there
+        others = [i for i in there if i != self.alice]
+        wanted = max(1, round_half_up(self.schedule.participation * len(there))) - (
+            len(there) - len(others)
+        )
+        order = torch.randperm(
+            len(others), generator=generator(self.seed, "participants", round)
+        ).tolist()
+        chosen = [others[k] for k in order[:wanted]]
+        return sorted(chosen if self.alice is None else [*chosen, self.alice])
+
+    def train(
+        self,
+        rows: Rows,
+        round: int,
+        clients: Sequence[int],
+        step: Step = sgd,
+        *,
+        trained: Sequence[str] = ("theta",),
+        epochs: int | None = None,
+        purpose: str = "batches",
+    ) -> tuple[Rows, Tensor]:
+        """Local training of n clients: rows {name: [n, width]} go through their mini-batches,
+        `step` by `step`.
+
+        `trained` names the rows that training changes; they are returned, with "statistics", in new
+        matrices (the input is left as it was) beside the number of local steps of each client [n]
+        in float64.  Batches depend on (seed, purpose, round, client) only.  `epochs` replaces the
+        schedule's local work by so many passes.
+        """
+        split = self._splits["train"]
+        work = [
+            Work(
+                split.index[i],
+                split.labels[i],
+                self._batches(i, round, epochs, purpose, len(split.index[i])),
+            )
+            for i in clients
+        ]
+        schedule = self.schedule
+        sgd_settings = {
+            "lr": schedule.lr_at(round),
+            "momentum": schedule.momentum,
+            "weight_decay": schedule.weight_decay,
+        }
+        names = tuple(dict.fromkeys((*trained, "statistics")))
+        try:
+            if self.engine == "vmap":
+                out = vmap.train(
+                    self._modules[0], split.pool, rows, work, step, names, sgd_settings
+                )
+            else:
+                out = self._loop.train(split.pool, rows, work, step, names, sgd_settings)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise BadInput(
+                f"the model cannot train on a client's batch of one: {error}; give another"
+                " batch_size"
+            ) from None
+        return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)
+
+    def evaluate(
+        self, model: Rows, split: str = "test", clients: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mean loss [n] and accuracy [n] (0 to 1), in float64, of a model ([P]) or of each client's
+        own ([n, P]) on clients' data.
+        """
+        ids = list(range(len(self))) if clients is None else list(clients)
+        data = self._splits[choose("split", split, self._splits)]
+        if model["theta"].dim() == 2:
+            each = [
+                self._evaluate(model["theta"][k], model["statistics"][k], data, [i])
+                for k, i in enumerate(ids)
+            ]
+            return torch.cat([loss for loss, _ in each]), torch.cat(
+                [accuracy for _, accuracy in each]
+            )
+        return self._evaluate(model["theta"], model["statistics"], data, ids)
+
+    def _evaluate(
+        self, theta: Tensor, statistics: Tensor, data: Split, ids: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        if (
+            len(ids) == 1
+        ):  # Alice alone: the sums below would cost a small model more than its predictions
+            return tuple(
+                values.mean()[None] for values in self._examples(theta, statistics, data, ids[0])
+            )
+        # All clients' examples in one stream of large batches, then summed per client.
+        index, labels = (
+            torch.cat([data.index[i] for i in ids]),
+            torch.cat([data.labels[i] for i in ids]),
+        )
+        counts = torch.tensor([len(data.index[i]) for i in ids], device=self.device)
+        owner = torch.arange(len(ids), device=self.device).repeat_interleave(counts)
+        sums = torch.zeros(2, len(ids), dtype=torch.float64, device=self.device)
+        for part in torch.arange(len(index), device=self.device).split(EVALUATION_BATCH):
+            losses, correct = self._modules[0].losses(
+                theta, statistics, data.pool.inputs(index[part]), labels[part]
+            )
+            sums.index_add_(1, owner[part], torch.stack([losses, correct]).double())
+        loss, accuracy = (sums / counts).cpu()
+        return loss, accuracy
+
+    def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
+        """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a
+        client's examples, in their order.
+        """
+        return self._examples(
+            model["theta"],
+            model["statistics"],
+            self._splits[choose("split", split, self._splits)],
+            client,
+        )
+
+    def _examples(
+        self, theta: Tensor, statistics: Tensor, data: Split, client: int
+    ) -> tuple[Tensor, Tensor]:
+        index, labels = data.index[client], data.labels[client]
+        parts = zip(index.split(EVALUATION_BATCH), labels.split(EVALUATION_BATCH), strict=True)
+        found = [
+            self._modules[0].losses(theta, statistics, data.pool.inputs(part), own)
+            for part, own in parts
+        ]
+        losses, correct = (torch.cat(values).double().cpu() for values in zip(*found, strict=True))
+        return losses, correct
+
+    def _batches(
+        self, client: int, round: int, epochs: int | None, purpose: str, size: int
+    ) -> tuple[Tensor, ...]:
+        schedule = self.schedule
+
+        def one_pass(*key: int) -> tuple[Tensor, ...]:
+            shuffled = schedule.order == "shuffled"
+            order = (
+                torch.randperm(size, generator=generator(self.seed, purpose, *key))
+                if shuffled
+                else torch.arange(size)
+            )
+            return order.to(self.device).split(schedule.batch_size)
+
+        if epochs is None and schedule.local_batches is not None:
+            # Batches go on where the last round stopped: batch b of all rounds is batch b mod n of
+            # pass b div n.
+            n = math.ceil(size / schedule.batch_size)
+            first = (round - 1) * schedule.local_batches
+            return tuple(
+                one_pass(b // n, client)[b % n]
+                for b in range(first, first + schedule.local_batches)
+            )
+        passes = schedule.local_epochs if epochs is None else epochs
+        return tuple(batch for epoch in range(passes) for batch in one_pass(round, client, epoch))
+
+
+def choose_device(name: str) -> torch.device:
+    """ "auto" (a GPU where there is one), "cpu" or "cuda"; BadInput where "cuda" is asked for and
+    there is none.
+    """
+    choose("device", name, ("auto", "cpu", "cuda"))
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise BadInput(
+            "device 'cuda' is not available here: give device='cpu' (--device cpu), or install a"
+            " build of torch that sees the GPU"
+        )
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def round_half_up(value: float) -> int:
+    return math.floor(value + 0.5)
+
+
+def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:
+    move = lambda tensors: tuple(t.to(device) for t in tensors)  # noqa: E731
+    return Split(split.pool.to(device, dtype), move(split.index), move(split.labels))
+
+
+def alice_of(fed: Federation, title: str) -> int:
+    """The client whose model the method makes; BadInput where the federation names none."""
+    if fed.alice is None:
+        raise BadInput(
+            f"{title} makes one client's model: give alice=0, or another client's number"
+        )
+    return fed.alice

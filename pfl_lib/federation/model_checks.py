@@ -1,0 +1,124 @@
+"""Whether a module is fit for a federation: local training must not fail on it, nor take it
+otherwise than its user means.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pfl_lib.engine.flat import FlatModule
+from pfl_lib.errors import BadInput
+from pfl_lib.federation.clients import Split
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.randomness import number
+
+
+def make_module(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """The module that `make` gives, its initial parameters drawn by the seed; BadInput where it
+    gives none.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(number(seed, "initial model"))
+        try:
+            module = make()
+        except TypeError as error:
+            raise BadInput(
+                f"model {make!r} cannot be made: {error}; give a module or a function without"
+                " arguments that makes one"
+            ) from error
+    if not isinstance(module, nn.Module):
+        raise BadInput(
+            f"model {make!r} makes {module!r}: give a torch.nn.Module or a function that makes one"
+        )
+    return module
+
+
+def check_parameters(module: nn.Module) -> None:
+    """BadInput for a module without any."""
+    if next(module.parameters(), None) is None:
+        raise BadInput(
+            f"model {type(module).__name__} has no parameters: there is nothing to train"
+        )
+
+
+def _smallest_batch(schedule: Schedule, examples: int) -> int:
+    """How many examples the smallest of a client's batches holds, over all rounds."""
+    batches = math.ceil(examples / schedule.batch_size)
+    if schedule.local_batches is not None and schedule.rounds * schedule.local_batches < batches:
+        return schedule.batch_size
+    return examples - (batches - 1) * schedule.batch_size
+
+
+def check(
+    flat: FlatModule,
+    split: Split,
+    classes: int,
+    schedule: Schedule,
+    evaluated_clients: Sequence[int],
+) -> None:
+    """BadInput for a module that local training would fail on, or take otherwise than its user
+    means.
+    """
+    if any(
+        isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None
+        for part in flat.module.modules()
+    ):
+        raise BadInput(
+            "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it"
+            " a number"
+        )
+    for name, parameter in flat.module.named_parameters():
+        if not parameter.requires_grad:
+            raise BadInput(
+                f"parameter {name} is frozen (requires_grad=False): train it, or make it a buffer"
+            )
+    example = split.pool.inputs(split.index[0][:1])
+    try:
+        with torch.no_grad():
+            logits = flat.module.eval()(example)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        why = str(error).partition("\n")[0]
+        raise BadInput(
+            f"the model cannot take an example of shape {tuple(example.shape[1:])}: {why}"
+        ) from error
+    finally:
+        flat.module.train()
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[1] < classes:
+        given = (
+            f"numbers of shape {tuple(logits.shape)}"
+            if isinstance(logits, Tensor)
+            else f"a {type(logits).__name__}"
+        )
+        raise BadInput(
+            f"the model gives {given} for a batch of one; give a score to each of {classes} classes"
+            " (labels count from 0)"
+        )
+    # A reader's smallest batch is the last of a pass, where one is reached; BatchNorm cannot take a
+    # single number.  Whether a reader is ever drawn is not asked: the same federation would be
+    # taken with one seed and refused with another.
+    size, client = min(
+        (_smallest_batch(schedule, len(split.index[i])), i) for i in evaluated_clients
+    )
+    batch = split.pool.inputs(split.index[client][:size])
+    before = _random_state(batch.device)
+    try:
+        with torch.no_grad():
+            flat.module(batch)
+    except (RuntimeError, ValueError) as error:
+        why = str(error).partition("\n")[0]
+        raise BadInput(
+            f"the model cannot train on a batch of {size}, client {client}'s last: {why}; give"
+            " another batch_size"
+        ) from error
+    if not torch.equal(_random_state(batch.device), before):
+        raise BadInput(
+            "the model draws random numbers in training, as dropout does, and so its runs could"
+            " neither be repeated nor resumed: leave that out (dropout with p=0)"
+        )
+
+
+def _random_state(device: torch.device) -> Tensor:
+    """Where torch's own generator of a device stands."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()

@@ -1,0 +1,72 @@
+"""How long, how often and with which optimiser clients train: one frozen description for every
+method.
+"""
+
+import math
+from dataclasses import dataclass
+
+from pfl_lib.errors import BadInput, choose, number, whole
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rounds, local work per round and plain SGD's settings.
+
+    `local_epochs` passes over a client's own data per round, unless `local_batches` is given: then
+    that many mini-batches, continuing where the previous round stopped (Weight Erosion's Titanic
+    runs use one).  `order` says whether each pass is shuffled (by seed, round and client) or takes
+    the examples in their given order.  The learning rate of round r (from 1) is `lr * lr_decay **
+    (r - 1)`; `momentum` and `weight_decay` are torch.optim.SGD's, with momentum buffers made anew
+    each round.  `participation` is the fraction of the available clients drawn each round (at least
+    one; Alice, where there is one, always).  `availability` lists (client, first round, last round)
+    for clients that are not there all the time.
+    """
+
+    rounds: int
+    local_epochs: int = 1
+    local_batches: int | None = None
+    order: str = "shuffled"
+    batch_size: int = 32
+    lr: float = 0.1
+    lr_decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    participation: float = 1.0
+    availability: tuple[tuple[int, int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "local_epochs", "batch_size"):
+            whole(name, getattr(self, name), 1)
+        if self.local_batches is not None:
+            whole("local_batches", self.local_batches, 1)
+        choose("order", self.order, ("shuffled", "fixed"))
+        number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)
+        number("lr_decay", self.lr_decay, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
+        number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+        number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
+        number(
+            "participation",
+            self.participation,
+            "a number above 0 and at most 1",
+            lambda v: 0 < v <= 1,
+        )
+        if not isinstance(self.availability, tuple):
+            raise BadInput(
+                f"availability {self.availability!r}: give a tuple of (client, first round, last"
+                " round)"
+            )
+        for entry in self.availability:
+            three = (
+                isinstance(entry, tuple)
+                and len(entry) == 3
+                and all(type(part) is int for part in entry)
+            )
+            if not (three and 0 <= entry[0] and 1 <= entry[1] <= entry[2]):
+                raise BadInput(
+                    f"availability entry {entry!r}: give (client, first round, last round) with 1"
+                    " <= first <= last"
+                )
+
+    def lr_at(self, round: int) -> float:
+        """Learning rate of a round, counted from 1."""
+        return self.lr * self.lr_decay ** (round - 1)

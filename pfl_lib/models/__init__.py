@@ -1,0 +1,75 @@
+"""The papers' networks, as ordinary modules.
+
+Any `nn.Module` that maps inputs [b, ...] to logits [b, classes] takes part in a federation; these
+are the ones that a paper's tables need, by name.
+"""
+
+import functools
+from collections.abc import Callable
+
+from torch import nn
+
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.models import linear
+from pfl_lib.models.cnn import LeNet5, PFedLACNN, TFConvNet
+from pfl_lib.models.dla import DLA
+
+
+def _images(
+    name: str, make: Callable[[tuple[int, ...], int], nn.Module], least: int, multiple: int = 1
+):
+    """Build a network for images of at least so many pixels a side, a multiple of `multiple`;
+    BadInput for any other input.
+    """
+
+    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+        if len(shape) != 3 or min(shape[1:]) < least or any(side % multiple for side in shape[1:]):
+            asked = f"{least}x{least} pixels or more" + (
+                f", in multiples of {multiple}" if multiple > 1 else ""
+            )
+            raise BadInput(
+                f"model {name} takes images of {asked}, not {'x'.join(map(str, shape))}; choose"
+                " another model or data set"
+            )
+        return make(tuple(shape), classes)
+
+    return build
+
+
+def _lenet5(activation: str) -> Callable[[tuple[int, ...], int], nn.Module]:
+    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+        if tuple(shape) != (1, 28, 28):
+            raise BadInput(
+                f"model lenet5 takes 1x28x28 images, not {'x'.join(map(str, shape))}; choose"
+                " another model or data set"
+            )
+        return LeNet5(classes, activation)
+
+    return build
+
+
+MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
+    "lenet5": _lenet5("tanh"),
+    "lenet5-relu": _lenet5("relu"),
+    "tf_cnn": _images("tf_cnn", TFConvNet, least=18),
+    "pfedla_cnn": _images("pfedla_cnn", PFedLACNN, least=16),
+    "pfedla_cnn-norm": _images(
+        "pfedla_cnn-norm", functools.partial(PFedLACNN, norm=True), least=16
+    ),
+    "dla": _images("dla", lambda shape, classes: DLA(classes, shape[0]), least=8, multiple=8),
+    "linear": functools.partial(linear.build, start="haiku"),
+    "linear-zero": functools.partial(linear.build, start="zero"),
+    "linear-authors": functools.partial(linear.build, start="authors"),
+}
+
+VERSIONS: dict[str, int] = {}
+"""Part of a result's key: raised by hand when a named network, or what it starts from, changes; 1
+where not named.
+"""
+
+
+def build(name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A new module of the named architecture for inputs of `shape` (without the batch) and so many
+    classes.
+    """
+    return MODELS[choose("model", name, MODELS)](shape, classes)

@@ -1,0 +1,88 @@
+"""The papers' convolutional networks: LeNet-5, FedFomo's, pFedLA's."""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pfl_lib.errors import choose
+from pfl_lib.models.convpool import ACTIVATIONS, conv_pool
+
+UNITS = ("tanh", "relu")
+
+
+class LeNet5(nn.Module):
+    """LeNet-5 for 28x28 grey images: 61,706 parameters with ten classes.
+
+    Convolutions of 6 and 16 kernels 5x5 (the first padded by 2), each followed by 2x2 max-pooling,
+    then 400-120-84-classes. `activation` is "tanh", as in LeCun's network, or "relu": with ReLU and
+    the WAFFLE paper's learning rate of 0.1, SCAFFOLD and WAFFLE diverge within ten rounds.  The
+    activation comes after the pooling: both are monotone, so the function is the same as in the
+    textbook order, with a quarter of the activations to compute.
+    """
+
+    def __init__(self, classes: int = 10, activation: str = "tanh") -> None:
+        super().__init__()
+        self.activation = choose("activation", activation, UNITS)
+        self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.fc1 = nn.Linear(400, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        act = ACTIVATIONS[self.activation].of
+        x = conv_pool(x, self.conv1.weight, self.conv1.bias, 2, self.activation)
+        x = conv_pool(x, self.conv2.weight, self.conv2.bias, 0, self.activation).flatten(1)
+        return self.fc3(act(self.fc2(act(self.fc1(x)))))
+
+
+class TFConvNet(nn.Module):
+    """FedFomo's network: three 3x3 convolutions of 32, 64 and 64 kernels, the first two followed by
+    2x2 max-pooling, then 64-classes.
+
+    122,570 parameters for 3x32x32 images and ten classes, 128,420 for a hundred; 93,322 for 1x28x28
+    (the authors' `TFConvNet` in federated/network.py, after TensorFlow's tutorial; ReLU
+    throughout).
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> None:
+        super().__init__()
+        rows, columns = (((side - 2) // 2 - 2) // 2 - 2 for side in shape[1:])
+        self.conv1 = nn.Conv2d(shape[0], 32, 3)
+        self.conv2 = nn.Conv2d(32, 64, 3)
+        self.conv3 = nn.Conv2d(64, 64, 3)
+        self.fc1 = nn.Linear(64 * rows * columns, 64)
+        self.fc2 = nn.Linear(64, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.conv1(x), 2).relu()
+        x = F.max_pool2d(self.conv2(x), 2).relu()
+        return self.fc2(self.fc1(self.conv3(x).relu().flatten(1)).relu())
+
+
+class PFedLACNN(nn.Module):
+    """pFedLA's network: convolutions of 16 and 32 kernels 5x5, each followed by 2x2 max-pooling,
+    then 120-84-classes with ReLU.
+
+    121,182 parameters for 3x32x32 images and ten classes, 128,832 for a hundred, 85,822 for
+    1x28x28: pFedHN's `CNNTarget`, the one of the networks pFedLA names whose size gives the costs
+    in its Table 3.  `norm` puts a BatchNorm after each convolution (96 parameters more), as the
+    paper does for CIFAR.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10, norm: bool = False
+    ) -> None:
+        super().__init__()
+        rows, columns = (((side - 4) // 2 - 4) // 2 for side in shape[1:])
+        self.conv1 = nn.Conv2d(shape[0], 16, 5)
+        self.norm1 = nn.BatchNorm2d(16) if norm else nn.Identity()
+        self.conv2 = nn.Conv2d(16, 32, 5)
+        self.norm2 = nn.BatchNorm2d(32) if norm else nn.Identity()
+        self.fc1 = nn.Linear(32 * rows * columns, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.norm1(self.conv1(x)), 2).relu()
+        x = F.max_pool2d(self.norm2(self.conv2(x)), 2).relu().flatten(1)
+        return self.fc3(self.fc2(self.fc1(x).relu()).relu())

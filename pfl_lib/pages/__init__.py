@@ -1,0 +1,1 @@
+"""Notebooks executed without a screen, and the HTML pages made of them."""

@@ -1,0 +1,167 @@
+"""Notebooks executed in batch: papermill, a fresh kernel of this very interpreter for each, at most
+two side by side.
+
+papermill writes the output up to a failing cell, so a failed notebook still has something to show;
+nothing here decides what a page looks like.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
+
+
+@dataclass(frozen=True)
+class Job:
+    """One notebook to execute: `source` with `parameters` put in, result written to `output`."""
+
+    id: str
+    source: Path
+    output: Path
+    parameters: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a job ended: `error` is None, or one line that says what went wrong; `seconds` of
+    wall-clock time.
+    """
+
+    job: Job
+    error: str | None
+    seconds: float
+
+
+class Kernels:
+    """The kernels of one batch, each started from this interpreter, all of which can be stopped at
+    once (Ctrl-C).
+    """
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen] = []
+        self.stopped = False
+
+    def manager_class(self) -> type:
+        """Return a kernel manager that starts this interpreter, whatever kernels are installed
+        under the name python3.
+        """
+        from jupyter_client.kernelspec import KernelSpecManager
+        from jupyter_client.manager import AsyncKernelManager
+        from traitlets import default
+
+        batch = self
+
+        class ThisInterpreter(AsyncKernelManager):
+            @default("kernel_spec_manager")
+            def _own_kernel(self) -> KernelSpecManager:
+                # No directories to search: what is left is ipykernel's own entry, which runs
+                # sys.executable.
+                return KernelSpecManager(kernel_dirs=[], ensure_native_kernel=True)
+
+            async def _async_launch_kernel(self, kernel_cmd: list[str], **kw) -> None:
+                # The log level hides ipykernel's remark that it talks over TCP, and others that end
+                # up on the terminal.
+                kw["env"] = {**kw.get("env", os.environ), **_environment()}
+                kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
+                await super()._async_launch_kernel(kernel_cmd, **kw)
+                batch._started.append(self.provisioner.process)
+                if batch.stopped:  # it was on its way when the others were killed
+                    batch.stop()
+
+        return ThisInterpreter
+
+    def stop(self) -> None:
+        """Kill what still runs; the threads that wait for it then end on their own."""
+        self.stopped = True
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+
+
+def _environment() -> dict[str, str]:
+    # One thread each, since kernels run beside each other; no bars, and no banner beside the page's
+    # own; and the very package that started the notebooks, even where it is not installed, or where
+    # another version of it is.
+    package = str(Path(__file__).resolve().parents[2])
+    search = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    inline = "module://matplotlib_inline.backend_inline"
+    return {
+        "PFL_HEADLESS": "1",
+        "PFL_PAGE": "1",
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": inline,
+        "PYTHONPATH": search,
+    }
+
+
+def execute(job: Job, kernels: Kernels) -> Execution:
+    """Execute one notebook; never raises for what happens inside it.  A kernel that died (memory)
+    is tried once more.
+    """
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    started = time.monotonic()
+    error = None
+    job.output.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in (1, 2):
+        error = None
+        try:
+            papermill.execute_notebook(
+                str(job.source),
+                str(job.output),
+                parameters=job.parameters,
+                kernel_name="python3",
+                language="python",
+                progress_bar=False,
+                start_timeout=START_TIMEOUT,
+                kernel_manager_class=kernels.manager_class(),
+            )
+        except papermill.PapermillExecutionError as failure:
+            error = f"{failure.ename}: {failure.evalue}".splitlines()[0]
+        except DeadKernelError:
+            error = "its kernel died, twice (out of memory?)"
+            if attempt == 1 and not kernels.stopped:
+                continue
+        except Exception as failure:  # noqa: BLE001  a notebook that cannot even be read must not stop the others
+            error = f"{type(failure).__name__}: {failure}".splitlines()[0]
+        break
+    return Execution(job, error, time.monotonic() - started)
+
+
+def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:
+    """Execute all jobs, `at_once` side by side, and call `done` with each as it ends (in this
+    thread).
+
+    On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
+    """
+    import papermill  # noqa: F401  imported here once, not by two threads at the same moment
+
+    kernels = Kernels()
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        futures = [pool.submit(_in_thread, job, kernels) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                done(future.result())
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            kernels.stop()
+            raise
+
+
+def _in_thread(job: Job, kernels: Kernels) -> Execution:
+    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
+    # here, nothing is left behind.
+    from jupyter_core.utils import ensure_event_loop
+
+    loop = ensure_event_loop()
+    try:
+        return execute(job, kernels)
+    finally:
+        loop.close()

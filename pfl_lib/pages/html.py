@@ -1,0 +1,355 @@
+"""Executed notebooks as web pages that need nothing else, and the index over them.
+
+A page carries its pictures, styles and numbers in one file: opened offline it asks the network for
+nothing (`faults` checks it), every figure has its alt text, and header and footer say profile, code
+version and time.  What a page needs to be listed stands in the executed notebook's own metadata, so
+the index is built from the folder alone and remembers pages of earlier runs.
+"""
+
+import copy
+import html
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from html.parser import HTMLParser
+from importlib.resources import as_file, files
+from pathlib import Path
+
+PACKAGE = "pfl_lib · personalised federated learning, reproduced"
+PAPERS = {
+    "WAFFLE": (
+        "WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart et al., 2021)"
+    ),
+    "Weight Erosion": (
+        "Weight Erosion: an Update Aggregation Scheme for Personalized Collaborative Machine"
+        " Learning (Grimberg et al., 2020)"
+    ),
+    "FedFomo": (
+        "Personalized Federated Learning with First Order Model Optimization (Zhang et al., 2021)"
+    ),
+    "pFedLA": "Layer-wised Model Aggregation for Personalized Federated Learning (Ma et al., 2022)",
+}
+CODE_LABELS = {
+    "parameters": "Parameters of this page",
+    "injected-parameters": "Parameters given to this run",
+    "settings": "Check the parameters",
+}
+
+
+@dataclass(frozen=True)
+class Page:
+    """One notebook of the collection: its id, the name of its page, title, one-line description,
+    file, and paper if any.
+    """
+
+    id: str
+    name: str
+    title: str
+    about: str
+    notebook: Path
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """How and when a page was made; `status` is "ok" or "failed", `finished` a UTC time such as
+    "2026-11-21 08:30".
+
+    `made_from` is the digest of what it was made from (`freshness`); `runs` says "42 of 150 runs"
+    where some were missing.
+    """
+
+    id: str
+    status: str
+    profile: str
+    banner: str
+    version: str
+    finished: str
+    seconds: float
+    error: str = ""
+    made_from: str = ""
+    runs: str = ""
+
+
+def finish(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[str, str]) -> Stamp:
+    """Write the page of an executed notebook, and its stamp into the notebook; returns the stamp.
+
+    A page that is not what a page has to be (a figure without alt text, something to be fetched
+    from elsewhere) is written and counts as failed.  `links` maps notebook file names to pages'
+    names, so that links between notebooks work here too.
+    """
+    import nbformat
+
+    if executed.is_file():
+        notebook = nbformat.read(str(executed), as_version=4)
+    else:  # papermill could not even read its source
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_markdown_cell(f"# {page.title}")]
+        )
+    text = render(notebook, page, stamp, links)
+    wrong = figures_without_words(notebook) + faults(text)
+    if wrong and stamp.status == "ok":
+        stamp = replace(stamp, status="failed", error=wrong[0])
+        text = render(notebook, page, stamp, links)
+    file.write_text(text, encoding="utf-8")
+    notebook.metadata["pfl_lib"] = asdict(stamp)
+    nbformat.write(notebook, str(executed))
+    return stamp
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """The stamp of an executed notebook; None where there is no such file, or one without a
+    stamp.
+    """
+    import json
+
+    try:
+        return Stamp(**json.loads(path.read_text(encoding="utf-8"))["metadata"]["pfl_lib"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def describe(path: Path) -> str:
+    """What a notebook is about in one line: the first sentence below its first heading, without
+    markup.
+    """
+    import json
+
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    text = next(
+        ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"),
+        "",
+    )
+    paragraph = text.strip().partition("\n")[2].strip().split("\n\n")[0].replace("\n", " ")
+    sentence = re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
+    return re.sub(r"<[^>]*>|[*`]", "", re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", sentence))
+
+
+def render(notebook, page: Page, stamp: Stamp, links: Mapping[str, str]) -> str:
+    """The HTML of an executed notebook (an nbformat node)."""
+    from nbconvert import HTMLExporter
+
+    shown = copy.deepcopy(notebook)
+    shown.metadata.pop("widgets", None)
+    # papermill's own red headlines say less than the banner, which links to the failed cell.
+    shown.cells = [
+        cell
+        for cell in shown.cells
+        if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
+    ]
+    facts = {
+        "title": page.title,
+        "css": _styles(),
+        "header": _header(page, stamp),
+        "footer": _footer(stamp),
+        "code_labels": _code_labels(shown),
+    }
+    with as_file(files("pfl_lib.pages") / "templates") as templates:
+        exporter = HTMLExporter(
+            template_name="page",
+            extra_template_basedirs=[str(templates)],
+            exclude_anchor_links=True,
+        )
+        exporter.log.setLevel(
+            "ERROR"
+        )  # it also warns of missing alt text, which `finish` treats as a failure
+        text, _ = exporter.from_notebook_node(shown, resources={"page": facts})
+    return re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, links), text)
+
+
+def figures_without_words(notebook) -> list[str]:
+    """The cells whose pictures have no alt text; a reader who does not see them would get
+    nothing.
+    """
+    missing = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            for kind in ("image/png", "image/svg+xml", "image/jpeg"):
+                if (
+                    kind in output.get("data", {})
+                    and not output.get("metadata", {}).get(kind, {}).get("alt", "").strip()
+                ):
+                    missing.append(
+                        f"figure without alt text in cell {cell.get('id', '?')}: show it with an"
+                        " alt text"
+                    )
+    return missing
+
+
+def faults(text: str) -> list[str]:
+    """What keeps an HTML page from standing alone: things it would fetch from outside, and pictures
+    without alt text.
+    """
+    checker = _Checker()
+    checker.feed(text)
+    return checker.faults
+
+
+def build_index(folder: Path, pages: Sequence[Page], stamps: Mapping[str, Stamp]) -> Path:
+    """Write `index.html` into `folder`: each notebook with its page, profile, code version, time
+    and status.
+    """
+    rows, group = [], None
+    for page in pages:
+        if page.paper != group and page.paper:
+            rows.append(
+                '<tr class="group"><th colspan="6"'
+                f' scope="rowgroup">{html.escape(PAPERS.get(page.paper, page.paper))}</th></tr>\n'
+            )
+        group = page.paper
+        rows.append(_index_row(page, stamps.get(page.id)))
+    # Pages of one profile can differ in their data: each banner that stands on a page, once.
+    banners = dict.fromkeys(
+        (stamp.profile, stamp.banner) for stamp in stamps.values() if stamp.profile
+    )
+    words = "".join(_banner(profile, banner) for profile, banner in banners)
+    text = f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>pfl_lib · results</title>
+<style>
+{_styles()}
+</style>
+</head>
+<body>
+<main class="index">
+<h1>Personalised federated learning, reproduced</h1>
+<p>One page per table or figure, each computed by the notebook of the same name.</p>
+{words}
+<table>
+<thead><tr><th>Page</th><th>Status</th><th>Profile</th><th class="time">Seconds</th><th>Made</th>
+<th>Code</th></tr></thead>
+<tbody>
+{"".join(rows)}
+</tbody>
+</table>
+</main>
+</body>
+</html>
+"""
+    index = folder / "index.html"
+    index.write_text(text, encoding="utf-8")
+    return index
+
+
+def _index_row(page: Page, stamp: Stamp | None) -> str:
+    about = f'<span class="about">{html.escape(page.about)}</span>'
+    if stamp is None:
+        return (
+            f'<tr><td>{html.escape(page.title)}{about}</td><td><span class="chip none">not'
+            " run</span></td><td></td><td></td><td></td><td></td></tr>\n"
+        )
+    error = f'<span class="about">{html.escape(stamp.error)}</span>' if stamp.error else ""
+    runs = f'<span class="about">{html.escape(stamp.runs)}</span>' if stamp.runs else ""
+    return (
+        f'<tr><td><a href="{page.name}">{html.escape(page.title)}</a>{about}{error}</td>'
+        f'<td><span class="chip {stamp.status}">{stamp.status}</span>{runs}</td>'
+        f'<td><span class="chip {stamp.profile}">{stamp.profile}</span></td>'
+        f'<td class="time">{stamp.seconds:.1f}</td><td>{html.escape(stamp.finished)} UTC</td>'
+        f'<td class="version">{html.escape(stamp.version)}</td></tr>\n'
+    )
+
+
+def _styles() -> str:
+    from pygments.formatters import HtmlFormatter
+
+    css = (files("pfl_lib.pages") / "templates" / "page" / "page.css").read_text(encoding="utf-8")
+    return css + HtmlFormatter(style="friendly", nobackground=True).get_style_defs(".highlight")
+
+
+def _header(page: Page, stamp: Stamp) -> str:
+    failed = (
+        _banner("failed", f"This page is incomplete: {stamp.error}", "#failed")
+        if stamp.status == "failed"
+        else ""
+    )
+    return (
+        '<header class="top"><nav><a href="index.html">← All'
+        f" pages</a><span>{html.escape(page.id)}</span>"
+        "<span"
+        f' class="package">{PACKAGE}</span></nav>\n'
+        f"{_banner(stamp.profile, stamp.banner)}{failed}</header>"
+    )
+
+
+def _banner(kind: str, words: str, link: str = "") -> str:
+    if not words:
+        return ""
+    head, colon, rest = words.partition(":")
+    head = f"<strong>{html.escape(head)}</strong>"
+    body = (f'<a href="{link}">{head}</a>' if link else head) + colon + html.escape(rest)
+    return f'<p class="banner {kind}">{body}</p>\n'
+
+
+def _footer(stamp: Stamp) -> str:
+    facts = {
+        "Profile": stamp.profile,
+        "Code": f"pfl_lib {stamp.version}",
+        "Made": f"{stamp.finished} UTC, in {stamp.seconds:.1f} seconds",
+        "Status": stamp.status,
+        "Runs": stamp.runs,
+    }
+    rows = "".join(
+        f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items() if value
+    )
+    return f'<footer class="bottom"><dl>{rows}</dl><a href="index.html">← All pages</a></footer>'
+
+
+def _code_labels(notebook) -> dict[str, str]:
+    labels = {}
+    for cell in notebook.cells:
+        for tag in cell.metadata.get("tags", []):
+            if tag in CODE_LABELS and "id" in cell:
+                labels[cell.id] = CODE_LABELS[tag]
+    return labels
+
+
+def _page_link(match: re.Match, links: Mapping[str, str]) -> str:
+    name = Path(match[1]).name
+    return f'href="{links[name]}{match[2] or ""}"' if name in links else match[0]
+
+
+class _Checker(HTMLParser):
+    """Collects what a browser would fetch by itself; links that a reader may follow are no
+    fault.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.faults: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self._inside = tag
+        for name in ("src", "srcset", "poster", "data", "xlink:href"):
+            value = given.get(name)
+            if value and not value.startswith(("data:", "#")):
+                self.faults.append(f"<{tag} {name}={value[:60]!r}> would be fetched")
+        if tag == "link" and given.get("href"):
+            self.faults.append(f"<link href={given['href'][:60]!r}> would be fetched")
+        if tag == "script" and "src" in given and not given["src"]:
+            self.faults.append("<script> with an empty src")
+        if tag == "img" and (
+            not (given.get("alt") or "").strip()
+            or "No description has been provided" in given["alt"]
+        ):
+            self.faults.append("picture without alt text")
+        self._styles(given.get("style") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "style":
+            self._styles(data)
+        if self._inside == "script" and re.search(
+            r"https?://|\bimport\s*\(|fetch\s*\(|XMLHttpRequest", data
+        ):
+            self.faults.append("a script that reaches for the network")
+
+    def _styles(self, css: str) -> None:
+        for found in re.findall(r"@import[^;]*|url\(\s*['\"]?(?!data:|#)[^)]*\)", css):
+            self.faults.append(f"style {found[:60]!r} would be fetched")

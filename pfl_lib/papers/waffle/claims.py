@@ -1,0 +1,192 @@
+"""What WAFFLE's sections 3 and 4 say about MNIST, and whether our runs say the same."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from pfl_lib.display import tables
+from pfl_lib.papers import waffle
+from pfl_lib.papers.claims import QUICK, Claim, answer, answers, with_seeds
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.waffle import GLOBAL, SHIFTED
+from pfl_lib.results.summary import at_round, common, gather
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.results.result import Result
+
+PERSONALISED = ("WE", "WAFFLE", "APFL")
+SAME_TIME = 0.1  # of the rounds: "at about the same time"
+CLEARLY_EARLIER = 2  # rounds: an evaluation is noisy from round to round
+
+
+def _all(distributions: tuple[str, ...], better: tuple[str, ...], worse: tuple[str, ...]) -> tuple:
+    return tuple(product(distributions, better, worse))
+
+
+CLAIMS = (
+    Claim(
+        "On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)",
+        "section 4",
+        _all(("B", "C"), ("WE", "WAFFLE"), ("Local", "FedAvg", "SCAFFOLD", "APFL")),
+    ),
+    Claim(
+        "like with MNIST, global FL methods outperform personalized methods on the IID"
+        " distribution",
+        "section 4",
+        _all(("A",), GLOBAL, PERSONALISED),
+    ),
+    Claim(
+        "[on the IID distribution global methods] present a significant improvement compared to"
+        " Local",
+        "section 4",
+        _all(("A",), GLOBAL, ("Local",)),
+    ),
+    Claim(
+        "For the concept shift distributions (A*, B*), all personalized FL methods improve accuracy"
+        " compared to global FL methods",
+        "section 4",
+        _all(SHIFTED, PERSONALISED, GLOBAL),
+    ),
+    Claim(
+        "Among all personalized FL methods, WE performs slightly better in this setting [A*, B*]",
+        "section 4",
+        _all(SHIFTED, ("WE",), ("WAFFLE", "APFL")),
+    ),
+    Claim(
+        "Regarding APFL, the method also performs better than global FL methods except for the IID"
+        " distribution (A)",
+        "section 4",
+        _all(("B", "C", *SHIFTED), ("APFL",), GLOBAL),
+    ),
+    Claim(
+        "[APFL] struggles to achieve a better result than the other two personalized FL methods and"
+        " Local",
+        "section 4",
+        _all(("B", "C", *SHIFTED), ("WE", "WAFFLE", "Local"), ("APFL",)),
+    ),
+)
+
+
+def accuracy_claims(profile: Profile, store) -> pd.DataFrame:
+    """Answers to the sentences about Table 1; columns as in `claims.answers`."""
+    mnist = [entry for entry in waffle.entries(profile) if entry.dataset == "MNIST"]
+    ours = {
+        (e.setting, e.method): gather((spec.seed, store.find(spec)) for spec in e.runs)
+        for e in mnist
+    }
+    return answers(CLAIMS, profile, ours, {(e.setting, e.method): e.printed for e in mnist})
+
+
+def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) -> pd.DataFrame:
+    """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and
+    C).
+
+    Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE
+    and WAFFLE (the round in which the mean best accuracy, over the seeds that both ran, reaches it;
+    "ran" when the other one did not) and faster ("yes", "no" or, when less than two rounds apart,
+    not run or diverged, "undecided").
+    """
+    rows = []
+    for distribution in distributions:
+        ours = {
+            method: gather(
+                (seed, store.find(waffle.spec(method, distribution, profile, seed)))
+                for seed in profile.seeds
+            )
+            for method in waffle.WEIGHTED
+        }
+        row = {"distribution": distribution, "target": float("nan")}
+        row |= {method: of_method.status for method, of_method in ours.items()}
+        verdict = None
+        seeds = common(*ours.values())
+        if seeds and all(of_method.comparable for of_method in ours.values()):
+            found = waffle.results(
+                store, replace(profile, seeds=tuple(seeds)), distribution, waffle.WEIGHTED
+            )
+            curves = tables.accuracy_by_round(found, running_best=True)
+            target = curves.iloc[-1].min() - 0.4
+            reached = {method: int((curves[method] >= target).idxmax()) for method in curves}
+            lead = reached["WE"] - reached["WAFFLE"]
+            verdict = None if abs(lead) < CLEARLY_EARLIER else lead > 0
+            row |= {"target": target, **{method: str(r) for method, r in reached.items()}}
+        quick = profile.name == "quick"
+        row["faster"] = (
+            QUICK if quick else with_seeds(answer([verdict]), [tuple(ours.values())], profile)
+        )
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def reached(
+    results: Mapping[str, Sequence["Result"]], below: Sequence[float] = (5, 2, 1, 0.5)
+) -> pd.DataFrame:
+    """The first round in which each method's mean best accuracy reaches the highest final one less
+    some points.
+
+    `results`: method -> its results.  Columns method and one for each level, "97.35 %": "round 12",
+    "never" or that a run diverged; only the column method if all did.
+    """
+    best = tables.accuracy_by_round(results, running_best=True)
+    top = best.iloc[-1].max()
+    levels = [] if math.isnan(top) else [top - points for points in below]
+    rows = []
+    for method, curve in best.items():
+        row = {"method": method}
+        for level in levels:
+            there = curve.index[curve >= level]
+            row[f"{level:.2f} %"] = f"round {there[0]}" if len(there) else "never"
+            if method in best.attrs["diverged"]:
+                row[f"{level:.2f} %"] = at_round(best.attrs["diverged"][method])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def alone(profile: Profile, store) -> pd.DataFrame:
+    """ "both algorithms reach fully local learning at about the same time" (section 3), with Table
+    3's settings behind it.
+
+    Columns distribution, p_d (Table 3), p_d here, slope, WE and WAFFLE (the round from which all
+    weight stays on Alice, or "never") and same time ("yes" when they are at most a tenth of the
+    rounds apart).  One seed, the profile's first.
+    """
+    rows = []
+    for distribution in waffle.DISTRIBUTIONS:
+        row: dict[str, object] = {
+            "distribution": distribution,
+            "p_d in the paper": waffle.p_d(distribution),
+            "p_d here": waffle.p_d(distribution, profile.rounds),
+            "slope": waffle.method("WAFFLE", distribution).slope,
+        }
+        found = {}
+        for method in waffle.WEIGHTED:
+            result = store.find(waffle.spec(method, distribution, profile, profile.seeds[0]))
+            ran = result is not None and result.diverged is None
+            found[method] = tables.alone_from(result.weights, waffle.ALICE) if ran else None
+            status = gather([(profile.seeds[0], result)]).status
+            row[method] = (
+                status if not ran else "never" if found[method] is None else str(found[method])
+            )
+        row["same time"] = _same_time(row, found, profile)
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def _same_time(row: dict, found: dict, profile: Profile) -> str:
+    if profile.name == "quick":
+        return QUICK
+    if not all(row[method] == "never" or row[method].isdigit() for method in found):
+        return "undecided"
+    return answer(
+        [
+            None not in found.values()
+            and abs(found["WE"] - found["WAFFLE"]) <= SAME_TIME * profile.rounds
+        ]
+    )

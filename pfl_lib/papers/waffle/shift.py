@@ -1,0 +1,122 @@
+"""WAFFLE's concept shift: what one model for all agents is worth to Alice depends on the labels
+that the others happen to draw.
+
+Under A* and B* every agent but Alice permutes the labels.  A model that all train together is
+pulled, on each class, towards the label that most examples carry; where that is Alice's own, it
+serves her.  Counting examples therefore says before any training, roughly, about which level its
+accuracy swings.  The paper does not say whether its five seeds share one draw.
+"""
+
+import math
+
+import pandas as pd
+import torch
+from torch import LongTensor, Tensor
+
+from pfl_lib import partitions
+from pfl_lib.data.source import Dataset
+from pfl_lib.papers import values, waffle
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.partitions.label_skew import shifted_labels
+from pfl_lib.results.summary import status
+
+DRAWS = 1_000
+LEVEL = 0.95  # of the most examples: labels with at least so many share a class
+
+
+def vote(held: Tensor, given: LongTensor, tested: Tensor, alice: int = 0) -> float:
+    """The share of Alice's test images whose class carries her label, where each class has the
+    label of most examples.
+
+    `held` [N, classes]: training examples of each agent and class; `given` [N, classes]: the label
+    that an agent gives to a class; `tested` [classes]: Alice's test images.  Labels that are about
+    level (`LEVEL`) share a class equally.
+    """
+    counted = torch.zeros(held.shape[1], held.shape[1], dtype=torch.float64)
+    for of_agent, labels in zip(held.double(), given, strict=True):
+        counted[torch.arange(len(labels)), labels] += of_agent
+    wins = (counted >= LEVEL * counted.max(1, keepdim=True).values).double()
+    hers = wins[torch.arange(len(wins)), given[alice]] / wins.sum(1)
+    return float((hers * tested).sum() / tested.sum())
+
+
+def votes(dataset: Dataset, profile: Profile, distribution: str, seeds: range) -> list[float]:
+    """`vote` in percent for the labels that are drawn with each of the seeds."""
+    split = partitions.make(distribution, dataset, profile.clients, seeds[0], waffle.ALICE)
+    held = torch.stack(
+        [torch.bincount(dataset.train_y[own], minlength=dataset.classes) for own in split.train]
+    )
+    tested = torch.bincount(dataset.test_y[split.test[waffle.ALICE]], minlength=dataset.classes)
+    given = (shifted_labels(dataset.classes, profile.clients, seed) for seed in seeds)
+    return [100 * vote(held, labels, tested, waffle.ALICE) for labels in given]
+
+
+def by_draw(dataset: Dataset | None, profile: Profile, store) -> pd.DataFrame:
+    """The vote and what FedAvg and SCAFFOLD then reach, a row for each distribution, method and
+    draw.
+
+    Columns run ("A*, FedAvg"), seed, vote (nan without `dataset`), later rounds (the mean of the
+    run's second half), best round, all in percent, and status.
+    """
+    rows = []
+    for distribution in waffle.SHIFTED:
+        seeds = range(1, waffle.SHIFTS + 1)
+        counted = (
+            [math.nan] * len(seeds)
+            if dataset is None
+            else votes(dataset, profile, distribution, seeds)
+        )
+        for method in waffle.GLOBAL:
+            for seed, expected in zip(seeds, counted, strict=True):
+                result = store.find(waffle.spec(method, distribution, profile, seed))
+                later = best = math.nan
+                if result is not None and result.diverged is None:
+                    accuracy = 100 * result.accuracy_by_round()
+                    later, best = accuracy.iloc[len(accuracy) // 2 :].mean(), accuracy.max()
+                row = {"run": f"{distribution}, {method}", "seed": seed, "vote": expected}
+                rows.append(
+                    row | {"later rounds": later, "best round": best, "status": status(result)}
+                )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.with_seeds(waffle.SHIFTS).banner
+    return frame
+
+
+def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profile) -> pd.DataFrame:
+    """How much the draw decides, a row for each distribution and method, from the rows of
+    `by_draw`.
+
+    Columns run, votes' mean and votes' std (over `DRAWS` draws; nan without `dataset`), draws run,
+    correlation (of vote and later rounds, from three draws on), best round and best round's std
+    (over the draws that ran), paper and paper's std (over its seeds); in percent, but for draws and
+    correlation.
+    """
+    seeds = range(1, DRAWS + 1)
+    over = {
+        name: [] if dataset is None else votes(dataset, profile, name, seeds)
+        for name in waffle.SHIFTED
+    }
+    rows = []
+    for run, drawn in by_draw.groupby("run", sort=False):
+        distribution, method = run.split(", ")
+        many = pd.Series(over[distribution], dtype=float)
+        ran = drawn.dropna(subset="best round")
+        printed = values.value(
+            waffle.PAPER, "table1", "MNIST", distribution, method, "accuracy_percent"
+        )
+        rows.append(
+            {
+                "run": run,
+                "votes' mean": many.mean(),
+                "votes' std": many.std(),
+                "draws run": len(ran),
+                "correlation": ran["vote"].corr(ran["later rounds"]) if len(ran) > 2 else math.nan,
+                "best round": ran["best round"].mean(),
+                "best round's std": ran["best round"].std(),
+                "paper": printed.value,
+                "paper's std": printed.std,
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = by_draw.attrs["banner"]
+    return frame

@@ -1,0 +1,341 @@
+"""The tables of Weight Erosion's pages: who is there, how accurate the models are in the end, what
+the penalties do.
+
+Accuracies are in percent, under two names: *as the paper measures* is its mean over test batches,
+*predicted rightly* the share of the user's test examples (see `measures.batch_accuracy`).  A run
+that is not there, or that diverged, is a word, never a number.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib import partitions
+from pfl_lib.data.source import Dataset
+from pfl_lib.display.tables import by_round
+from pfl_lib.papers import weight_erosion as paper
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.results.result import Result
+from pfl_lib.results.summary import Ours, few_seeds, gather, status
+
+Find = paper.Find
+MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}
+SHORT = {"as the paper measures": "as measured", "predicted rightly": "right"}
+# Points; a gain is clear when it is larger, and larger than two standard deviations over the seeds
+CLEAR = 2.0
+
+# Read off the authors' Figure 1 (top), final round, in percent; Global with agent 2 as user jumps
+# between 20 and 30.
+READ_OFF = {
+    ("AGE_STRICT", 0): {"Local": 72.0, "WE": 78.5, "Global (code)": 67.0},
+    ("AGE_STRICT", 1): {"Local": 78.0, "WE": 78.0, "Global (code)": 61.0},
+    ("AGE_STRICT", 2): {"Local": 92.5, "WE": 92.0, "Global (code)": 30.0},
+    ("AGE_STRICT", 3): {"Local": 73.0, "WE": 73.0, "Global (code)": 55.0},
+}
+
+
+def agents(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
+    """Who holds what in a split, and what is left for training and testing when the agent is the
+    user.
+
+    Columns agent, examples, class 1 (percent), as user: trains on, tested on, test batches ("161 +
+    1").
+    """
+    setting = paper.SETTINGS[profile.dataset, split]
+    rows = []
+    for user in paper.USERS:
+        held = partitions.make(setting.partition, dataset, alice=user)
+        test, train = held.test[user], held.train[user]
+        labels = dataset.train_y[np.concatenate([test, train])]
+        rows.append(
+            {
+                "agent": user,
+                "examples": len(labels),
+                "class 1 (%)": 100 * labels.double().mean().item(),
+                "as user: trains on": len(train),
+                "tested on": len(test),
+                "test batches": _batches(len(test), setting),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = f"{split}: {partitions.PARTITIONS[setting.partition].title}"
+    return frame
+
+
+def prevalence(dataset: Dataset, profile: Profile, split: str) -> dict[int, float]:
+    """The share of class 1 among each user's test examples, 0 to 1: what always saying 1 would
+    reach.
+    """
+    name = paper.SETTINGS[profile.dataset, split].partition
+    made = {user: partitions.make(name, dataset, alice=user) for user in paper.USERS}
+    return {
+        user: dataset.test_y[held.test[user]].double().mean().item() for user, held in made.items()
+    }
+
+
+def test_sizes(dataset: Dataset, profile: Profile) -> dict[tuple[str, int], int]:
+    """(split, user) -> the number of the user's test examples."""
+    made = {
+        (split, user): partitions.make(
+            paper.SETTINGS[profile.dataset, split].partition, dataset, alice=user
+        )
+        for split, user in itertools.product(paper.SPLITS, paper.USERS)
+    }
+    return {place: len(held.test[place[1]]) for place, held in made.items()}
+
+
+def in_the_end(
+    results: Mapping[int, Mapping[str, Result]], split: str, profile: Profile
+) -> pd.DataFrame:
+    """The single runs' accuracies after the last round, a row for each user and scheme, beside the
+    authors' figure.
+
+    `results`: user -> scheme -> result, what was not run left out.  Columns user, scheme, read off
+    Figure 1 (none for the quick profile), as the paper measures, predicted rightly, before round 1
+    (as the paper measures), weight of the others (their mean after the last round, percent).
+    """
+    rows = []
+    for user, scheme in itertools.product(results, paper.SCHEMES):
+        printed = READ_OFF.get((split, user), {}) if profile.name != "quick" else {}
+        result = results[user].get(scheme)
+        row: dict[str, object] = {
+            "user": user,
+            "scheme": scheme,
+            "read off Figure 1": printed.get(scheme, np.nan),
+        }
+        row |= {name: accuracy_in_the_end(result, column) for name, column in MEASURES.items()}
+        row |= {"before round 1": np.nan, "weight of the others (%)": np.nan}
+        if result is not None and result.metrics["round"].eq(0).any():
+            row["before round 1"] = 100 * result.metrics["batch_accuracy"].iloc[0]
+        if status(result) == "ran" and scheme == "WE":
+            row["weight of the others (%)"] = 100 * np.delete(result.weights[-1], user).mean()
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def accuracy_in_the_end(result: Result | None, column: str = "accuracy") -> float | str:
+    """A run's accuracy after the last round, percent, by a column of its metrics; its status where
+    it has none.
+    """
+    word = status(result)
+    return 100 * result.metrics[column].iloc[-1] if word == "ran" else word
+
+
+def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFrame:
+    """Weight Erosion's weight of each agent by round, a column for each user and other agent; as
+    `tables.some_rounds` takes it.
+    """
+    columns, diverged = {}, {}
+    for user, of_user in results.items():
+        run = of_user.get("WE")
+        for agent in paper.USERS if run else ():
+            if agent != user:
+                name = f"user {user}, agent {agent}"
+                of_agent = np.empty(0) if run.weights is None else run.weights[:, agent]
+                columns[name] = pd.Series(of_agent, index=range(1, len(of_agent) + 1))
+                diverged |= {} if run.diverged is None else {name: run.diverged}
+    return by_round(columns, diverged)
+
+
+def averages(finals: Mapping[tuple, Ours], profile: Profile) -> pd.DataFrame:
+    """Accuracy over the seeds' initial models, "78.5 ± 0.7" (sample standard deviation), a row for
+    each split and user.
+    """
+    rows = []
+    for measure, split, user in itertools.product(MEASURES, paper.SPLITS, paper.USERS):
+        row: dict[str, object] = {"measure": measure, "split": split, "user": user}
+        for scheme in paper.AVERAGED:
+            ours = finals[split, user, scheme, measure]
+            row[scheme] = ours.status
+            if ours.comparable:
+                row[scheme] = spread(
+                    np.array(ours.last), seeds=few_seeds(ours.runs, len(profile.seeds))
+                )
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def finals(find: Find, profile: Profile) -> dict[tuple, Ours]:
+    """(split, user, scheme, measure) -> the seeds' accuracies after the last round, percent, as
+    both `last` and `best`.
+
+    `find`: a run to its result or None, as `Store.find` does.
+    """
+    found = {}
+    for split, user, scheme in itertools.product(paper.SPLITS, paper.USERS, paper.AVERAGED):
+        runs = [
+            (seed, find(paper.spec(scheme, split, user, profile, seed))) for seed in profile.seeds
+        ]
+        ours = gather(runs)
+        for name, column in MEASURES.items():
+            ends = tuple(
+                accuracy_in_the_end(run, column) for _, run in runs if status(run) == "ran"
+            )
+            found[split, user, scheme, name] = replace(ours, best=ends, last=ends)
+    return found
+
+
+def gains(
+    finals: Mapping[tuple, Ours], sizes: Mapping[tuple, int] | None, profile: Profile
+) -> pd.DataFrame:
+    """What Weight Erosion gains over a true FedAvg and over Local: points, seed by seed, and
+    whether that is clear.
+
+    *Clear* is more than `CLEAR` points and more than two standard deviations over the seeds,
+    however accuracy is measured; "open" where a run is missing or diverged.  `sizes`: (split, user)
+    -> number of test examples, from which the gain over FedAvg is also counted in examples; None
+    leaves that out.
+    """
+    rows = []
+    for split, user in itertools.product(paper.SPLITS, paper.USERS):
+        row: dict[str, object] = {"split": split, "user": user}
+        for other in ("FedAvg", "Local"):
+            of_measure = {name: difference(finals, split, user, other, name) for name in MEASURES}
+            for name, found in of_measure.items():
+                row[f"over {other}, {SHORT[name]}"] = _gained(
+                    finals, split, user, other, name, found, profile
+                )
+            is_clear = "yes" if all(clear(found) for found in of_measure.values()) else "no"
+            row[f"clear over {other}"] = is_clear if all(map(len, of_measure.values())) else "open"
+        if sizes is not None:
+            gained = difference(finals, split, user, "FedAvg", "predicted rightly")
+            row["test examples"] = sizes[split, user]
+            row["over FedAvg, in examples"] = (
+                spread(gained * sizes[split, user] / 100, sign=True)
+                if len(gained)
+                else row["over FedAvg, right"]
+            )
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def difference(
+    finals: Mapping[tuple, Ours], split: str, user: int, other: str, measure: str
+) -> np.ndarray:
+    """Weight Erosion's accuracy minus another scheme's in points, for each seed that has both; none
+    if a run of either diverged.
+    """
+    erosion, others = (finals[split, user, scheme, measure] for scheme in ("WE", other))
+    if not (erosion.comparable and others.comparable):
+        return np.empty(0)
+    theirs = dict(zip(others.seeds, others.last, strict=True))
+    pairs = zip(erosion.seeds, erosion.last, strict=True)
+    return np.array([ours - theirs[seed] for seed, ours in pairs if seed in theirs])
+
+
+def _gained(
+    finals, split: str, user: int, other: str, measure: str, found: np.ndarray, profile: Profile
+) -> str:
+    if len(found):
+        return spread(found, sign=True, seeds=few_seeds(len(found), len(profile.seeds)))
+    statuses = {scheme: finals[split, user, scheme, measure].status for scheme in ("WE", other)}
+    return (
+        "; ".join(f"{scheme} {word}" for scheme, word in statuses.items() if word != "ran")
+        or "no seed in common"
+    )
+
+
+def clear(gained: np.ndarray) -> bool:
+    """Whether a gain is larger than `CLEAR` points and than two standard deviations over the
+    seeds.
+    """
+    return bool(
+        len(gained) and gained.mean() > max(CLEAR, 2 * gained.std(ddof=1) if len(gained) > 1 else 0)
+    )
+
+
+def grid(find: Find, profile: Profile) -> pd.DataFrame:
+    """Weight Erosion on AGE_STRICT for each user of Figure 2 and each pair of penalties.
+
+    Columns user, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean weight
+    of the other agents over all rounds), alone (the round from which they all weigh 0, nan if
+    never) and status; nan in all three unless the status is "ran".  Without a distance penalty p_s
+    has no part, so those rows are one run.
+    """
+    rows = []
+    for user, (p_d, p_s) in itertools.product(paper.FIGURE_2_USERS, paper.PENALTIES):
+        result = find(
+            paper.spec("WE", "AGE_STRICT", user, profile, p_d=p_d, p_s=p_s if p_d else 0.0)
+        )
+        row = {
+            "user": user,
+            "p_d": p_d,
+            "p_s": p_s,
+            "accuracy": np.nan,
+            "others": np.nan,
+            "alone": np.nan,
+        }
+        if status(result) == "ran":
+            others = np.delete(result.weights, user, axis=1)
+            none_left = np.flatnonzero((others == 0).all(axis=1))
+            row |= {"accuracy": 100 * result.last_accuracy, "others": others.mean()}
+            row["alone"] = none_left[0] + 1 if len(none_left) else np.nan
+        rows.append(row | {"status": status(result)})
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `grid` as they are read: accuracy or status, "0.512" for the others' weight,
+    "round 12" or "never".
+    """
+    ran = grid["status"] == "ran"
+    alone = grid["alone"].map(lambda r: "never" if np.isnan(r) else f"round {r:.0f}")
+    frame = grid[["user"]].assign(
+        p_d=grid["p_d"].map("{:g}".format),
+        p_s=grid["p_s"].map("{:g}".format),
+        accuracy=grid["accuracy"].map("{:.1f}".format).where(ran, grid["status"]),
+        others=grid["others"].map("{:.3f}".format).where(ran, "–"),
+        alone=alone.where(ran, "–"),
+    )
+    frame.attrs.update(grid.attrs)
+    names = {
+        "accuracy": "accuracy (%)",
+        "others": "mean weight of the others",
+        "alone": "alone from",
+    }
+    return frame.rename(columns=names)
+
+
+def ends_of_grid(find: Find, profile: Profile) -> pd.DataFrame:
+    """What the grid lies between: columns user, scheme (FedAvg or Local), accuracy (%) after the
+    last round, or its status.
+    """
+    rows = [
+        {
+            "user": user,
+            "scheme": scheme,
+            "accuracy (%)": accuracy_in_the_end(
+                find(paper.spec(scheme, "AGE_STRICT", user, profile))
+            ),
+        }
+        for user, scheme in itertools.product(paper.FIGURE_2_USERS, ("FedAvg", "Local"))
+    ]
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = profile.banner
+    return frame
+
+
+def spread(values: np.ndarray, sign: bool = False, seeds: str = "") -> str:
+    """ "78.5 ± 0.7": mean and sample standard deviation of one value or more, and behind it `seeds`
+    in brackets.
+    """
+    mean = f"{values.mean():{'+' if sign else ''}.1f}"
+    words = (mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.1f}").replace("-", "−")
+    return f"{words} ({seeds})" if seeds else words
+
+
+def _batches(size: int, setting: paper.Setting) -> str:
+    return " + ".join(
+        str(min(setting.batch_size, size - start)) for start in range(0, size, setting.batch_size)
+    )

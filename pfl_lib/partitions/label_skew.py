@@ -1,0 +1,115 @@
+"""WAFFLE's distributions: label skew, and concept shift on top of it."""
+
+import torch
+from torch import LongTensor
+
+from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions.base import Partition
+from pfl_lib.randomness import generator
+
+AGENTS = 10  # of the recipe, which hands every chunk to exactly one of ten agents
+
+
+CHUNKS = 100  # per label, so that a chunk is one percent of it
+
+
+def label_skew(
+    name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]
+) -> Partition:
+    """WAFFLE's distributions A, B and C: `percent[l]` of label l for agent 0; agent i has the list
+    shifted left by i.
+
+    The training images of a label, n of them in the data set's order, are cut into chunks of
+    floor(n / 99) and the first 100 chunks are kept: the last is the remainder where that is
+    shorter, and anything beyond is dropped.  Agent i takes the next `percent` chunks of each label.
+    Its test set is the first floor(percent n' / 100) of each label's n' test images.
+
+    The paper's text shifts to the right; its Table 2 and the authors' code shift to the left, as is
+    done here. The authors' code makes one test set, Alice's; the same rule gives the other agents
+    theirs, so test sets overlap. Fewer than ten clients are the first ones of the ten-agent recipe;
+    nothing is drawn, so the seed changes nothing.
+
+    Raises `BadInput` unless there are 1 to 10 clients, 10 classes, 99 training images of each label
+    and test images for every client.
+    """
+    _check(name, dataset, clients)
+    taken = [0] * dataset.classes
+    train, test = [], []
+    train_of = [
+        torch.nonzero(dataset.train_y == label).flatten() for label in range(dataset.classes)
+    ]
+    test_of = [torch.nonzero(dataset.test_y == label).flatten() for label in range(dataset.classes)]
+    for client in range(clients):
+        mine, mine_to_test = [], []
+        for label in range(dataset.classes):
+            share = percent[(label + client) % dataset.classes]
+            chunk = len(train_of[label]) // (CHUNKS - 1)
+            mine.append(train_of[label][taken[label] * chunk : (taken[label] + share) * chunk])
+            mine_to_test.append(test_of[label][: share * len(test_of[label]) // 100])
+            taken[label] += share
+        train.append(torch.cat(mine))
+        test.append(torch.cat(mine_to_test))
+        if not len(test[-1]):
+            raise BadInput(
+                f"distribution {name!r} leaves client {client} without test images: "
+                f"{dataset.name} has only {len(dataset.test_y)} test images"
+            )
+    return Partition(name, tuple(train), tuple(test))
+
+
+def concept_shift(
+    name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]
+) -> Partition:
+    """WAFFLE's distributions A* and B*: A and B, where every agent but agent 0 gives the classes
+    other labels.
+
+    "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform
+    random permutation of the labels per agent (`shifted_labels`).  The same permutation holds for
+    the agent's test images: its own concept is what its model is to learn.
+    """
+    plain = label_skew(name, dataset, clients, seed, percent)
+    return Partition(
+        name, plain.train, plain.test, relabel=shifted_labels(dataset.classes, clients, seed)
+    )
+
+
+def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
+    """The label that each client gives to each class, int64 [N, classes]: agent 0's own, and a
+    permutation for each other agent.
+
+    Each comes from its own generator, keyed by the seed and the agent.
+    """
+    rows = [torch.arange(classes)]
+    for client in range(1, clients):
+        rows.append(torch.randperm(classes, generator=generator(seed, "concept shift", client)))
+    return torch.stack(rows)
+
+
+def _check(name: str, dataset: Dataset, clients: int) -> None:
+    if not 1 <= clients <= AGENTS:
+        raise BadInput(
+            f"clients {clients} is not between 1 and {AGENTS}, the agents of distribution {name!r}"
+        )
+    if dataset.classes != AGENTS:
+        raise BadInput(
+            f"distribution {name!r} is made for {AGENTS} classes, dataset {dataset.name!r} has"
+            f" {dataset.classes}: choose another dataset"
+        )
+    counts = torch.bincount(dataset.train_y, minlength=dataset.classes)
+    fewest = int(counts.argmin())
+    if counts[fewest] < CHUNKS - 1:
+        raise BadInput(
+            f"distribution {name!r} needs at least {CHUNKS - 1} training images of each label,"
+            f" label {fewest} has {counts[fewest]} among the {len(dataset.train_y)} images of"
+            f" {dataset.name}: use more images"
+        )
+
+
+EVEN = (10,) * 10
+
+
+FOUR_LABELS = (25, 25, 25, 25, 0, 0, 0, 0, 0, 0)
+
+
+ONE_MAIN_LABEL = (0, 0, 0, 10, 20, 40, 20, 10, 0, 0)

@@ -1,0 +1,283 @@
+"""Where results live: one folder a run, written whole or not at all, checked when read."""
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pfl_lib.errors import BadInput
+from pfl_lib.results.files import read, write
+from pfl_lib.results.result import Result
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "reports" / "published"
+"""Results that come with the checkout; read after the user's own, never written by a run."""
+
+SLUG = re.compile(r".+-seed-?\d+-[0-9a-f]{10}")
+"""The names of entries, as `RunSpec.slug` makes them."""
+TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
+"""The names of the folders in which files are written before they go to their place."""
+LEFT_BEHIND = "left behind by a process that was killed"
+
+
+class Store:
+    """A results folder, and below it, read-only, the results published with the checkout."""
+
+    def __init__(
+        self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED
+    ) -> None:
+        if results_dir is not None and not isinstance(results_dir, str | os.PathLike):
+            raise BadInput(f"results_dir {results_dir!r}: give a folder's path")
+        self.root = (
+            Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
+        )
+        self.published = published
+
+    def find(self, spec, with_model: bool = False) -> Result | None:
+        """The spec's result, or None if there is none or it is damaged (then it will be run again).
+
+        `with_model`: only a result that carries its model, which published ones do not.
+        """
+        found = (read(folder / spec.slug, spec.key) for folder in self._folders())
+        return next(
+            (result for result in found if result and (result.model or not with_model)), None
+        )
+
+    def save(self, spec, result: Result) -> None:
+        """Write a result; a reader sees all of it or nothing.  Raises BadInput if the folder cannot
+        be written.
+        """
+        self.check_writable()
+        self._put(spec.slug, result)
+        self.checkpoint_path(spec).unlink(missing_ok=True)
+
+    def _put(self, slug: str, result: Result) -> None:
+        specs, key = self.root / "cells", result.config["key"]
+        with tempfile.TemporaryDirectory(dir=specs, prefix=".") as temporary:
+            new, target = Path(temporary) / "spec", specs / slug
+            write(result, new)
+            for _ in range(2):
+                # The place may be taken: by another process, with the same bits, or by an entry
+                # that is damaged or has no model where this one has: that goes.
+                with contextlib.suppress(OSError):
+                    new.rename(target)
+                there = read(target, key)
+                if there and (there.model or not result.model):
+                    break
+                with contextlib.suppress(OSError):
+                    target.rename(Path(temporary) / "worse")
+            else:
+                new.rename(target)
+
+    def publish(self, spec) -> bool:
+        """Copy a stored result, without its model, into the published folder; False if it is there
+        already or not stored.
+        """
+        result = read(self.root / "cells" / spec.slug, spec.key)
+        if not (result and self.published) or read(self.published / spec.slug, spec.key):
+            return False
+        try:
+            self.published.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self.published, prefix=".") as temporary:
+                write(dataclasses.replace(result, model=None), Path(temporary) / "spec")
+                (Path(temporary) / "spec").rename(self.published / spec.slug)
+        except OSError as error:
+            raise BadInput(
+                f"{spec.slug} cannot be published in {self.published} ({error.strerror})"
+            ) from None
+        return True
+
+    def results(self) -> Iterator[Result]:
+        """All results, the user's own first."""
+        seen = set()
+        for folder in self._folders():
+            for entry in sorted(folder.glob("*/config.json")):
+                result = read(entry.parent)
+                if result is not None and result.config["key"] not in seen:
+                    seen.add(result.config["key"])
+                    yield result
+
+    def named(self, name: str) -> tuple[Path, Result]:
+        """The one entry of that name, or whose key begins so (four digits or more), the user's own
+        first; else BadInput.
+
+        As in `find`, one's own that is damaged gives way to the published one.
+        """
+        every = [path for folder in self._folders() for path in folder.glob("[!.]*")]
+        paths = [path for path in every if _is_named(path.name, name)]
+        names = {path.name for path in paths}
+        if len(names) != 1:
+            what = (
+                f"fits {len(names)} results"
+                if names
+                else f"is no result in {self.root} and not published"
+            )
+            raise BadInput(
+                f"{name!r} {what}: give the name or the key of one that 'pfl-lib results list'"
+                " shows"
+            )
+        for path in paths:
+            if result := read(path):
+                return path, result
+        cure = "'pfl-lib results prune' removes it, and then it will be run again"
+        mine = paths[0].parent == self.root / "cells"
+        raise BadInput(f"{paths[0]} is damaged: {cure if mine else 'restore it from the checkout'}")
+
+    def merge(self, other: Path) -> dict[str, str]:
+        """Take over what another results folder has and this one lacks; what became of each entry
+        there, by name.
+
+        What is here is never replaced, unless it is damaged.  Raises BadInput if there is no such
+        folder, or this one cannot be written.
+        """
+        if not (other / "cells").is_dir():
+            raise BadInput(f"{other} is no results folder: give one that holds 'cells'")
+        self.check_writable()
+        became = {}
+        for entry in sorted((other / "cells").glob("[!.]*")):
+            result = read(entry)
+            if result is None or not entry.name.endswith(result.config["key"][:10]):
+                became[entry.name] = "damaged"
+            elif read(self.root / "cells" / entry.name, result.config["key"]):
+                became[entry.name] = "here already"
+            else:
+                self._put(entry.name, result)
+                became[entry.name] = "taken"
+        return became
+
+    def prune(self, checkpoints: bool = False) -> dict[Path, str]:
+        """Remove what no run will read; returns what was removed, and why.  Results stay.
+
+        So do the checkpoints of unfinished runs, unless `checkpoints` are to go as well, and what
+        was written in the last hour under a temporary name: a run may be at it.  Raises BadInput
+        where something cannot be removed.
+        """
+        removed = {}
+        for path, why in self._useless(checkpoints):
+            try:
+                if why == LEFT_BEHIND and time.time() - path.stat().st_mtime < 3600:
+                    continue
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:
+                continue  # its run was still there, and has removed it itself
+            except OSError as error:
+                raise BadInput(f"{path} cannot be removed ({error.strerror})") from None
+            removed[path] = why
+        return removed
+
+    def _useless(self, checkpoints: bool) -> Iterator[tuple[Path, str]]:
+        """Only what bears a name that runs give: a folder may hold a user's own files too."""
+        for path in sorted((self.root / "cells").glob("*")):
+            if TEMPORARY.fullmatch(path.name):
+                yield path, LEFT_BEHIND
+            elif (
+                SLUG.fullmatch(path.name)
+                and read(path) is None
+                and _can_be_read(path)
+                and read(path) is None
+            ):
+                yield path, "damaged result"
+        for path in sorted((self.root / "checkpoints").glob("*")):
+            if TEMPORARY.fullmatch(path.name) or (path.suffix == ".part" and SLUG.match(path.name)):
+                yield path, LEFT_BEHIND
+            elif path.suffix != ".pt" or not SLUG.fullmatch(path.stem) or not _can_be_read(path):
+                continue
+            elif read(self.root / "cells" / path.stem):
+                yield path, "checkpoint of a finished run"
+            elif _whole_checkpoint(path) is None:
+                yield path, "damaged checkpoint"
+            elif checkpoints:
+                yield path, "checkpoint of an unfinished run"
+
+    def checkpoint_path(self, spec) -> Path:
+        return self.root / "checkpoints" / f"{spec.slug}.pt"
+
+    def save_checkpoint(self, spec, state: dict[str, Any]) -> None:
+        path, content = self.checkpoint_path(spec), io.BytesIO()
+        torch.save(state, content)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as temporary:
+            new = Path(temporary) / path.name
+            with new.open("wb") as file:
+                # torch.load does not notice altered numbers, so their checksum goes first.
+                file.write(hashlib.sha256(content.getbuffer()).digest())
+                file.write(content.getbuffer())
+            new.replace(path)
+
+    def load_checkpoint(self, spec) -> dict[str, Any] | None:
+        """What was saved last, or None if there is none or it is damaged: then start from round
+        1.
+        """
+        content = _whole_checkpoint(self.checkpoint_path(spec))
+        return (
+            None
+            if content is None
+            else torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        )
+
+    def check_writable(self) -> None:
+        """Make the folders; BadInput if that, or writing into them, fails."""
+        try:
+            for folder in ("cells", "checkpoints"):
+                (self.root / folder).mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=self.root / folder):
+                    pass
+        except OSError as error:
+            raise BadInput(
+                f"results folder {self.root} cannot be written ({error.strerror}): give another"
+                " results_dir (--results-dir)"
+            ) from None
+
+    def _folders(self) -> list[Path]:
+        return [self.root / "cells"] + ([self.published] if self.published else [])
+
+
+def _is_named(slug: str, name: str) -> bool:
+    digits = slug.rpartition("-")[2]  # of the key, the first ten
+    return (
+        slug == name
+        or len(name) >= 4
+        and (digits.startswith(name) or len(name) == 64 and name.startswith(digits))
+    )
+
+
+def default_results_dir() -> Path:
+    """PFL_RESULTS_DIR, else `results` in the checkout this package is run from, else `results`
+    here.
+    """
+    chosen = os.environ.get("PFL_RESULTS_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    checkout = Path(__file__).resolve().parents[2]
+    return (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()) / "results"
+
+
+def _can_be_read(path: Path) -> bool:
+    """Whether a file, or all files of a folder, can be read: what a disk or a permission withholds
+    now is not damaged.
+    """
+    try:
+        for file in path.iterdir() if path.is_dir() else [path]:
+            file.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+def _whole_checkpoint(path: Path) -> memoryview | None:
+    """What a checkpoint's file holds behind its checksum; None if there is none or it does not
+    agree.
+    """
+    try:
+        content = memoryview(path.read_bytes())
+    except OSError:
+        return None
+    return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None

@@ -1,0 +1,362 @@
+"""The command line: what it says, its exit status, and that bad input is one line."""
+
+import dataclasses
+import itertools
+import math
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+import pfl_lib
+from pfl_lib import papers
+from pfl_lib.__main__ import main
+from pfl_lib.cli import reproduce
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import APFL, FedAvg, Local
+from pfl_lib.pages import html
+from pfl_lib.papers import comparison, waffle
+from pfl_lib.papers.exhibits import Exhibit, nothing
+
+
+def told(capsys, argv) -> str:
+    """Run the command line on bad input and return the one line it printed."""
+    assert main([str(word) for word in argv]) == 2
+    printed = capsys.readouterr()
+    lines = printed.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("pfl-lib: "), printed.err
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["reproduce", "--profile", "huge"], ["'huge'", "quick", "small", "paper"]),
+        (["reproduce", "--only", "waffle-table9"], ["'waffle-table9'", "waffle-table1"]),
+        (["reproduce", "--jobs", "0"], ["--jobs", "'0'", "1 or more"]),
+        (["reproduce", "--train-only", "--again"], ["--train-only makes no pages", "--again"]),
+        (
+            ["reproduce", "--train-only", "--reports-dir", "elsewhere"],
+            ["--train-only makes no pages", "--reports-dir"],
+        ),
+        (
+            ["reproduce", "--plots-only", "--train-only"],
+            ["--train-only", "not allowed with", "--plots-only"],
+        ),
+        (["reproduce", "--seeds", "two"], ["--seeds", "'two'", "1 or more"]),
+        (["reproduce", "--device", "tpu"], ["'tpu'", "cuda"]),
+        (["reproduce", "--colour", "red"], ["--colour"]),
+        (["reproduce", "--data-dir", "/does/not/exist"], ["/does/not/exist", "does not exist"]),
+        (
+            ["reproduce", "--data-dir", __file__],
+            [f"data folder {__file__} is a file, not a folder"],
+        ),
+        (["compare", "--format", "xml"], ["'xml'", "csv"]),
+        (["compare", "--only", "nothing"], ["'nothing'", "waffle-table1"]),
+        (["fly"], ["'fly'", "reproduce"]),
+        ([], ["COMMAND"]),
+    ],
+)
+def test_bad_input_is_told_in_one_line_with_status_2(capsys, argv, words):
+    line = told(capsys, argv)
+    assert all(word in line for word in words), line
+
+
+def test_a_data_folder_without_the_data_names_the_files_and_what_to_do(capsys, tmp_path):
+    (tmp_path / "data").mkdir()
+    argv = [
+        "reproduce",
+        "--profile",
+        "small",
+        "--only",
+        "waffle-fig4",
+        "--seeds",
+        "99",
+        "--data-dir",
+        tmp_path / "data",
+    ]
+    line = told(
+        capsys,
+        [*argv, "--results-dir", tmp_path / "results", "--reports-dir", tmp_path / "reports"],
+    )
+    assert "train-images-idx3-ubyte" in line and "--data-dir" in line
+
+
+@pytest.mark.parametrize("option", ["--results-dir", "--reports-dir"])
+def test_a_folder_that_cannot_be_written_is_named_with_its_option(capsys, tmp_path, option):
+    (tmp_path / "file").write_text("not a folder")
+    folders = {"--results-dir": tmp_path / "results", "--reports-dir": tmp_path / "reports"}
+    folders[option] = tmp_path / "file" / "below"
+    line = told(
+        capsys,
+        [
+            "reproduce",
+            "--only",
+            "waffle-fig8",
+            *(word for pair in folders.items() for word in pair),
+        ],
+    )
+    assert str(folders[option]) in line and option in line
+
+
+def test_as_a_program_it_exits_with_2_and_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "pfl_lib", "reproduce", "--only", "nope"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("pfl-lib: ") and done.stderr.count("\n") == 1
+
+
+def test_an_interrupt_ends_with_130_and_one_line(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "train", interrupted)
+    monkeypatch.setattr(reproduce, "_check_writable", lambda reports: None)
+    assert main(["reproduce", "--only", "waffle-fig8", "--plots-only"]) == 130
+    assert capsys.readouterr().err.strip().count("\n") == 0
+
+
+def test_list_names_every_page_method_and_distribution(capsys):
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    for name in [
+        *papers.EXHIBITS,
+        *papers.PROFILES,
+        "weight_erosion",
+        "digits",
+        "A*",
+        "lenet5-relu",
+    ]:
+        assert f"  {name} " in printed or f"  {name}\n" in printed, name
+
+
+def test_compare_as_csv_has_a_row_for_each_printed_value(capsys, tmp_path):
+    argv = ["compare", "--only", "waffle-table1", "--profile", "quick", "--format", "csv"]
+    assert main([*argv, "--results-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 61 and lines[0].startswith("page,profile,dataset,")
+    assert all("not run" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("profile", papers.PROFILES)
+def test_compare_fits_a_terminal_and_leaves_out_what_was_not_run(
+    capsys, tmp_path, monkeypatch, profile
+):
+    def beside(*of):
+        table = before(*of)
+        long = table.index[:-1]
+        table.loc[long, "status"] = "diverged at round 100 (seed 1), round 99 (seed 2)"
+        table.loc[long, "verdict"] = (
+            "not reproduced (3 of 5 seeds): diverged at round 100 (seed 1); reason unknown"
+        )
+        table["difference"] = -100.0
+        return table
+
+    before = comparison.compare_with_paper
+    monkeypatch.setattr(comparison, "compare_with_paper", beside)
+    assert main(["compare", "--profile", profile, "--results-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100 and "1 of 60 printed values not run: 1 on CIFAR10" in lines
+    shown = [line for line in lines if line.endswith("not reproduced (3 of 5 seeds)")]
+    assert len(shown) >= 59 and shown[0].split()[:5] == [
+        "MNIST,",
+        "A",
+        "Local",
+        "96.88",
+        "diverged",
+    ]
+
+
+def test_compare_without_a_single_run_of_the_profile_says_how_many_are_missing(capsys, tmp_path):
+    assert (
+        main(
+            [
+                "compare",
+                "--only",
+                "waffle-table1",
+                "--profile",
+                "quick",
+                "--results-dir",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
+    assert capsys.readouterr().out.endswith(
+        "\n\n60 of 60 printed values not run: 30 on MNIST, 30 on CIFAR10\n\n"
+    )
+
+
+def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
+    assert main(["compare", "--only", "waffle-fig8", "--results-dir", str(tmp_path)]) == 0
+    assert (
+        "these pages set no printed results beside ours, but waffle-table1 does"
+        in capsys.readouterr().out
+    )
+    monkeypatch.setattr("pfl_lib.results.store.Store.find", lambda *args: None)
+    assert main(["compare", "--results-dir", str(tmp_path)]) == 0
+    assert (
+        capsys.readouterr().out == "nothing to compare: nothing was run yet (pfl-lib reproduce)\n"
+    )
+
+
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pfl_lib {pfl_lib.__version__}\n"
+
+
+# --- a collection of two small pages, one of which fails ---
+
+
+def notebook(path, *code: str) -> None:
+    cells = [nbformat.v4.new_markdown_cell("# Title\n\nWhat it is *about*. More.")]
+    cells.append(
+        nbformat.v4.new_code_cell("profile: str = 'quick'", metadata={"tags": ["parameters"]})
+    )
+    cells += [nbformat.v4.new_code_cell(source) for source in code]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+@pytest.fixture
+def two_pages(tmp_path, monkeypatch):
+    notebook(tmp_path / "notebooks" / "good.ipynb", "print('fine', profile)")
+    notebook(
+        tmp_path / "notebooks" / "bad.ipynb",
+        "from pfl_lib import BadInput\nraise BadInput('too bad')",
+        "1 / 0",
+    )
+    tiny = RunSpec(Local(), Schedule(rounds=1), dataset="digits", clients=10)
+    profiles = {"quick": dataclasses.replace(waffle.QUICK, rounds=1)}
+
+    def page(id: str, cells) -> Exhibit:
+        return Exhibit(id, "WAFFLE", f"The {id} page", f"{id}.ipynb", profiles, cells, nothing)
+
+    pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
+    monkeypatch.setattr(papers, "EXHIBITS", pages)
+    monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
+    return [
+        "reproduce",
+        "--results-dir",
+        str(tmp_path / "results"),
+        "--reports-dir",
+        str(tmp_path / "reports"),
+    ]
+
+
+def test_the_index_and_the_page_say_how_many_runs_were_missing(two_pages, tmp_path):
+    assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
+    for name in ("index.html", "good.html"):
+        assert ">0 of 1 runs<" in (tmp_path / "reports" / name).read_text()
+
+
+def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_once(
+    two_pages, tmp_path, capsys
+):
+    assert main([*two_pages, "--jobs", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert "2 pages, 1 run behind them, 0 stored" in printed
+    before = printed.index("training 1 run, 1 at a time: about ")
+    assert before < printed.index("trained 1 run in") and "examples/s" in printed
+    assert "failed: bad: BadInput: too bad" in printed and "1 of 2 failed" in printed
+
+    good, bad, index = (
+        (tmp_path / "reports" / name).read_text()
+        for name in ("good.html", "bad.html", "index.html")
+    )
+    assert "fine quick" in good and 'chip ok">ok' in index
+    assert (
+        "BadInput: too bad" in bad
+        and "ZeroDivisionError" not in bad
+        and 'chip failed">failed' in index
+    )
+    assert (
+        index.index("The bad page") < index.index("The good page") and "What it is about." in index
+    )
+    assert html.faults(good) == html.faults(bad) == html.faults(index) == []
+
+    # A second time everything is stored and the good page is up to date; a page that is not asked
+    # for stays in the index.
+    made = (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns
+    assert main([*two_pages, "--only", "good"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 page, 1 run behind it, 1 stored" in printed and "training" not in printed
+    assert "1 page up to date (good)" in printed
+    assert (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns == made
+    assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
+
+    assert "1 run" not in (tmp_path / "reports" / "index.html").read_text()
+
+    # A changed notebook is executed again.
+    notebook(tmp_path / "notebooks" / "good.ipynb", "print('better', profile)")
+    assert main([*two_pages, "--only", "good"]) == 0
+    assert "up to date" not in capsys.readouterr().out
+    assert "better quick" in (tmp_path / "reports" / "good.html").read_text()
+
+
+def test_train_only_makes_no_pages(two_pages, tmp_path, capsys):
+    assert main([*two_pages[:3], "--jobs", "1", "--train-only"]) == 0
+    assert "trained 1 run in" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {"notebooks", "results"}
+    assert len(list((tmp_path / "results" / "cells").iterdir())) == 1
+
+
+def test_plots_only_trains_nothing(two_pages, tmp_path, capsys):
+    main([*two_pages, "--only", "good", "--plots-only"])
+    assert "1 run missing: shown as not run" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+
+# --- the estimate before training ---
+
+
+def test_the_estimate_times_eight_batches_at_a_time_and_counts_every_gradient(monkeypatch):
+    """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in a
+    tenth of a second are 2,000 a second.
+
+    FedAvg takes 1,437 x 20 gradients, APFL a tenth more: 60,354 in all, by one process or by two,
+    which share them unequally.
+    """
+    calls, clock = [], itertools.count(0.0, 0.1)
+
+    def train(fed, rows, round, clients, *args, **kwargs):
+        calls.append((round, tuple(clients), fed.schedule.local_batches))
+
+    monkeypatch.setattr("pfl_lib.federation.federation.Federation.train", train)
+    monkeypatch.setattr("pfl_lib.cli.reproduce.time.perf_counter", lambda: next(clock))
+    cells = [
+        RunSpec(method, Schedule(20), dataset="digits", partition="A")
+        for method in (FedAvg(), APFL())
+    ]
+    rate, alone = reproduce.estimate(cells, 1, None, "cpu")
+    assert rate == pytest.approx(8 * 25 / 0.1)
+    assert alone == pytest.approx(reproduce.SECONDS_PER_WORKER + cells[0].examples() * 2.1 / rate)
+    assert [round for round, _, _ in calls] == list(range(1, len(calls) + 1)) and len(calls) >= 10
+    assert {(clients, batches) for _, clients, batches in calls} == {((0,), 8)}
+    _, two = reproduce.estimate(cells, 2, None, "cpu")
+    assert two == pytest.approx(
+        reproduce.SECONDS_PER_WORKER + max(1.1, 2.1 / 2) * cells[0].examples() / rate
+    )
+
+
+def test_the_estimate_takes_three_passes_at_least_and_not_for_ever(monkeypatch):
+    for seconds, passes in ((0.4, 3), (2.0, 3), (6.0, 1)):
+        clock, calls = itertools.count(0.0, seconds), []
+        monkeypatch.setattr(
+            "pfl_lib.federation.federation.Federation.train",
+            lambda *args, calls=calls: calls.append(1),
+        )
+        monkeypatch.setattr(
+            "pfl_lib.cli.reproduce.time.perf_counter", lambda clock=clock: next(clock)
+        )
+        reproduce.estimate(
+            [RunSpec(FedAvg(), Schedule(20), dataset="digits", partition="A")], 1, None, "cpu"
+        )
+        first = math.ceil(2.0 / seconds)
+        assert len(calls) - first == passes

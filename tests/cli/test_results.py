@@ -1,0 +1,299 @@
+"""`pfl-lib results`: what it shows, takes over and removes, and that results stay."""
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from pfl_lib import Schedule
+from pfl_lib.__main__ import main
+from pfl_lib.cli import results
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import FedAvg, Local, Waffle
+from pfl_lib.results import store as stores
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
+
+FEDAVG, LOCAL = (
+    RunSpec(method, Schedule(3), dataset="digits", clients=2) for method in (FedAvg(), Local())
+)
+STATE = {"state": {"theta": torch.arange(5.0)}, "done": 2}
+
+
+def result(spec: RunSpec, **changes) -> Result:
+    metrics = pd.DataFrame(
+        {"round": [1, 2, 3], "client": 0, "accuracy": [0.5, 0.8125, 0.75], "loss": 1.0}
+    )
+    whole = Result(
+        {**spec.config(), "key": spec.key}, metrics, None, None, 1.5, {"fc.bias": torch.zeros(1, 2)}
+    )
+    return dataclasses.replace(whole, **changes)
+
+
+@pytest.fixture
+def store(results_dir, monkeypatch) -> Store:
+    """One's own results, with FedAvg's in it; none are published."""
+    monkeypatch.setattr(results, "_store", lambda args: Store(args.results_dir, published=None))
+    store = Store(results_dir, published=None)
+    store.save(FEDAVG, result(FEDAVG))
+    return store
+
+
+@pytest.fixture
+def other(tmp_path) -> Store:
+    return Store(tmp_path / "other", published=None)
+
+
+def entry(store: Store, spec: RunSpec) -> Path:
+    return store.root / "cells" / spec.slug
+
+
+def files(store: Store) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(store.root)): path.read_bytes()
+        for path in store.root.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def say(store, capsys):
+    """Run an action on one's own results: its exit status and its lines."""
+
+    def go(*words) -> tuple[int, list[str]]:
+        status = main(["results", *map(str, words), "--results-dir", str(store.root)])
+        printed = capsys.readouterr()
+        return status, (printed.out if status != 2 else printed.err).splitlines()
+
+    return go
+
+
+# --- list and show ---
+
+
+def test_what_list_shows_can_be_shown(say):
+    _, lines = say("list")
+    assert lines[1].endswith(f"81.25% {FEDAVG.key[:10]} clients=2")
+    for name in (FEDAVG.key[:10], FEDAVG.key[:4], FEDAVG.key):
+        assert say("show", name) == say("show", FEDAVG.slug)
+    status, (line,) = say("show", FEDAVG.key[:10] + "zz")
+    assert status == 2 and "is no result in" in line
+
+
+def test_list_tells_runs_apart_by_what_is_not_as_usual(say, store):
+    shutil.rmtree(entry(store, FEDAVG))
+    usual = RunSpec(Waffle(), Schedule(3), dataset="digits")
+    unusual = {
+        dataclasses.replace(usual, method=Waffle(slope=10)): "slope=10",
+        dataclasses.replace(
+            usual, schedule=Schedule(3, lr=3.0, momentum=0.5)
+        ): "lr=3, momentum=0.5",
+        dataclasses.replace(usual, alice=2, measures=("start",)): "alice=2, measures=['start']",
+        dataclasses.replace(usual, clients=6, model="lenet5-relu"): "clients=6, model=lenet5-relu",
+        usual: "",
+    }
+    for spec in unusual:
+        store.save(spec, result(spec))
+    shown = {line.partition(" 81.25% ")[2] for line in say("list")[1][1:]}
+    assert shown == {f"{spec.key[:10]} {words}".strip() for spec, words in unusual.items()}
+
+
+def test_list_says_where_a_run_diverged_and_no_number(say, store):
+    store.save(LOCAL, result(LOCAL, diverged=4))
+    assert f" diverged at round 4 {LOCAL.key[:10]}" in "\n".join(say("list")[1])
+
+
+def test_list_says_that_a_folder_does_not_exist(store, capsys):
+    words = ["results", "list", "--results-dir", str(store.root)]
+    assert main(words) == 0 and capsys.readouterr().err == ""
+    shutil.rmtree(store.root)
+    assert main(words) == 0
+    assert capsys.readouterr() == (
+        "no results yet (pfl-lib reproduce)\n",
+        f"no folder {store.root} yet\n",
+    )
+
+
+def test_a_result_is_shown_with_its_settings_and_its_best_and_last_round(say, store):
+    status, lines = say("show", FEDAVG.slug)
+    assert status == 0 and lines[0] == str(entry(store, FEDAVG))
+    assert json.loads("\n".join(lines[1:-2]))["method"] == {
+        "name": "fedavg",
+        "version": 1,
+        "weighting": "size",
+    }
+    assert lines[-2:] == [
+        "accuracy: best 81.25% (round 2), last 75.00% (round 3)",
+        "1.5 seconds of training; with its model",
+    ]
+
+
+def test_a_diverged_result_without_any_round_is_shown(say, store):
+    none = pd.DataFrame(columns=["round", "client", "accuracy", "loss"])
+    store.save(LOCAL, result(LOCAL, metrics=none, diverged=1, model=None))
+    _, lines = say("show", LOCAL.slug)
+    assert lines[-2:] == ["diverged in round 1", "1.5 seconds of training; without its model"]
+
+
+def test_a_name_of_no_result_or_of_several_or_of_a_damaged_one_is_told_in_one_line(say, store):
+    store.save(LOCAL, result(LOCAL))
+    for nothing in ("nothing", "", LOCAL.key[:3]):
+        assert say("show", nothing)[1][0].startswith(f"pfl-lib: {nothing!r} is no result in")
+    other = entry(store, LOCAL).with_name(
+        f"local-else-seed1-{LOCAL.key[:8]}{'00' if LOCAL.key[8:10] != '00' else '11'}"
+    )
+    shutil.copytree(entry(store, LOCAL), other)
+    assert say("show", LOCAL.key[:8])[1] == [
+        f"pfl-lib: {LOCAL.key[:8]!r} fits 2 results: give the name or the key of one that 'pfl-lib"
+        " results list' shows"
+    ]
+    shutil.rmtree(other)
+    (entry(store, LOCAL) / "metrics.csv").write_text("")
+    status, lines = say("show", LOCAL.slug)
+    assert (
+        status == 2
+        and len(lines) == 1
+        and "is damaged: 'pfl-lib results prune' removes it" in lines[0]
+    )
+
+
+# --- merge ---
+
+
+def test_results_of_another_folder_are_taken_over_whole_and_ones_own_stay(say, store, other):
+    other.save(FEDAVG, result(FEDAVG, seconds=9.0))
+    other.save(LOCAL, result(LOCAL))
+    mine, theirs = files(store), files(other)
+    status, lines = say("merge", other.root)
+    assert status == 0
+    assert lines == [
+        f"taken: {LOCAL.slug}",
+        "1 of 2 results taken over, 0 damaged, the others are here already",
+    ]
+    assert store.find(FEDAVG).seconds == 1.5 and torch.equal(
+        store.find(LOCAL).model["fc.bias"], torch.zeros(1, 2)
+    )
+    assert mine.items() <= files(store).items() and files(other) == theirs
+    assert say("merge", other.root)[1] == [
+        "0 of 2 results taken over, 0 damaged, the others are here already"
+    ]
+
+
+def test_what_is_damaged_there_is_not_taken_and_what_is_damaged_here_is_mended(say, store, other):
+    other.save(FEDAVG, result(FEDAVG))
+    other.save(LOCAL, result(LOCAL))
+    config = entry(other, LOCAL) / "config.json"
+    config.write_text(config.read_text().replace('"diverged": null', '"diverged": 3'))
+    entry(other, FEDAVG).with_name("renamed").mkdir()
+    (entry(store, FEDAVG) / "metrics.csv").write_text("")
+    status, lines = say("merge", other.root)
+    assert status == 1
+    assert sorted(lines) == [
+        "1 of 3 results taken over, 2 damaged, the others are here already",
+        f"damaged: {LOCAL.slug}",
+        "damaged: renamed",
+        f"taken: {FEDAVG.slug}",
+    ]
+    assert store.find(FEDAVG) is not None and not entry(store, LOCAL).exists()
+
+
+def test_a_result_under_another_ones_name_is_not_taken(say, store, other):
+    other.save(LOCAL, result(LOCAL))
+    entry(other, LOCAL).rename(entry(other, LOCAL).with_name("fedavg-digits-C-seed1-0123456789"))
+    assert say("merge", other.root)[1][0] == "damaged: fedavg-digits-C-seed1-0123456789"
+
+
+def test_a_folder_that_holds_no_results_is_refused(say, tmp_path):
+    assert say("merge", tmp_path / "none") == (
+        2,
+        [f"pfl-lib: {tmp_path / 'none'} is no results folder: give one that holds 'cells'"],
+    )
+
+
+# --- prune ---
+
+
+def age(path: Path) -> None:
+    two_hours_ago = time.time() - 7200
+    os.utime(path, (two_hours_ago, two_hours_ago))
+
+
+def test_leftovers_go_and_results_and_checkpoints_of_unfinished_runs_stay(say, store):
+    kept = files(store)
+    store.save_checkpoint(LOCAL, STATE)
+    kept |= {f"checkpoints/{LOCAL.slug}.pt": store.checkpoint_path(LOCAL).read_bytes()}
+    store.save_checkpoint(FEDAVG, STATE)  # of a run that is finished
+    damaged = dataclasses.replace(LOCAL, seed=2)
+    store.save(damaged, result(damaged))
+    (entry(store, damaged) / "model.pt").unlink()
+    store.checkpoint_path(damaged).write_bytes(b"half")
+    for place in ("cells/.killed01", "checkpoints/.killed01"):
+        (store.root / place).mkdir()
+        (store.root / place / "half").write_text("")
+        age(store.root / place)
+    part = store.root / "checkpoints" / f"{LOCAL.slug}.123.part"
+    part.write_text("")
+    age(part)
+    status, lines = say("prune")
+    assert status == 0 and lines[-1] == f"6 removed from {store.root}"
+    assert sorted(lines[:-1]) == [
+        f"checkpoint of a finished run: checkpoints/{FEDAVG.slug}.pt",
+        f"damaged checkpoint: checkpoints/{damaged.slug}.pt",
+        f"damaged result: cells/{damaged.slug}",
+        "left behind by a process that was killed: cells/.killed01",
+        "left behind by a process that was killed: checkpoints/.killed01",
+        f"left behind by a process that was killed: checkpoints/{LOCAL.slug}.123.part",
+    ]
+    assert files(store) == kept
+    assert say("prune") == (0, [f"0 removed from {store.root}"])
+
+
+def test_files_that_no_run_has_written_stay(say, store):
+    for place in (
+        "cells/README.txt",
+        "cells/blood/image.png",
+        "checkpoints/best_model.pt",
+        "checkpoints/.gitkeep",
+    ):
+        path = store.root / place
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+        age(path)
+        age(path.parent)
+    kept = files(store)
+    assert say("prune", "--checkpoints")[1][-1] == f"0 removed from {store.root}"
+    assert files(store) == kept
+
+
+def test_what_a_run_may_be_writing_just_now_stays(say, store):
+    (store.root / "checkpoints" / ".now_now_").mkdir()
+    assert say("prune")[1] == [f"0 removed from {store.root}"]
+
+
+def test_checkpoints_of_unfinished_runs_go_where_that_is_asked_for(say, store):
+    store.save_checkpoint(LOCAL, STATE)
+    assert (
+        say("prune", "--checkpoints")[1][0]
+        == f"checkpoint of an unfinished run: checkpoints/{LOCAL.slug}.pt"
+    )
+    assert store.load_checkpoint(LOCAL) is None and store.find(FEDAVG) is not None
+
+
+def test_a_result_whose_reading_failed_once_stays(say, store, monkeypatch):
+    kept, real, failed = files(store), stores.read, []
+
+    def flaky(path, key=None):
+        if path == entry(store, FEDAVG) and not failed:
+            failed.append(1)
+            return None
+        return real(path, key)
+
+    monkeypatch.setattr(stores, "read", flaky)
+    assert say("prune")[1][-1] == f"0 removed from {store.root}" and failed
+    assert files(store) == kept

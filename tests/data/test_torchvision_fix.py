@@ -1,0 +1,141 @@
+"""Torchvision beside a torch of another build: cured where it fails, left alone where it does
+not.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pfl_lib.data import torchvision_fix
+from pfl_lib.errors import BadInput
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What a torchvision without its compiled operators does, and a file that counts the attempts to
+# import it.
+FAULTY = """
+    import pathlib
+    from torchvision import left_over
+    with open(pathlib.Path(__file__).with_name("attempts.txt"), "a") as stream:
+        stream.write("x")
+    import torch
+
+    @torch.library.register_fake("torchvision::nms")
+    def nms(dets, scores, iou_threshold):
+        return dets.new_empty(0)
+
+    @torch.library.register_fake("torchvision::qnms")
+    def qnms(dets, scores, iou_threshold):
+        return dets.new_empty(0)
+"""
+
+
+def write_torchvision(folder: Path, source: str) -> Path:
+    """A package called torchvision, with a submodule `left_over`; returns the folder to be put on
+    the path.
+    """
+    (folder / "torchvision").mkdir()
+    (folder / "torchvision" / "__init__.py").write_text(textwrap.dedent(source))
+    (folder / "torchvision" / "left_over.py").write_text("")
+    return folder
+
+
+def output_of(program: str, *path: Path) -> list[str]:
+    """The lines that a fresh interpreter prints, to which torch knows no operators of torchvision
+    yet.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def healthy_or_not(tmp_path, monkeypatch):
+    """Install a torchvision with the given source for this test, in this process."""
+
+    def install(source: str) -> None:
+        monkeypatch.syspath_prepend(write_torchvision(tmp_path, source))
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    declared = torchvision_fix.declared_operators.cache_info().currsize
+    yield install
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    assert torchvision_fix.declared_operators.cache_info().currsize == declared, (
+        "operators were declared without need"
+    )
+
+
+def test_a_torchvision_without_its_operators_is_imported_at_the_second_try(tmp_path):
+    program = """
+        import sys
+        try:
+            import torchvision
+        except RuntimeError as error:
+            print(error)
+        before = sys.modules["torchvision.left_over"]
+        from pfl_lib.data.torchvision_fix import import_torchvision
+        torchvision = import_torchvision()
+        print(import_torchvision() is torchvision, sys.modules["torchvision"] is torchvision)
+        print(torchvision.left_over is before, sys.modules["torchvision.left_over"] is before)
+    """
+    assert output_of(program, write_torchvision(tmp_path, FAULTY)) == [
+        "operator torchvision::nms does not exist",  # what a plain import says
+        "True True",
+        "False False",  # nothing is left of the failed import
+    ]
+    assert len((tmp_path / "torchvision" / "attempts.txt").read_text()) == 3
+
+
+def test_the_installed_torchvision_can_be_imported_and_knows_its_data_sets():
+    program = """
+        from pfl_lib.data.torchvision_fix import import_torchvision
+        datasets = import_torchvision().datasets
+        names = ("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100")
+        print(*(hasattr(datasets, name) for name in names))
+    """
+    assert output_of(program) == ["True True True True"]
+
+
+def test_a_healthy_torchvision_is_imported_and_nothing_is_declared(healthy_or_not):
+    healthy_or_not("from torchvision import left_over\nhealth = 'good'")
+    assert torchvision_fix.import_torchvision().health == "good"
+    assert torchvision_fix.import_torchvision() is sys.modules["torchvision"]
+
+
+def test_any_other_error_of_the_import_is_passed_on(healthy_or_not):
+    healthy_or_not("raise RuntimeError('operator torchvision::roi_align does not exist')")
+    with pytest.raises(RuntimeError, match="roi_align"):
+        torchvision_fix.import_torchvision()
+
+
+def test_a_package_that_torchvision_lacks_is_named(healthy_or_not):
+    healthy_or_not("import a_package_that_is_not_there")
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
+        torchvision_fix.import_torchvision()
+
+
+def test_where_torchvision_is_missing_one_line_says_how_to_get_it(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(torchvision_fix.importlib, "import_module", missing)
+    with pytest.raises(BadInput) as caught:
+        torchvision_fix.import_torchvision()
+    assert (
+        str(caught.value)
+        == "torchvision, which reads and downloads the pictures, is not installed: pip install"
+        " torchvision"
+    )

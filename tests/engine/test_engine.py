@@ -1,0 +1,524 @@
+"""Local training: `loop` and `vmap` give the same numbers, those of plain PyTorch, and the same
+bits for any number of threads.
+"""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.data.source import Dataset
+from pfl_lib.engine import LOSSES, Pool
+from pfl_lib.federation import clients as client_data
+from pfl_lib.federation import federation
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.models.cnn import LeNet5
+from pfl_lib.partitions.base import Partition
+from pfl_lib.randomness import generator
+from pfl_lib.rows import copies, descend, sgd
+
+METHODS = [Local(), FedAvg(), Scaffold(), WeightErosion(p_d=0.1), Waffle(), APFL()]
+MOVING = {"momentum": 0.9, "weight_decay": 0.01}
+SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 examples
+
+
+class Normed(nn.Module):
+    """A convolution, BatchNorm twice (once without learnt scales), and a linear layer, for 28x28
+    images.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 5, stride=4)
+        self.norm = nn.BatchNorm2d(3)
+        self.again = nn.BatchNorm2d(3, affine=False, momentum=0.3)
+        self.fc = nn.Linear(3 * 36, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.again(self.norm(self.conv(x)).tanh()).flatten(1))
+
+
+NETWORKS = {"lenet5": lambda: LeNet5(classes=3), "batchnorm": Normed}
+
+
+def images(sizes=SIZES, dtype=torch.float64) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    random = torch.Generator().manual_seed(0)
+    return [
+        (
+            torch.randn(size, 1, 28, 28, generator=random, dtype=torch.float64).to(dtype)
+            + 0.1 * client,
+            torch.randint(3, (size,), generator=random),
+        )
+        for client, size in enumerate(sizes)
+    ]
+
+
+def ragged(
+    network: str = "lenet5", dtype: torch.dtype = torch.float64, rounds: int = 2, **settings
+) -> Federation:
+    """Four clients of unequal sizes; `settings` go to the schedule or, by name, to the
+    federation.
+    """
+    own = {name: settings.pop(name) for name in ("engine", "threads", "alice") if name in settings}
+    schedule = Schedule(rounds, **{"batch_size": 4, "lr": 0.1, **settings})
+    data = images(dtype=dtype)
+    return Federation.from_arrays(
+        data, data, NETWORKS[network], schedule, **{"alice": 0, **own}, device="cpu", dtype=dtype
+    )
+
+
+def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
+    state, states = method.start(fed), []
+    for r in range(1, fed.schedule.rounds + 1):
+        state, _ = method.round(fed, state, r)
+        states.append({name: value.nan_to_num(-1) for name, value in state.items()})
+    return states
+
+
+# --- loop and vmap ---
+
+
+@pytest.mark.parametrize("settings", [{}, MOVING], ids=["plain", "momentum"])
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_loop_and_vmap_agree_in_float64(method, network, settings):
+    alice = None if method.name == "apfl" else 0
+    loop, vmap = (
+        played(method, ragged(network, engine=engine, alice=alice, **settings))
+        for engine in ("loop", "vmap")
+    )
+    for one, other in zip(loop, vmap, strict=True):
+        for name in one:
+            torch.testing.assert_close(other[name], one[name], rtol=1e-9, atol=1e-11)
+    if network == "batchnorm":
+        assert loop[-1]["statistics"].shape[-1] == 12
+        assert not torch.equal(loop[-1]["statistics"], loop[0]["statistics"])
+
+
+def test_loop_and_vmap_agree_in_float32():
+    loop, vmap = (
+        played(Scaffold(), ragged(dtype=torch.float32, engine=engine, rounds=1))
+        for engine in ("loop", "vmap")
+    )
+    for name in loop[0]:
+        torch.testing.assert_close(vmap[0][name], loop[0][name], rtol=1e-4, atol=1e-6)
+
+
+def test_equally_sized_clients_take_the_same_road_as_ragged_ones():
+    """Without ragged clients vmap never gathers rows; the numbers must not care."""
+    data = images((8, 8, 8))
+    feds = [
+        Federation.from_arrays(
+            data,
+            data,
+            NETWORKS["batchnorm"],
+            Schedule(1, batch_size=4),
+            engine=engine,
+            device="cpu",
+            dtype=torch.float64,
+        )
+        for engine in ("loop", "vmap")
+    ]
+    one, other = (played(Local(), fed)[-1] for fed in feds)
+    for name in one:
+        torch.testing.assert_close(other[name], one[name], rtol=1e-9, atol=1e-11)
+
+
+def twice_frozen(rows, gradient, batch) -> None:
+    """A step of its own: two gradients, the second at a looked-ahead model, and a part that stays
+    where it is.
+    """
+    ahead = rows["theta"] - 0.05 * gradient(rows["theta"], batch)
+    change = gradient(ahead, batch, rows["statistics"]).clone()
+    change[..., :10] = 0
+    descend(rows, "theta", change, batch)
+    rows["steps"].add_(1)
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9}], ids=["plain", "momentum"])
+def test_a_step_is_written_once_for_one_row_and_for_many(settings):
+    outs = []
+    for engine in ("loop", "vmap"):
+        fed = ragged("batchnorm", engine=engine, **settings)
+        rows = copies(fed.initial(), 4) | {"steps": torch.zeros(4, 1, dtype=torch.float64)}
+        out, steps = fed.train(rows, 1, range(4), twice_frozen, trained=("theta", "steps"))
+        assert out["steps"][:, 0].tolist() == steps.tolist() == [2, 3, 1, 3]
+        assert torch.equal(out["theta"][:, :10], rows["theta"][:, :10])
+        outs.append(out)
+    for name in outs[0]:
+        torch.testing.assert_close(outs[1][name], outs[0][name], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_training_leaves_its_input_as_it_was(engine):
+    fed = ragged("batchnorm", engine=engine, **MOVING)
+    rows = {name: matrix.clone() for name, matrix in copies(fed.initial(), 4).items()}
+    before = copy.deepcopy(rows)
+    fed.train(rows, 1, range(4))
+    assert (
+        all(torch.equal(rows[name], before[name]) for name in before)
+        and rows.keys() == before.keys()
+    )
+
+
+class Noisy(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(F.dropout(x, 0.5, self.training))
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize(
+    "drops", [[nn.Dropout(0.5), nn.Linear(784, 3)], [Noisy(784, 3)]], ids=["module", "function"]
+)
+def test_random_numbers_in_training_are_refused(engine, drops):
+    network = nn.Sequential(nn.Flatten(), *drops)
+    with pytest.raises(
+        BadInput,
+        match="^the model draws random numbers in training, as dropout does, and so its runs",
+    ):
+        Federation.from_arrays(
+            images(), images(), network, Schedule(1), engine=engine, device="cpu"
+        )
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_dropout_of_nothing_is_taken(engine):
+    network = nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 3))
+    data = images(dtype=torch.float32)
+    fed = Federation.from_arrays(data, data, network, Schedule(1), engine=engine, device="cpu")
+    assert fed.train(copies(fed.initial(), 4), 1, range(4))[1].tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize(
+    ("sizes", "batch_size"), [((7, 12, 1, 10), 4), ((8, 9), 4)], ids=["one alone", "one left over"]
+)
+def test_a_batch_of_one_that_batchnorm_cannot_normalise_is_refused(engine, sizes, batch_size):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
+    data, client = images(sizes, torch.float32), [n % batch_size for n in sizes].index(1)
+    sentence = (
+        f"^the model cannot train on a batch of 1, client {client}'s last: Expected more than 1"
+        " value per channel"
+    )
+    with pytest.raises(BadInput, match=sentence) as refused:
+        Federation.from_arrays(
+            data, data, network, Schedule(1, batch_size=batch_size), engine=engine, device="cpu"
+        )
+    assert str(refused.value).endswith("; give another batch_size") and "\n" not in str(
+        refused.value
+    )
+    fits = Federation.from_arrays(
+        data[:1], data[:1], network, Schedule(1, batch_size=batch_size), device="cpu"
+    )
+    assert torch.equal(fits.initial()["statistics"], torch.tensor([0.0, 0, 0, 1, 1, 1])), (
+        "it was changed by the check"
+    )
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
+    data, of = images((8, 9), torch.float32), {"engine": engine, "device": "cpu"}
+    alone = Federation.from_arrays(data, data, network, Schedule(1, batch_size=4), alice=0, **of)
+    assert alone.train(copies(alone.initial(), 1), 1, [0])[1].tolist() == [2]
+    with pytest.raises(
+        BadInput,
+        match="^the model cannot train on a client's batch of one: Expected more than 1 value",
+    ):
+        alone.train(copies(alone.initial(), 2), 1, [0, 1])
+    for rounds, fits in ((2, True), (3, False)):  # the third batch of nine examples holds one
+        schedule = Schedule(rounds, local_batches=1, batch_size=4)
+        if fits:
+            Federation.from_arrays(data, data, network, schedule, **of)
+        else:
+            with pytest.raises(
+                BadInput, match="^the model cannot train on a batch of 1, client 1's last"
+            ):
+                Federation.from_arrays(data, data, network, schedule, **of)
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_a_batchnorm_that_counts_batches_is_refused(engine):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3, momentum=None))
+    with pytest.raises(
+        BadInput, match="^BatchNorm with momentum=None weighs by a count of batches"
+    ):
+        Federation.from_arrays(
+            images(), images(), network, Schedule(1), engine=engine, device="cpu"
+        )
+
+
+# --- plain PyTorch ---
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_sgd_is_torchs_with_momentum_and_weight_decay_and_so_are_running_statistics(
+    network, engine
+):
+    fed = ragged(network, engine=engine, local_epochs=2, **MOVING)
+    out, steps = fed.train(copies(fed.initial(), 4), 2, range(4))
+    assert steps.tolist() == [4, 6, 2, 6]
+    for client, (x, y) in enumerate(images()):
+        module = NETWORKS[network]().double()
+        named = fed.layout.named(**fed.initial())
+        module.load_state_dict(named, strict=False)
+        sgd = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+        for epoch in range(2):
+            order = torch.randperm(
+                len(y), generator=generator(fed.seed, "batches", 2, client, epoch)
+            )
+            for batch in order.split(4):
+                sgd.zero_grad()
+                F.cross_entropy(module(x[batch]), y[batch]).backward()
+                sgd.step()
+        by_torch = fed.layout.rows(module)
+        torch.testing.assert_close(out["theta"][client], by_torch["theta"], rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(
+            out["statistics"][client], by_torch["statistics"], rtol=1e-9, atol=1e-11
+        )
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_a_gradient_that_is_not_given_statistics_leaves_them_alone(engine):
+    fed = ragged("batchnorm", engine=engine)
+
+    def silent(rows, gradient, batch) -> None:
+        descend(rows, "theta", gradient(rows["theta"], batch), batch)
+
+    out, _ = fed.train(copies(fed.initial(), 4), 1, range(4), silent)
+    heard, _ = fed.train(copies(fed.initial(), 4), 1, range(4))
+    assert torch.equal(out["statistics"], copies(fed.initial(), 4)["statistics"])
+    assert torch.equal(
+        out["theta"], heard["theta"]
+    )  # in training BatchNorm reads the batch, not the statistics
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_evaluation_is_a_plain_loop_in_evaluation_mode(monkeypatch, loss):
+    """Batches that hold several clients, and clients that span several batches."""
+    monkeypatch.setattr(federation, "EVALUATION_BATCH", 5)
+    data = client_data.from_arrays(images(), images((3, 9, 2, 6)))
+    fed = Federation(
+        data, Normed, Schedule(1, batch_size=4), device="cpu", dtype=torch.float64, loss=loss
+    )
+    trained, _ = fed.train(copies(fed.initial(), 4), 1, range(4))
+
+    def plainly(row: int, client: int) -> tuple[float, float]:
+        module = Normed().double()
+        module.load_state_dict(
+            fed.layout.named(trained["theta"][row], trained["statistics"][row]), strict=False
+        )
+        x, y = images((3, 9, 2, 6))[client]
+        logits = module.eval()(x)
+        mean = F.cross_entropy(logits, y).item() * (0.5 if loss == "half_cross_entropy" else 1)
+        return mean, (logits.argmax(1) == y).double().mean().item()
+
+    each_own = [value.tolist() for value in fed.evaluate(trained)]
+    assert list(zip(*each_own, strict=True)) == [
+        pytest.approx(plainly(i, i), rel=1e-12) for i in range(4)
+    ]
+    one_model = {name: matrix[1] for name, matrix in trained.items()}
+    some = [value.tolist() for value in fed.evaluate(one_model, clients=[3, 0])]
+    assert list(zip(*some, strict=True)) == [
+        pytest.approx(plainly(1, i), rel=1e-12) for i in (3, 0)
+    ]
+    on_train, _ = fed.evaluate(one_model, "train", [2])
+    assert on_train.dtype == torch.float64 and on_train.shape == (1,)
+
+
+def test_examples_are_what_evaluation_averages():
+    fed = ragged("batchnorm")
+    losses, correct = fed.examples(fed.initial(), "test", 1)
+    loss, accuracy = fed.evaluate(fed.initial(), clients=[1])
+    assert losses.shape == correct.shape == (12,)
+    assert losses.mean().item() == pytest.approx(loss.item(), rel=1e-12)
+    assert correct.mean().item() == pytest.approx(accuracy.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize("part", ["", "norm"])
+def test_evaluation_between_rounds_changes_no_training(engine, part):
+    """Nor does it matter in which mode the user's module, or a part of it, is handed over."""
+    network, states = Normed(), []
+    network.get_submodule(part).eval()
+    for look in (True, False):
+        fed = Federation.from_arrays(
+            images(),
+            images(),
+            network,
+            Schedule(2, batch_size=4),
+            engine=engine,
+            device="cpu",
+            dtype=torch.float64,
+        )
+        state = FedAvg().start(fed)
+        for r in (1, 2):
+            state, _ = FedAvg().round(fed, state, r)
+            if look:
+                fed.evaluate(state)
+        states.append(state)
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+# --- several clients at once ---
+
+
+@pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_two_at_once_give_the_bits_of_one(method, network):
+    alone, together = (
+        played(method, ragged(network, torch.float32, threads=threads, alice=None, **MOVING))
+        for threads in (1, 2)
+    )
+    assert all(
+        torch.equal(one[name], two[name])
+        for one, two in zip(alone, together, strict=True)
+        for name in one
+    )
+
+
+def test_an_error_in_one_of_several_is_not_lost():
+    fed = ragged(threads=2)
+
+    def broken(rows, gradient, batch) -> None:
+        raise ArithmeticError("a step of one's own that fails")
+
+    fed.train(copies(fed.initial(), 4), 1, range(4))
+    for _ in range(3):  # and no module is lost with it
+        with pytest.raises(ArithmeticError, match="a step of one's own that fails"):
+            fed.train(copies(fed.initial(), 4), 1, range(4), broken)
+    fed.train(copies(fed.initial(), 4), 1, range(4))
+
+
+def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
+    """Whenever they begin to."""
+
+    def noisy(rows, gradient, batch) -> None:
+        descend(
+            rows, "theta", gradient(rows["theta"], batch) + torch.randn_like(rows["theta"]), batch
+        )
+
+    found = []
+    for threads in (1, 2, 2):
+        torch.manual_seed(5)
+        fed = ragged(threads=threads)
+        steps = (noisy, sgd, noisy)
+        found.append(
+            [
+                fed.train(copies(fed.initial(), 4), r, range(4), step)[0]["theta"]
+                for r, step in enumerate(steps, 1)
+            ]
+        )
+        torch.manual_seed(6)
+        fed = ragged(threads=threads)
+        found[-1] += [
+            fed.train(copies(fed.initial(), 4), r, range(4), step)[0]["theta"]
+            for r, step in ((1, sgd), (2, noisy))
+        ]
+    for one, two, again in zip(*found, strict=True):
+        assert torch.equal(one, two) and torch.equal(two, again)
+
+
+# --- inputs ---
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [((0.1307,), (0.3081,)), ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))],
+    ids=["grey", "rgb"],
+)
+def test_bytes_are_normalised_as_torchvision_does(mean, std):
+    x = torch.randint(
+        256, (6, len(mean), 5, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    y = torch.arange(6) % 2
+    dataset = Dataset("made up", x, y, x, y, 2, mean, std, "none")
+    held = client_data.from_partition(
+        dataset, Partition("made up", (torch.tensor([4, 1]),), (torch.tensor([0]),))
+    )
+    split = held.splits["train"]
+    shaped = [torch.tensor(values, dtype=torch.float64).view(-1, 1, 1) for values in (mean, std)]
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        found = split.pool.to(torch.device("cpu"), dtype).inputs(split.index[0])
+        torchvisions = (x[[4, 1]].double() / 255 - shaped[0]) / shaped[1]
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.double(), torchvisions, rtol=tolerance, atol=tolerance)
+    assert torch.equal(x, dataset.train_x), "the pool itself was written to"
+    side_by_side = split.pool.inputs(torch.tensor([[4, 1], [0, 5]]))
+    torch.testing.assert_close(side_by_side[0], split.pool.inputs(torch.tensor([4, 1])))
+
+
+def test_inputs_in_the_networks_own_type_are_not_written_to():
+    x = torch.ones(3, 2, dtype=torch.float64)
+    pool = Pool(
+        x, torch.tensor([2.0], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64)
+    )
+    assert pool.inputs(torch.tensor([0, 2])).tolist() == [[3, 3], [3, 3]]
+    assert x.tolist() == [[1, 1]] * 3
+
+
+# --- batches ---
+
+
+def seen(fed: Federation, round: int, client: int, **settings) -> list[list[int]]:
+    """The positions (0, 1, ...) of a client's examples, batch by batch, as a step sees them."""
+    x = fed.clients.splits["train"].pool.x
+    index = fed.clients.splits["train"].index[client]
+    batches = []
+
+    def look(rows, gradient, batch) -> None:
+        assert batch.index == len(batches) and len(batch.x) == len(batch.y)
+        batches.append([int((x[index] == one).flatten(1).all(1).nonzero()) for one in batch.x])
+
+    fed.train(copies(fed.initial(), 1), round, [client], look, **settings)
+    return batches
+
+
+def test_an_epoch_is_every_example_once_in_an_order_of_its_own():
+    fed = ragged("batchnorm", local_epochs=2)
+    orders = {}
+    for round in (1, 2):
+        for client in (0, 3):
+            batches = seen(fed, round, client)
+            size = SIZES[client]
+            assert [len(batch) for batch in batches] == 2 * {7: [4, 3], 10: [4, 4, 2]}[size]
+            flat = sum(batches, [])
+            assert sorted(flat[:size]) == sorted(flat[size:]) == list(range(size))
+            orders |= {
+                (round, client, 0): tuple(flat[:7]),
+                (round, client, 1): tuple(flat[size : size + 7]),
+            }
+    assert len(set(orders.values())) == 8
+
+
+def test_batches_depend_on_seed_purpose_round_and_client_alone():
+    fed, other = (
+        ragged("batchnorm"),
+        ragged("lenet5", threads=2, alice=None, lr=0.5, rounds=9, **MOVING),
+    )
+    assert seen(fed, 1, 3) == seen(other, 1, 3)
+    assert seen(fed, 1, 3) != seen(fed, 1, 3, purpose="fine-tuning")
+    assert len(seen(fed, 1, 3, epochs=3)) == 9
+
+
+def test_the_given_order_is_kept():
+    assert seen(ragged("batchnorm", order="fixed"), 2, 0) == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("order", ["shuffled", "fixed"])
+def test_local_batches_go_on_where_the_last_round_stopped(order):
+    """Seven examples in batches of four make two batches a pass; three batches a round end two
+    rounds after three passes.
+    """
+    fed = ragged("batchnorm", order=order, local_batches=3)
+    batches = seen(fed, 1, 0) + seen(fed, 2, 0)
+    assert [len(batch) for batch in batches] == [4, 3, 4, 3, 4, 3]
+    passes = [tuple(batches[k] + batches[k + 1]) for k in (0, 2, 4)]
+    assert all(sorted(one) == list(range(7)) for one in passes)
+    assert len(set(passes)) == (3 if order == "shuffled" else 1)
+    assert len(seen(fed, 1, 2)) == 3  # a client of one example takes it three times
+    assert len(seen(fed, 2, 0, epochs=1)) == 2

@@ -1,0 +1,246 @@
+"""Keys: everything that a result's numbers depend on changes them, nothing else does, and today's
+are those of stored results.
+"""
+
+import dataclasses
+import json
+
+import pytest
+
+from pfl_lib import BadInput, Schedule, data, engine, models, partitions
+from pfl_lib.experiments import measures
+from pfl_lib.experiments.runner import run_many, run_one
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import (
+    APFL,
+    METHODS,
+    APFLByRound,
+    BrokenGlobal,
+    FedAvg,
+    Local,
+    Scaffold,
+    Waffle,
+    WeightErosion,
+)
+from pfl_lib.papers import EXHIBITS, PROFILES
+from pfl_lib.partitions import PARTITIONS
+from pfl_lib.results import store
+
+
+def spec(method=None, rounds: int = 2, clients: int = 2, lr: float = 0.1, **settings) -> RunSpec:
+    schedule = Schedule(rounds, lr=lr, **settings.pop("schedule", {}))
+    return RunSpec(
+        method or FedAvg(), schedule, **{"dataset": "digits", "clients": clients, **settings}
+    )
+
+
+# --- what changes a key ---
+
+CHANGES = {
+    "the method": {"method": Scaffold()},
+    "a hyper-parameter": {"method": FedAvg(weighting="uniform")},
+    "the data set": {"dataset": "mnist"},
+    "the partition": {"partition": "B"},
+    "the model": {"model": "lenet5-relu"},
+    "the number of clients": {"clients": 3},
+    "the number of images": {"images": 1000},
+    "the seed": {"seed": 2},
+    "alice": {"alice": 1},
+    "no alice": {"alice": None},
+    "the loss": {"loss": "half_cross_entropy"},
+    "what is measured": {"measures": ("start",)},
+    "how often it is evaluated": {"evaluate_every": 2},
+    "rounds": {"rounds": 3},
+    "the learning rate": {"lr": 0.2},
+    **{
+        f"the schedule's {name}": {"schedule": {name: value}}
+        for name, value in {
+            "local_epochs": 2,
+            "local_batches": 4,
+            "order": "fixed",
+            "batch_size": 16,
+            "lr_decay": 0.5,
+            "momentum": 0.9,
+            "weight_decay": 1e-4,
+            "participation": 0.5,
+            "availability": ((1, 1, 1),),
+        }.items()
+    },
+}
+
+
+def test_every_field_of_a_cell_and_its_schedule_is_tried_below():
+    tried = {name for change in CHANGES.values() for name in change} | {"schedule"}
+    assert {field.name for field in dataclasses.fields(RunSpec)} <= tried
+    tried = {name for change in CHANGES.values() for name in change.get("schedule", ())} | {
+        "rounds",
+        "lr",
+    }
+    assert {field.name for field in dataclasses.fields(Schedule)} == tried
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_key_changes_with(change):
+    settings = dict(CHANGES[change])
+    changed = spec(**settings)
+    assert changed.key != spec().key and changed.slug != spec().slug
+    assert spec(**CHANGES[change]).key == changed.key
+
+
+@pytest.mark.parametrize(
+    "of", ["method", "partition", "engine", "data", "dataset", "model", "measure"]
+)
+def test_the_key_changes_with_the_version_of_the(of, monkeypatch):
+    measured = spec(measures=("start", "batch_accuracy"))
+    before = measured.key
+    if of == "method":
+        monkeypatch.setattr(FedAvg, "version", FedAvg.version + 1)
+    elif of == "partition":
+        raised = dataclasses.replace(PARTITIONS["C"], version=PARTITIONS["C"].version + 1)
+        monkeypatch.setitem(partitions.PARTITIONS, "C", raised)
+    elif of == "engine":
+        monkeypatch.setattr(engine, "VERSION", engine.VERSION + 1)
+    elif of == "data":
+        monkeypatch.setattr("pfl_lib.data.fingerprint", lambda name: "another content")
+    elif of == "dataset":
+        monkeypatch.setitem(
+            data.DATASETS, "digits", dataclasses.replace(data.DATASETS["digits"], version=2)
+        )
+    elif of == "model":
+        monkeypatch.setitem(models.VERSIONS, "lenet5", 2)
+    else:
+        monkeypatch.setitem(measures.VERSIONS, "batch_accuracy", 2)
+    assert measured.key != before
+
+
+def test_another_parts_version_changes_no_key(monkeypatch):
+    before = spec().key
+    monkeypatch.setitem(models.VERSIONS, "linear", 2)
+    monkeypatch.setitem(measures.VERSIONS, "batch_accuracy", 2)
+    monkeypatch.setitem(
+        data.DATASETS, "mnist", dataclasses.replace(data.DATASETS["mnist"], version=2)
+    )
+    assert spec().key == before
+
+
+def test_the_key_is_known_without_the_data_and_its_config_is_json():
+    mnist = RunSpec(Waffle(), Schedule(100))
+    assert mnist.slug == f"waffle-mnist-C-seed1-{mnist.key[:10]}"
+    assert json.loads(json.dumps(mnist.config()))["fingerprint"]
+    assert RunSpec(Waffle(), Schedule(100), partition="A*").slug.startswith(
+        "waffle-mnist-Astar-seed1-"
+    )
+
+
+# --- equal values ---
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"method": Waffle(slope=3)}, {"method": Waffle(slope=3.0)}),
+        ({"method": WeightErosion(p_d=1, p_s=0)}, {"method": WeightErosion(p_d=1.0, p_s=0.0)}),
+        ({"method": APFL(alpha=1)}, {"method": APFL(alpha=1.0)}),
+        ({"lr": 1}, {"lr": 1.0}),
+        ({"schedule": {"lr_decay": 1, "participation": 1}}, {}),
+        ({"schedule": {"momentum": 0, "weight_decay": -0.0}}, {}),
+    ],
+    ids=str,
+)
+def test_equal_values_give_equal_keys(one, other):
+    assert spec(**one) == spec(**other) and spec(**one).key == spec(**other).key
+
+
+# --- methods that are not the package's ---
+
+
+class Tuned(FedAvg):
+    """Goes by FedAvg's name."""
+
+
+class Named(FedAvg):
+    name = "mine"
+
+
+@pytest.mark.parametrize("method", [Tuned(), Named(), "fedavg"], ids=str)
+def test_a_method_that_is_not_the_packages_is_neither_stored_nor_read(method, results_dir):
+    shelf = store.Store(results_dir, published=None)
+    run_one(spec(rounds=1), shelf)
+    for go in (
+        lambda c: run_one(c, shelf),
+        lambda c: run_many([c], shelf, jobs=1, progress=False),
+        shelf.find,
+    ):
+        with pytest.raises(BadInput) as refused:
+            go(spec(method, rounds=1))
+        assert (
+            str(refused.value)
+            == f"method {method!r} is not the package's own, so its results are not stored: use"
+            " pfl_lib.run"
+        )
+    assert len(list((results_dir / "cells").iterdir())) == 1
+
+
+# --- stored results stay valid ---
+
+TABLE = {
+    "dataset": "titanic_as_run",
+    "partition": "age_strict",
+    "clients": 4,
+    "loss": "half_cross_entropy",
+    "measures": ("start", "batch_accuracy"),
+}
+ONE_BATCH = Schedule(30, local_batches=1, order="fixed", batch_size=161, lr=3.0, weight_decay=1e-3)
+SELDOM = Schedule(30, momentum=0.9, participation=0.5, availability=((1, 2, 3),))
+RADII = {"dataset": "breast_cancer", "partition": "radius_some", "model": "linear", "clients": 4}
+
+GOLDEN = {
+    "fedavg-mnist-C-seed1-895c08f3a2": RunSpec(FedAvg(), Schedule(100)),
+    "waffle-mnist-Bstar-seed2-059fcbec42": RunSpec(Waffle(), Schedule(100), partition="B*", seed=2),
+    "apfl-mnist-C-seed1-2b4a8104cd": RunSpec(APFL(), Schedule(25), images=12_000),
+    "apfl_by_round-digits-C-seed1-86644c31a4": RunSpec(
+        APFLByRound(), Schedule(20), dataset="digits"
+    ),
+    "scaffold-digits-C-seed1-d75d49c716": RunSpec(Scaffold(), Schedule(20), dataset="digits"),
+    "weight_erosion-titanic_as_run-age_strict-seed1-96143bb038": RunSpec(
+        WeightErosion(counting="after"), ONE_BATCH, model="linear", alice=2, **TABLE
+    ),
+    "broken_global-titanic_as_run-age_strict-seed1-11ca204fb5": RunSpec(
+        BrokenGlobal(), ONE_BATCH, model="linear-authors", **TABLE
+    ),
+    "local-breast_cancer-radius_some-seed1-3f94578038": RunSpec(
+        Local(), SELDOM, alice=None, evaluate_every=5, **RADII
+    ),
+}
+
+
+@pytest.mark.parametrize("slug", GOLDEN)
+def test_keys_are_those_of_results_stored_earlier(slug):
+    assert GOLDEN[slug].slug == slug
+
+
+def test_every_method_has_a_golden_key():
+    assert {golden.method.name for golden in GOLDEN.values()} == set(METHODS)
+
+
+def test_every_published_result_belongs_to_a_page():
+    pages = EXHIBITS.values()
+    wanted = {
+        spec.slug
+        for page in pages
+        for profile in PROFILES
+        for spec in page.runs(page.profile(profile))
+    }
+    published = {path.name for path in store.PUBLISHED.iterdir()}
+    assert published and published <= wanted
+
+
+def test_c_as_printed_has_a_version_of_its_own_where_not_all_clients_take_part():
+    def versions(control: str, participation: float) -> dict | None:
+        method = Waffle(control=control)
+        return (
+            spec(method=method, schedule={"participation": participation}).config().get("versions")
+        )
+
+    assert versions("literal", 0.5) == {"literal control under participation": 2}
+    assert versions("literal", 1.0) is versions("mean", 0.5) is None

@@ -1,0 +1,102 @@
+"""What a run records beside accuracy and loss: the mean over test batches, and the initial
+model.
+"""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments import runner
+from pfl_lib.experiments.measures import batch_accuracy
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import FedAvg, Local
+from pfl_lib.results.store import Store
+
+CELL = RunSpec(
+    FedAvg("uniform"),
+    Schedule(2, local_batches=1, order="fixed", batch_size=66, lr=1.0),
+    dataset="breast_cancer",
+    partition="radius_strict",
+    model="linear",
+    clients=4,
+    alice=0,
+)
+
+
+def federation(alice: int | None = None) -> Federation:
+    """Class 1 wins where x > 0.  Client 0's five test examples: four in the first batch, three of
+    them right; one in the second, right.
+    """
+    module = nn.Linear(1, 2, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[-1.0], [1.0]]))
+    x = torch.tensor([[1.0], [1.0], [-1.0], [1.0], [1.0]])
+    pairs = [(x, [1, 0, 0, 1, 1]), (x, [0, 1, 1, 0, 0])]
+    return Federation.from_arrays(
+        pairs, pairs, module, Schedule(1, batch_size=4), alice=alice, device="cpu"
+    )
+
+
+def test_batch_accuracy_is_the_plain_mean_over_batches_whatever_their_size():
+    """Client 0: (3/4 + 1) / 2 = 0.875, where 4 of 5 are right; client 1: (1/4 + 0) / 2, where 1 of
+    5 is.
+    """
+    fed = federation()
+    assert batch_accuracy(fed, fed.initial(), [0, 1]).tolist() == [0.875, 0.125]
+    each = {name: row.expand(2, -1) for name, row in fed.initial().items()}
+    assert batch_accuracy(fed, each, [0, 1]).tolist() == [0.875, 0.125]
+    assert fed.evaluate(fed.initial())[1].tolist() == pytest.approx([0.8, 0.2])
+
+
+def test_examples_are_single_losses_and_hits_in_the_order_of_the_test_set():
+    fed = federation()
+    losses, correct = fed.examples(fed.initial(), "test", 0)
+    assert correct.tolist() == [1, 0, 1, 1, 1]
+    right, wrong = torch.log1p(torch.exp(torch.tensor([-2.0, 2.0]))).tolist()
+    assert losses.tolist() == pytest.approx([right, wrong, right, right, right])
+
+
+def test_one_reader_is_evaluated_as_all_are():
+    alone, everybody = federation(alice=1), federation()
+    one = [value.item() for value in alone.evaluate(alone.initial(), clients=[1])]
+    assert one == pytest.approx(
+        [value[1].item() for value in everybody.evaluate(everybody.initial())]
+    )
+
+
+@pytest.mark.parametrize("method", [FedAvg("uniform"), Local()])
+def test_start_records_the_initial_model_as_round_0(method):
+    fed = federation(alice=0)
+    run = runner.Run(method, fed, ("start", "batch_accuracy"))
+    for _ in run.rounds():
+        pass
+    metrics = run.result({}).metrics
+    assert metrics["round"].tolist() == [0, 1] and metrics["batch_accuracy"][0] == 0.875
+    assert metrics["accuracy"][0] == pytest.approx(0.8) and metrics.notna().all(axis=None)
+    assert len(run.weights) == 1
+
+
+def test_a_cell_with_measures_is_stored_with_them(results_dir):
+    spec = dataclasses.replace(CELL, measures=("start", "batch_accuracy"))
+    result = runner.run_one(spec, Store(results_dir, None))
+    found = Store(results_dir, None).find(spec)
+    assert found.metrics["round"].tolist() == [0, 1, 2] and found.metrics.equals(result.metrics)
+    # 86 test examples in batches of 66 and 20.
+    wrong = 86 * (1 - found.metrics["accuracy"])
+    assert wrong.round(6).tolist() == wrong.round().tolist()
+
+
+def test_measures_are_part_of_the_key_and_none_leaves_it_as_it_was():
+    assert "measures" not in CELL.config()
+    measured = dataclasses.replace(CELL, measures=("start",))
+    assert measured.config()["measures"] == ["start"] and measured.key != CELL.key
+
+
+def test_an_unknown_measure_is_refused():
+    with pytest.raises(BadInput, match="measure 'f1' is not one of start, batch_accuracy"):
+        dataclasses.replace(CELL, measures=("f1",))

@@ -1,0 +1,318 @@
+"""Cells: what is refused, the same bits however they are run, interrupted or not, and what failures
+leave behind.
+"""
+
+import math
+import multiprocessing
+import random
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.experiments.runner import run_many, run_one
+from pfl_lib.experiments.spec import RunFailure, RunSpec
+from pfl_lib.experiments.training import Run
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
+
+METHODS = [Local(), FedAvg(), Scaffold(), WeightErosion(p_d=0.1), Waffle(), APFL()]
+ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
+
+
+def spec(method=None, rounds: int = 2, clients: int = 2, lr: float = 0.1, **settings) -> RunSpec:
+    """A spec of the digits: LeNet-5, and 140 images a client."""
+    schedule = Schedule(rounds, lr=lr, **settings.pop("schedule", {}))
+    return RunSpec(
+        method or FedAvg(), schedule, **{"dataset": "digits", "clients": clients, **settings}
+    )
+
+
+@pytest.fixture
+def store(results_dir) -> Store:
+    return Store(results_dir, published=None)
+
+
+def same_bits(one: Result, other: Result) -> bool:
+    pd.testing.assert_frame_equal(one.metrics, other.metrics, check_exact=True)
+    assert (one.weights is None) == (other.weights is None)
+    assert one.weights is None or np.array_equal(one.weights, other.weights)
+    assert one.model.keys() == other.model.keys()
+    return one.diverged == other.diverged and all(
+        torch.equal(one.model[name], other.model[name]) for name in one.model
+    )
+
+
+# --- specs that cannot be ---
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"dataset": "minst"}, "dataset 'minst' is not one of mnist, digits"),
+        ({"partition": "D"}, "distribution 'D' is not one of A, B, C, A*, B*"),
+        ({"model": "resnet"}, "model 'resnet' is not one of lenet5, lenet5-relu"),
+        ({"loss": "hinge"}, "loss 'hinge' is not one of cross_entropy"),
+        ({"measures": ("speed",)}, "measure 'speed' is not one of start"),
+        ({"seed": "1"}, "seed '1': give a whole number"),
+        ({"clients": 0}, "clients 0: give a whole number, 1 or more"),
+        ({"clients": True}, "clients True: give a whole number, 1 or more"),
+        ({"images": "12"}, "images '12': give a whole number, 1 or more"),
+        ({"images": 0}, "images 0: give a whole number, 1 or more"),
+        ({"evaluate_every": 0}, "evaluate_every 0: give a whole number, 1 or more"),
+        ({"evaluate_every": True}, "evaluate_every True: give a whole number, 1 or more"),
+        ({"alice": 2}, "alice 2 is not one of the clients 0 to 1"),
+        ({"alice": -1}, "alice -1 is not one of the clients 0 to 1"),
+        ({"alice": True}, "alice True is not one of the clients 0 to 1"),
+    ],
+)
+def test_a_cell_that_cannot_be_is_refused(wrong, sentence):
+    with pytest.raises(BadInput) as refused:
+        spec(**wrong)
+    assert str(refused.value).startswith(sentence) and "\n" not in str(refused.value)
+
+
+# --- the same bits ---
+
+
+def test_one_worker_and_two_give_the_same_bits(tmp_path):
+    specs = [spec(Waffle(), clients=3), spec(APFL(), alice=None)]
+    alone, together = (
+        run_many(specs, Store(tmp_path / str(jobs), None), jobs=jobs, progress=False)
+        for jobs in (1, 2)
+    )
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
+    for one, two in zip(alone, together, strict=True):
+        assert one.config == two.config and same_bits(one, two)
+    assert len(alone[1].metrics) == 2 * 2
+
+
+@pytest.mark.parametrize(
+    "method", [Waffle(), WeightErosion(p_d=0.05), APFL()], ids=lambda method: method.name
+)
+def test_a_cell_killed_at_random_moments_gives_the_bits_of_an_uninterrupted_one(tmp_path, method):
+    """SIGKILL three times, each some time after another round was finished; then the rest is run
+    here.
+    """
+    chosen = spec(method, rounds=100, model="linear", schedule={"momentum": 0.5})
+    whole = run_one(chosen, Store(tmp_path / "whole", None))
+    store = Store(tmp_path / "killed", None)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pfl_lib.experiments.runner", "sklearn.datasets"])
+    finished, moments = 0, random.Random(method.name)
+    for _ in range(3):
+        process = context.Process(
+            target=run_one, args=(chosen, store), kwargs={"checkpoint_seconds": 0.0}
+        )
+        process.start()
+        while (store.load_checkpoint(chosen) or {"done": 0})[
+            "done"
+        ] <= finished and process.is_alive():
+            time.sleep(0.005)
+        time.sleep(moments.uniform(0, 0.05))
+        process.kill()
+        process.join()
+        assert process.exitcode == -9, "it had finished before it was killed"
+        finished = store.load_checkpoint(chosen)["done"]
+        assert store.find(chosen) is None
+    rounds = []
+    resumed = run_one(chosen, store, progress=rounds.append)
+    assert rounds == list(range(finished + 1, 101)) and finished >= 3
+    assert same_bits(resumed, whole) and same_bits(store.find(chosen), whole)
+    assert not any(path.suffix == ".pt" for path in (store.root / "checkpoints").iterdir())
+
+
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def small(alice: int | None = 0) -> Federation:
+    random = torch.Generator().manual_seed(0)
+    data = [
+        (torch.randn(6, 4, generator=random), torch.randint(3, (6,), generator=random))
+        for _ in range(4)
+    ]
+    schedule = Schedule(
+        6, batch_size=3, momentum=0.9, participation=0.7, lr_decay=0.9, availability=((3, 3, 6),)
+    )
+    return Federation.from_arrays(data, data, Normed, schedule, alice=alice, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("method", "alice"),
+    [
+        *((method, 1) for method in METHODS),
+        *((method, None) for method in METHODS if method.name not in ALICES),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_a_run_restored_from_any_checkpoint_gives_the_same_bits(method, alice, store):
+    """BatchNorm, momentum, partial participation and a newcomer; the checkpoint goes through its
+    file.
+    """
+    store.check_writable()
+    whole, saved = Run(method, small(alice)), spec()
+    for r in whole.rounds():
+        if r < 6:
+            store.save_checkpoint(saved, whole.checkpoint())
+            resumed = Run(method, small(alice))
+            resumed.restore(store.load_checkpoint(saved))
+            assert list(resumed.rounds()) == list(range(r + 1, 7))
+            if r == 1:
+                first = resumed
+    assert same_bits(whole.result({}), resumed.result({})) and same_bits(
+        whole.result({}), first.result({})
+    )
+
+
+def test_a_damaged_checkpoint_starts_from_round_one(store):
+    chosen = spec(Waffle(), rounds=3)
+    whole = run_one(chosen, Store(store.root / "whole", None))
+    store.check_writable()
+    for content in (b"", b"not a checkpoint", b"PK\x03\x04" + bytes(5000)):
+        store.checkpoint_path(chosen).write_bytes(content)
+        rounds = []
+        assert same_bits(run_one(chosen, store, progress=rounds.append), whole)
+        assert rounds == [1, 2, 3]
+        (store.root / "cells" / chosen.slug / "config.json").unlink()
+
+
+def test_a_damaged_entry_is_run_again_to_the_same_bits(store):
+    chosen = spec(Scaffold())
+    whole = run_one(chosen, store)
+    path = store.root / "cells" / chosen.slug / "metrics.csv"
+    path.write_text(path.read_text()[:-20])
+    rounds = []
+    assert same_bits(run_one(chosen, store, progress=rounds.append), whole) and rounds == [1, 2]
+    assert same_bits(store.find(chosen), whole)
+
+
+def test_a_stored_cell_is_read_and_not_run_whatever_the_device_engine_or_threads(store):
+    chosen, rounds = spec(), []
+    first = run_one(chosen, store, device="cpu", engine="loop")
+    again = run_one(chosen, store, device="auto", engine="vmap", threads=2, progress=rounds.append)
+    assert (
+        rounds == []
+        and same_bits(first, again)
+        and again.seconds == pytest.approx(first.seconds, abs=1e-3)
+    )
+
+
+@pytest.mark.parametrize(
+    "run", [run_one, lambda c, s, **asked: run_many([c], s, jobs=1, progress=False, **asked)[0]]
+)
+def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_asked_for(
+    run, tmp_path
+):
+    chosen, first = spec(), Store(tmp_path / "first", tmp_path / "published")
+    whole = run_one(chosen, first)
+    assert first.publish(chosen)
+    other = Store(tmp_path / "other", tmp_path / "published")
+    assert run(chosen, other).model is None and not (tmp_path / "other").exists()
+    assert same_bits(run(chosen, other, with_model=True), whole) and same_bits(
+        other.find(chosen), whole
+    )
+
+
+def test_a_fresh_result_equals_the_one_read_back(store):
+    chosen = spec(WeightErosion(), rounds=2, measures=("start",))
+    fresh, read = run_one(chosen, store), store.find(chosen)
+    assert same_bits(fresh, read)
+    assert fresh.metrics["round"].tolist() == [0, 1, 2] and fresh.weights.shape == (2, 2)
+
+
+# --- failures ---
+
+
+def test_a_diverged_run_stops_is_recorded_and_reads_back(store):
+    """ReLU, so that a learning rate of a million has no limit; the accuracy is that of the rounds
+    before, if any.
+    """
+    chosen = spec(FedAvg(), rounds=9, lr=1e6, model="lenet5-relu")
+    rounds = []
+    result = run_one(chosen, store, progress=rounds.append)
+    assert result.diverged == rounds[-1] < 9
+    assert result.metrics["round"].tolist() == list(range(1, result.diverged))
+    assert result.metrics["loss"].map(math.isfinite).all()
+    if result.diverged == 1:
+        assert math.isnan(result.best_accuracy) and math.isnan(result.last_accuracy)
+    else:
+        assert result.best_accuracy == result.metrics["accuracy"].max() <= 1
+    again = []
+    found = run_one(chosen, store, progress=again.append)
+    assert found.diverged == result.diverged and again == []
+    pd.testing.assert_frame_equal(
+        found.metrics, result.metrics, check_exact=True, check_dtype=False
+    )
+
+
+def test_a_run_that_diverges_late_keeps_the_rounds_before_it():
+    class Late(FedAvg):
+        def round(self, fed, state, r):
+            state, log = super().round(fed, state, r)
+            return (state | {"theta": state["theta"] * math.inf} if r == 3 else state), log
+
+    run = Run(Late(), small())
+    assert list(run.rounds()) == [1, 2, 3] and run.finished
+    result = run.result({})
+    assert result.diverged == 3
+    assert result.metrics["round"].tolist() == [1, 2] and len(result.weights) == 2
+    assert result.best_accuracy == result.metrics["accuracy"].max()
+
+
+def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
+    bad = spec(images=500)  # too few for the partition
+    results = run_many([bad, spec(Local()), bad], store, jobs=1, progress=False)
+    assert [type(result) for result in results] == [RunFailure, Result, RunFailure]
+    assert results[0].spec == bad and results[0].message.startswith(
+        "BadInput: distribution 'C' needs at least 99"
+    )
+    assert "\n" not in results[0].message
+
+
+def test_a_method_without_its_alice_fails_in_one_line(store):
+    [failure] = run_many([spec(Waffle(), alice=None)], store, jobs=1, progress=False)
+    assert (
+        failure.message
+        == "BadInput: WAFFLE makes one client's model: give alice=0, or another client's number"
+    )
+
+
+def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):
+    (tmp_path / "results").write_text("")
+    rounds = []
+    for run in (
+        lambda: run_one(spec(), Store(tmp_path / "results", None), progress=rounds.append),
+        lambda: run_many([spec()], Store(tmp_path / "results", None), progress=False),
+    ):
+        with pytest.raises(
+            BadInput,
+            match=r"^results folder .*results cannot be written \(.*\): give another results_dir",
+        ):
+            run()
+    assert rounds == []
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True])
+def test_a_number_of_jobs_that_makes_no_sense_is_refused(store, jobs):
+    with pytest.raises(BadInput, match=f"^jobs {jobs}: give a whole number, 1 or more$"):
+        run_many([spec()], store, jobs=jobs)
+
+
+def test_results_come_in_the_order_of_the_cells_and_each_cell_is_run_once(store):
+    first, second = spec(Local()), spec(FedAvg())
+    results = run_many([second, first, second], store, jobs=1, progress=False)
+    assert [result.config["key"] for result in results] == [second.key, first.key, second.key]
+    assert len(list((store.root / "cells").iterdir())) == 2

@@ -1,0 +1,118 @@
+"""A run evaluates as often as it is asked to, and loses nothing else by it."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+
+from pfl_lib import Federation, Schedule
+from pfl_lib.experiments.training import Run
+from pfl_lib.methods import APFL, FedAvg
+
+
+def federation(rounds: int = 5, alice: int | None = None) -> Federation:
+    random = torch.Generator().manual_seed(0)
+    data = [
+        (torch.randn(6, 4, generator=random), torch.randint(3, (6,), generator=random))
+        for _ in range(3)
+    ]
+    schedule = Schedule(rounds, batch_size=2, lr=0.2)
+    return Federation.from_arrays(
+        data,
+        data,
+        lambda: torch.nn.Linear(4, 3),
+        schedule,
+        alice=alice,
+        device="cpu",
+        dtype=torch.float64,
+    )
+
+
+def finished(run: Run) -> Run:
+    assert list(run.rounds())[-1] == run.done
+    return run
+
+
+@pytest.mark.parametrize(
+    ("every", "evaluated"), [(1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])]
+)
+@pytest.mark.parametrize("method", [FedAvg(), APFL()], ids=["fedavg", "apfl"])
+def test_every_so_many_rounds_and_the_last_are_evaluated_with_the_same_numbers(
+    method, every, evaluated
+):
+    always = finished(Run(method, federation())).result({})
+    seldom = finished(Run(method, federation(), evaluate_every=every)).result({})
+    assert seldom.metrics["round"].unique().tolist() == evaluated
+    expected = always.metrics[always.metrics["round"].isin(evaluated)].reset_index(drop=True)
+    assert seldom.metrics.equals(expected)
+    assert (seldom.weights == always.weights).all() and len(seldom.weights) == 5
+    assert seldom.last_accuracy == always.last_accuracy
+    assert all(torch.equal(seldom.model[name], value) for name, value in always.model.items())
+
+
+def test_the_initial_model_is_evaluated_where_it_is_asked_for_however_seldom_the_rest_is():
+    run = finished(Run(FedAvg(), federation(), ("start",), evaluate_every=4))
+    assert run.result({}).metrics["round"].unique().tolist() == [0, 4, 5]
+
+
+@dataclass(frozen=True)
+class Breaks(FedAvg):
+    """FedAvg whose model turns NaN in a round."""
+
+    at: int = 3
+    name: ClassVar[str] = "breaks"
+
+    def round(self, fed, state, r):
+        state, log = super().round(fed, state, r)
+        return (
+            {name: row * math.nan for name, row in state.items()} if r == self.at else state
+        ), log
+
+
+@pytest.mark.parametrize("every", [1, 2, 5])
+def test_a_model_that_turns_nan_ends_the_run_in_its_round_whether_or_not_that_is_evaluated(every):
+    run = finished(Run(Breaks(), federation(), evaluate_every=every))
+    assert (run.diverged, run.done, len(run.weights)) == (3, 3, 2)
+    assert [row["round"] for row in run.metrics[::3]] == [r for r in (1, 2) if r % every == 0]
+
+
+def test_a_run_resumed_between_two_evaluations_goes_on_as_if_nothing_had_happened():
+    whole = finished(Run(FedAvg(), federation(), evaluate_every=3)).result({})
+    first = Run(FedAvg(), federation(), evaluate_every=3)
+    assert next(first.rounds()) == 1
+    second = Run(FedAvg(), federation(), evaluate_every=3)
+    second.restore(first.checkpoint())
+    again = finished(second).result({})
+    assert again.metrics.equals(whole.metrics) and (again.weights == whole.weights).all()
+
+
+def test_a_result_says_every_device_and_torch_that_took_part():
+    """The first rounds were another machine's; its checkpoint says so."""
+    first = Run(FedAvg(), federation())
+    assert next(first.rounds()) == 1
+    checkpoint = first.checkpoint() | {
+        "made_with": {"device": ["cuda"], "torch": [torch.__version__]}
+    }
+    second = Run(FedAvg(), federation())
+    second.restore(checkpoint)
+    third = Run(FedAvg(), federation())
+    third.restore(second.checkpoint())
+    made = {"device": "cuda, cpu", "torch": torch.__version__}
+    assert finished(third).result({"seed": 1}).config == {"seed": 1, **made}
+    assert finished(Run(FedAvg(), federation())).result({}).config == {**made, "device": "cpu"}
+
+
+@pytest.mark.parametrize("alice", [None, 1])
+def test_a_result_holds_one_model_where_it_is_the_same_for_all(alice, tmp_path):
+    shared = finished(Run(FedAvg(), federation(alice=alice))).result({})
+    own = finished(Run(APFL(), federation(alice=alice))).result({})
+    evaluated_clients = 3 if alice is None else 1
+    assert {len(value) for value in shared.model.values()} == {1}
+    assert {len(value) for value in own.model.values()} == {evaluated_clients}
+    for client in range(3) if alice is None else [1]:
+        saved = torch.load(shared.save_model(tmp_path / "model.pt", client), weights_only=True)
+        assert torch.equal(saved["weight"], shared.model["weight"][0])
+        saved = torch.load(own.save_model(tmp_path / "model.pt", client), weights_only=True)
+        assert torch.equal(saved["weight"], own.model["weight"][client if alice is None else 0])

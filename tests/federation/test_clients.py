@@ -1,0 +1,99 @@
+"""The clients' data: nothing copied, every client's own labels."""
+
+import numpy as np
+import pytest
+import torch
+
+from pfl_lib import BadInput
+from pfl_lib.data.source import Dataset
+from pfl_lib.federation import clients
+from pfl_lib.federation.clients import from_arrays
+from pfl_lib.partitions.base import Partition
+
+X = torch.arange(6 * 4, dtype=torch.uint8).view(6, 1, 2, 2)
+Y = torch.tensor([0, 1, 2, 0, 1, 2])
+DATASET = Dataset("made up", X, Y, X[:3], Y[:3], 3, (0.5,), (0.25,), "none")
+TRAIN = (torch.tensor([5, 0]), torch.tensor([1, 2, 3]))
+TEST = (torch.tensor([0, 1]), torch.tensor([2]))
+
+
+def test_clients_of_a_partition_share_the_data_sets_examples():
+    held = clients.from_partition(DATASET, Partition("made up", TRAIN, TEST))
+    assert len(held) == 2 and held.classes == 3 and held.input_shape == (1, 2, 2)
+    assert held.splits.keys() == {"train", "test"}
+    assert held.splits["train"].pool.x.data_ptr() == X.data_ptr()
+    assert [index.tolist() for index in held.splits["train"].index] == [[5, 0], [1, 2, 3]]
+    assert [labels.tolist() for labels in held.splits["train"].labels] == [[2, 0], [1, 2, 0]]
+    assert [labels.tolist() for labels in held.splits["test"].labels] == [[0, 1], [2]]
+
+
+def test_every_split_of_a_client_carries_its_own_labels():
+    """Client 1 calls class 0 two, class 1 zero and class 2 one."""
+    relabel = torch.tensor([[0, 1, 2], [2, 0, 1]])
+    held = clients.from_partition(
+        DATASET, Partition("made up", TRAIN, TEST, (torch.tensor([4]),) * 2, relabel)
+    )
+    assert [labels.tolist() for labels in held.splits["train"].labels] == [[2, 0], [0, 1, 2]]
+    assert [labels.tolist() for labels in held.splits["test"].labels] == [[0, 1], [1]]
+    assert [labels.tolist() for labels in held.splits["validation"].labels] == [[1], [0]]
+    assert held.splits["validation"].pool.x.data_ptr() == X.data_ptr()
+
+
+def test_tables_are_standardised_by_feature():
+    x = torch.tensor([[1.0, 10.0], [3.0, 30.0]])
+    table = Dataset(
+        "table",
+        x,
+        torch.tensor([0, 1]),
+        x,
+        torch.tensor([0, 1]),
+        2,
+        (1.0, 10.0),
+        (2.0, 20.0),
+        "none",
+    )
+    pool = (
+        clients.from_partition(
+            table, Partition("all", (torch.tensor([0, 1]),), (torch.tensor([0]),))
+        )
+        .splits["train"]
+        .pool
+    )
+    assert pool.inputs(torch.tensor([1, 0])).tolist() == [[1, 1], [0, 0]]
+
+
+def test_what_holds_data_shows_itself_in_one_line():
+    partition = Partition("made up", TRAIN, TEST)
+    held = clients.from_partition(DATASET, partition)
+    assert repr(held) == "<Clients: 2, 3 classes, inputs (1, 2, 2), train 5, test 3>"
+    assert repr(held.splits["train"]) == "<Split: 2 clients, 5 examples>"
+    assert repr(DATASET) == "<Dataset made up: 3 classes, inputs (1, 2, 2), train 6, test 3>"
+    assert repr(partition) == "<Partition made up: 2 clients, train 5, test 3>"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (
+            [[0.0]] * 2,
+            [0.5, 1.5],
+            "client 1 has labels in its test split that are no whole numbers from 0",
+        ),
+        (
+            [[0.0]] * 2,
+            [[0], [1]],
+            "client 1 has labels in its test split that are no whole numbers from 0",
+        ),
+        ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split is no pair of numbers"),
+        (
+            [[0.0], [float("nan")]],
+            [0, 1],
+            "client 1 has inputs in its test split that are infinite or not a number",
+        ),
+    ],
+)
+def test_pairs_that_are_no_examples_are_refused_in_one_line(x, y, message):
+    fine = (torch.zeros(2, 1), torch.tensor([0.0, 1.0]))  # whole numbers, whatever their type
+    with pytest.raises(BadInput, match="^" + message) as told:
+        from_arrays([fine, fine], [fine, (x, y)])
+    assert "\n" not in str(told.value)

@@ -1,0 +1,378 @@
+"""A federation: data of one's own, who takes part, where training starts; local training itself is
+in test_engine.py.
+"""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.methods import FedAvg, make_method
+from pfl_lib.rows import copies
+
+
+def network() -> nn.Module:
+    return nn.Linear(3, 2)
+
+
+def arrays(*sizes: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    random = np.random.default_rng(0)
+    return [
+        (random.normal(size=(size, 3)).astype(np.float32), random.integers(0, 2, size))
+        for size in sizes
+    ]
+
+
+def federation(
+    model=network,
+    sizes=(4, 6, 5, 3, 8, 2),
+    rounds: int = 5,
+    schedule: dict | None = None,
+    **settings,
+):
+    data = arrays(*sizes)
+    return Federation.from_arrays(
+        data, data, model, Schedule(rounds, **schedule or {}), device="cpu", **settings
+    )
+
+
+def refusal(make, *args, **kwargs) -> str:
+    with pytest.raises(BadInput) as refused:
+        make(*args, **kwargs)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+# --- data of one's own ---
+
+
+def test_arrays_of_ones_own_are_held_client_by_client():
+    data = arrays(4, 6)
+    fed = Federation.from_arrays(
+        data, data[::-1], network, Schedule(1), validation=arrays(2, 3), device="cpu"
+    )
+    assert len(fed) == 2 and fed.sizes().tolist() == [4, 6] and fed.sizes([1]).tolist() == [6]
+    for split, sizes in (("train", [4, 6]), ("test", [6, 4]), ("validation", [2, 3])):
+        held = fed.clients.splits[split]
+        assert (
+            [len(index) for index in held.index] == [len(labels) for labels in held.labels] == sizes
+        )
+    held = fed.clients.splits["train"]
+    assert np.array_equal(held.pool.x[held.index[1]].numpy(), data[1][0])
+    assert np.array_equal(held.labels[1].numpy(), data[1][1])
+    assert fed.clients.classes == 2 and fed.clients.input_shape == (3,)
+
+
+def test_arrays_and_tensors_give_the_same_numbers():
+    data = arrays(4, 6)
+    tensors = [(torch.tensor(x), torch.tensor(y)) for x, y in data]
+    feds = [
+        Federation.from_arrays(own, own, network, Schedule(1), device="cpu")
+        for own in (data, tensors)
+    ]
+    one, other = (FedAvg().round(fed, FedAvg().start(fed), 1)[0]["theta"] for fed in feds)
+    assert torch.equal(one, other)
+
+
+def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
+    data = [(np.arange(12).reshape(4, 3), np.array([0, 1, 1, 0]))]
+    fed = Federation.from_arrays(
+        data, data, network, Schedule(1), device="cpu", dtype=torch.float64
+    )
+    loss, _ = fed.evaluate(fed.initial())
+    module = network().double()
+    nn.utils.vector_to_parameters(fed.initial()["theta"], module.parameters())
+    plain = nn.functional.cross_entropy(
+        module(torch.arange(12.0).double().view(4, 3)), torch.tensor([0, 1, 1, 0])
+    )
+    assert loss.item() == pytest.approx(plain.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "sentence"),
+    [
+        ([], [], "train, test and validation hold 0, 0 and 0 clients: give each client one pair"),
+        (
+            arrays(2, 2),
+            arrays(2),
+            "train, test and validation hold 2, 1 and 0 clients: give each client one pair",
+        ),
+        (
+            [(np.zeros((2, 3)), np.zeros(3))],
+            arrays(2),
+            (
+                "client 0 has 2 inputs and 3 labels in its train split: give as many of each, at"
+                " least one"
+            ),
+        ),
+        (
+            arrays(2),
+            [(np.zeros((0, 3)), np.zeros(0))],
+            (
+                "client 0 has 0 inputs and 0 labels in its test split: give as many of each, at"
+                " least one"
+            ),
+        ),
+        (
+            [*arrays(2), (np.zeros((2, 4)), np.zeros(2))],
+            arrays(2, 2),
+            "examples have shapes (3,), (4,): all clients need the same",
+        ),
+        (
+            [(np.zeros((2, 3)), np.array([0, -1]))],
+            arrays(2),
+            "labels run from -1 to 1: allowed are 0 to 1",
+        ),
+    ],
+)
+def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
+    assert refusal(Federation.from_arrays, train, test, network, Schedule(1)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"alice": 6}, "alice 6 is not one of the clients 0 to 5"),
+        ({"alice": -1}, "alice -1 is not one of the clients 0 to 5"),
+        ({"alice": "0"}, "alice '0' is not one of the clients 0 to 5"),
+        ({"alice": True}, "alice True is not one of the clients 0 to 5"),
+        ({"seed": 1.5}, "seed 1.5: give a whole number"),
+        ({"engine": "fast"}, "engine 'fast' is not one of auto, loop, vmap"),
+        (
+            {"schedule": {"availability": ((6, 1, 2),)}},
+            "availability names client 6; the clients are 0 to 5",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_the_clients_are_refused(settings, sentence):
+    assert refusal(federation, **settings) == sentence
+
+
+def test_an_unknown_device_or_split_is_refused():
+    assert (
+        refusal(Federation.from_arrays, arrays(2), arrays(2), network, Schedule(1), device="tpu")
+        == "device 'tpu' is not one of auto, cpu, cuda"
+    )
+    fed = federation()
+    assert (
+        refusal(fed.evaluate, fed.initial(), "validation")
+        == "split 'validation' is not one of train, test"
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_refused():
+    sentence = refusal(
+        Federation.from_arrays, arrays(2), arrays(2), network, Schedule(1), device="cuda"
+    )
+    assert sentence.startswith(
+        "device 'cuda' is not available here: give device='cpu' (--device cpu)"
+    )
+
+
+def frozen() -> nn.Module:
+    module = network()
+    module.bias.requires_grad_(False)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (
+            lambda: nn.Linear(4, 2),
+            "the model cannot take an example of shape (3,): mat1 and mat2 shapes cannot be",
+        ),
+        (
+            lambda: nn.Linear(3, 1),
+            "the model gives numbers of shape (1, 1) for a batch of one; give a score to each of 2",
+        ),
+        (
+            lambda: nn.Sequential(nn.Linear(3, 2), nn.LSTM(2, 2)),
+            "the model gives a tuple for a batch of one; give a score",
+        ),
+        (
+            lambda: nn.Sequential(nn.Linear(3, 2), nn.Flatten(0)),
+            "the model gives numbers of shape (2,) for a batch of",
+        ),
+        (frozen, "parameter bias is frozen (requires_grad=False): train it, or make it a buffer"),
+    ],
+    ids=["inputs", "classes", "tuple", "shape", "frozen"],
+)
+def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
+    assert refusal(federation, model=model).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (nn.Linear, "model <class 'torch.nn.modules.linear.Linear'> cannot be made: "),
+        (lambda seed: network(), "model <function <lambda> at "),
+        (
+            "linear",
+            (
+                "model 'linear' cannot be made: 'str' object is not callable; give a module or a"
+                " function without"
+            ),
+        ),
+        (lambda: nn.Linear, "model <function <lambda> at "),
+    ],
+    ids=["class", "argument", "name", "makes a class"],
+)
+def test_what_is_neither_a_module_nor_makes_one_is_refused(model, sentence):
+    assert refusal(federation, model=model).startswith(sentence)
+
+
+@pytest.mark.parametrize("schedule", [None, {"rounds": 3}], ids=str)
+def test_what_is_no_schedule_is_refused(schedule):
+    data = [(torch.zeros(2, 3), torch.tensor([0, 1]))]
+    sentence = refusal(Federation.from_arrays, data, data, lambda: nn.Linear(3, 2), schedule)
+    assert (
+        sentence
+        == f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(rounds=20, lr=0.1)"
+    )
+
+
+def test_a_model_without_parameters_is_refused():
+    assert (
+        refusal(federation, model=nn.Flatten)
+        == "model Flatten has no parameters: there is nothing to train"
+    )
+
+
+def test_a_reader_who_is_never_drawn_is_asked_to_fit_all_the_same():
+    """Else the same federation would be taken with one seed and refused with another."""
+    schedule = {"participation": 0.5, "batch_size": 3}
+
+    def normalised() -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+
+    for seed in range(
+        1, 5
+    ):  # one of two clients is drawn: in each of two of these, client 1 never is
+        sentence = refusal(
+            federation, model=normalised, sizes=(3, 4), rounds=1, schedule=schedule, seed=seed
+        )
+        assert sentence.startswith("the model cannot train on a batch of 1, client 1's last")
+    assert (
+        len(
+            {
+                tuple(federation(sizes=(3, 4), schedule=schedule, seed=s).participants(1))
+                for s in range(1, 5)
+            }
+        )
+        == 2
+    )
+
+
+# --- where training starts ---
+
+
+def test_the_initial_model_follows_the_seed_and_nothing_else():
+    first = federation(seed=1).initial()["theta"]
+    torch.manual_seed(99)
+    assert torch.equal(federation(seed=1, rounds=9, alice=2, threads=2).initial()["theta"], first)
+    assert not torch.equal(federation(seed=2).initial()["theta"], first)
+
+
+def test_making_a_model_leaves_torchs_own_random_numbers_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    federation()
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_module_of_ones_own_is_where_everybody_starts_and_is_left_alone():
+    module = network()
+    before = nn.utils.parameters_to_vector(module.parameters()).clone()
+    fed = federation(model=module, seed=7)
+    assert torch.equal(fed.initial()["theta"], before)
+    FedAvg().round(fed, FedAvg().start(fed), 1)
+    assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
+
+
+def test_the_initial_model_is_a_copy():
+    fed = federation()
+    expected = fed.initial()["theta"].clone()
+    fed.initial()["theta"].zero_()
+    assert torch.equal(fed.initial()["theta"], expected)
+
+
+# --- who takes part ---
+
+
+def test_everybody_takes_part_by_default():
+    assert [federation().participants(r) for r in (1, 5)] == [list(range(6))] * 2
+
+
+def test_participants_are_the_same_for_every_method_and_engine():
+    for name in ("local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"):
+        fed = federation(schedule={"participation": 0.5, "lr": 0.3}, alice=0, engine="vmap")
+        asked, train = [], fed.train
+        fed.train = lambda rows, r, clients, *a, _asked=asked, _train=train, **kw: (
+            _asked.append(list(clients)) or _train(rows, r, clients, *a, **kw)
+        )
+        make_method(name).round(fed, make_method(name).start(fed), 3)
+        expected = federation(schedule={"participation": 0.5}, alice=0).participants(3)
+        assert sorted(sum(asked, [])) == ([0] if name == "local" else expected)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "count"), [(0.01, 1), (0.25, 2), (0.4, 2), (0.5, 3), (0.99, 6), (1.0, 6)]
+)
+@pytest.mark.parametrize("alice", [None, 4])
+def test_so_many_take_part_and_alice_always(fraction, count, alice):
+    fed = federation(schedule={"participation": fraction}, alice=alice)
+    for r in range(1, 20):
+        clients = fed.participants(r)
+        assert len(clients) == count and clients == sorted(set(clients))
+        assert alice is None or alice in clients
+
+
+def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():
+    draws = [
+        [
+            federation(schedule={"participation": 0.5}, seed=seed).participants(r)
+            for r in range(1, 9)
+        ]
+        for seed in (1, 2)
+    ]
+    assert draws[0] != draws[1]
+    assert set().union(*draws[0]) == set(range(6))
+    assert len(set(map(tuple, draws[0]))) > 3
+
+
+def test_only_available_clients_take_part():
+    fed = federation(schedule={"availability": ((1, 2, 3), (4, 1, 1)), "participation": 0.99})
+    assert [fed.participants(r) for r in (1, 2, 4)] == [
+        [0, 2, 3, 4, 5],
+        [0, 1, 2, 3, 5],
+        [0, 2, 3, 5],
+    ]
+
+
+def test_a_round_without_alice_or_without_anybody_is_refused():
+    away = federation(schedule={"availability": ((2, 1, 1),)}, alice=2)
+    assert away.participants(1) == list(range(6))
+    sentence = "Alice (client 2) is not available in round 2: change the schedule's availability"
+    assert refusal(away.participants, 2) == sentence
+    empty = federation(sizes=(4,), schedule={"availability": ((0, 1, 1),)})
+    assert (
+        refusal(empty.participants, 2)
+        == "no client is available in round 2: change the schedule's availability"
+    )
+
+
+def test_readers_are_alice_alone_or_everybody():
+    assert federation(alice=3).evaluated_clients == [3]
+    assert federation().evaluated_clients == list(range(6))
+
+
+def test_some_clients_are_trained_as_they_are_among_all():
+    fed = federation(schedule={"batch_size": 2})
+    everybody, steps = fed.train(copies(fed.initial(), 6), 2, range(6))
+    some, some_steps = fed.train(copies(fed.initial(), 2), 2, [4, 1])
+    assert torch.equal(some["theta"], everybody["theta"][[4, 1]])
+    assert steps.tolist() == [2, 3, 3, 2, 4, 1] and some_steps.tolist() == [4, 3]

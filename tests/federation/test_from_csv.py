@@ -1,0 +1,261 @@
+"""A CSV file of one's own: its clients, its inputs, a run on it, every refusal."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from pfl_lib import BadInput, Federation, Schedule, models, run
+from pfl_lib.experiments.runner import run_one
+from pfl_lib.federation import from_csv
+from pfl_lib.methods import WeightErosion
+from pfl_lib.papers import weight_erosion
+from pfl_lib.results.store import Store
+
+PEOPLE = """age,town,weight,ill
+25,Ayr,70,no
+61,Ayr,,yes
+33,Bath,80,no
+18,Bath,60,no
+70,Ayr,90,yes
+,Bath,65,yes
+20,Ayr,75,yes
+44,Bath,85,no
+,Ayr,95,no
+50,Ayr,55,yes
+,Bath,70,yes
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(PEOPLE)
+    return path
+
+
+def rows_of(clients, split: str, client: int) -> list[int]:
+    return sorted(clients.splits[split].index[client].tolist())
+
+
+def test_bins_make_a_client_each_and_unknown_values_the_last(people):
+    found = from_csv.from_csv(people, label="ill", split_by="age", bins=(25, 50), alice=0)
+    assert len(found) == 4
+    assert rows_of(found, "train", 1) == [2, 7, 9] and rows_of(found, "train", 2) == [1, 4]
+    assert rows_of(found, "train", 3) == [5, 8, 10]
+    tested, trained = rows_of(found, "test", 0), rows_of(found, "train", 0)
+    assert sorted(tested + trained) == [0, 3, 6] and len(tested) == 2
+
+
+def test_labels_are_the_second_class_in_order_and_belong_to_their_rows(people):
+    found = from_csv.from_csv(people, label="ill", split_by="age", bins=(25, 50), alice=0)
+    ill = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1]
+    for client in (1, 2, 3):
+        split = found.splits["train"]
+        assert split.labels[client].tolist() == [ill[row] for row in split.index[client].tolist()]
+    assert found.classes == 2
+
+
+def test_numbers_are_standardised_gaps_filled_and_words_become_columns(people):
+    """weight: ten known of median (70 + 75) / 2 = 72.5, which fills the gap before the mean and the
+    deviation are taken.
+    """
+    found = from_csv.from_csv(
+        people, label="ill", split_by="age", bins=(25, 50), inputs=["weight", "town"], alice=0
+    )
+    x = found.splits["train"].pool.x
+    weights = [70, 72.5, 80, 60, 90, 65, 75, 85, 95, 55, 70]
+    mean = sum(weights) / 11
+    std = math.sqrt(sum((w - mean) ** 2 for w in weights) / 11)
+    assert x[:, 0].tolist() == pytest.approx([(w - mean) / std for w in weights], abs=1e-6)
+    assert x[:, 1].tolist() == [0, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1]  # Bath
+
+
+def test_without_bins_each_value_is_a_client_and_is_no_input(people):
+    found = from_csv.from_csv(people, label="ill", split_by="town")
+    together = [sorted(rows_of(found, "train", i) + rows_of(found, "test", i)) for i in (0, 1)]
+    assert together == [[0, 1, 4, 6, 8, 9], [2, 3, 5, 7, 10]]
+    assert found.input_shape == (2,)  # age and weight
+
+
+def test_the_seed_shuffles_rows_and_nothing_else(people):
+    one, same, other = (from_csv.from_csv(people, "ill", "town", seed=seed) for seed in (0, 0, 5))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(one.splits["test"].index, same.splits["test"].index, strict=True)
+    )
+    orders = [
+        c.splits["test"].index[0].tolist() + c.splits["train"].index[0].tolist()
+        for c in (one, other)
+    ]
+    assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
+
+
+def test_weight_erosion_runs_on_it(people):
+    clients = from_csv.from_csv(people, label="ill", split_by="age", bins=(25, 50), alice=0)
+    fed = Federation(
+        clients,
+        lambda: models.build("linear", clients.input_shape, 2),
+        Schedule(4, batch_size=2, lr=0.5),
+        alice=0,
+    )
+    result = run("weight_erosion", federation=fed)
+    assert result.weights.shape == (4, 4) and 0 <= result.last_accuracy <= 1
+
+
+def test_a_user_without_a_test_set_cannot_be_read(people):
+    clients = from_csv.from_csv(people, label="ill", split_by="age", bins=(25, 50), alice=0)
+    with pytest.raises(BadInput, match="client 1 has no test examples"):
+        Federation(clients, lambda: models.build("linear", (3,), 2), Schedule(1), alice=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"label": "sick"}, "lacks column 'sick'; it has age, town, weight, ill"),
+        ({"split_by": "height"}, "lacks column 'height'"),
+        ({"inputs": ["weight", "shoe size"]}, "lacks column 'shoe size'"),
+        (
+            {"label": "weight", "split_by": "town", "bins": None},
+            "is empty in 1 rows: every row needs a label",
+        ),
+        ({"bins": (25, 90)}, "has age above 90: choose other bins"),
+        ({"bins": (10, 25)}, "has age up to 10: choose other bins"),
+        ({"bins": (18.5, 25), "alice": 0}, "client 0 has 1 row, and one half would be empty"),
+        ({"bins": (25, 50), "alice": 2}, "client 2 has 2 rows, and one half would be empty"),
+        ({"bins": (50, 25)}, "bins [50, 25]: give one number or more, in ascending order"),
+        ({"bins": ()}, "bins []: give one number or more"),
+        ({"alice": 4}, "alice 4 is not one of the clients 0 to 3 that age makes"),
+        ({"split_by": "town"}, "holds words, which bins cannot split"),
+        ({"bins": None}, "is empty in 3 rows: whose are they?"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(people, given, words):
+    arguments = {"label": "ill", "split_by": "age", "bins": (25, 50), "alice": 0, **given}
+    with pytest.raises(BadInput) as caught:
+        from_csv.from_csv(people, **arguments)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [("abcab", "3 different values (a, b, c)"), ("aaaaa", "1 different value (a)")],
+)
+def test_labels_that_are_not_two_classes_are_refused(tmp_path, labels, words):
+    path = tmp_path / "table.csv"
+    path.write_text("group,x,y\n" + "".join(f"1,{i},{label}\n" for i, label in enumerate(labels)))
+    with pytest.raises(BadInput) as caught:
+        from_csv.from_csv(path, label="y", split_by="group")
+    assert words in str(caught.value) and "exactly two classes" in str(caught.value)
+
+
+def test_a_column_of_names_is_no_input(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(
+        "group,name,y\n" + "".join(f"{i % 2},name {i},{i % 3 % 2}\n" for i in range(60))
+    )
+    with pytest.raises(BadInput, match="holds 60 different words, at most 50"):
+        from_csv.from_csv(path, label="y", split_by="group")
+
+
+@pytest.mark.parametrize("text", [None, "", "a,b\n"])
+def test_a_file_that_is_not_there_or_empty_is_refused(tmp_path, text):
+    path = tmp_path / "table.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        from_csv.from_csv(path, label="a", split_by="b")
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+# --- tables by name ---
+
+
+def test_run_takes_a_table_as_it_takes_images(results_dir):
+    result = run(
+        "weight_erosion",
+        dataset="breast_cancer",
+        partition="radius_strict",
+        alice=2,
+        rounds=3,
+        results_dir=results_dir,
+    )
+    assert result.weights.shape == (3, 4) and (result.weights[:, 2] == 1).all()
+    assert result.config["model"] == "linear" and result.config["clients"] == 4
+    again = run(
+        "weight_erosion",
+        dataset="breast_cancer",
+        partition="radius_strict",
+        alice=2,
+        rounds=3,
+        results_dir=results_dir,
+    )
+    assert again.metrics.equals(result.metrics) and again.seconds == pytest.approx(
+        result.seconds, abs=1e-3
+    )
+
+
+def test_run_takes_the_papers_whole_setting(results_dir):
+    setting = {
+        "local_batches": 1,
+        "order": "fixed",
+        "batch_size": 66,
+        "lr": 3.0,
+        "weight_decay": 1e-3,
+    }
+    result = run(
+        WeightErosion(counting="after"),
+        dataset="breast_cancer",
+        partition="radius_strict",
+        alice=2,
+        rounds=30,
+        loss="half_cross_entropy",
+        results_dir=results_dir,
+        **setting,
+    )
+    profile = weight_erosion.ALL_PROFILES["quick"]
+    cell = weight_erosion.spec("WE", "AGE_STRICT", 2, profile)
+    expected = run_one(dataclasses.replace(cell, measures=()), Store(results_dir))
+    assert result.config["key"] == expected.config["key"]
+
+
+def test_the_titanic_runs_by_name(titanic_dir, results_dir):
+    where = {"data_dir": titanic_dir, "results_dir": results_dir}
+    result = run(
+        "weight_erosion", dataset="titanic", partition="age_strict", alice=2, rounds=2, **where
+    )
+    assert result.weights.shape == (2, 4) and result.last_accuracy > 0.4
+
+
+def test_both_engines_give_the_same_on_a_table(results_dir):
+    cell = weight_erosion.spec("WE", "AGE_STRICT", 1, weight_erosion.ALL_PROFILES["quick"])
+    cell = dataclasses.replace(cell, schedule=dataclasses.replace(cell.schedule, rounds=6))
+    loop = run_one(cell, Store(results_dir / "loop", None), device="cpu", engine="loop")
+    vmap = run_one(cell, Store(results_dir / "vmap", None), device="cpu", engine="vmap")
+    assert loop.weights == pytest.approx(vmap.weights, abs=1e-5)
+    columns = ["accuracy", "loss", "batch_accuracy"]
+    assert loop.metrics[columns].to_numpy() == pytest.approx(
+        vmap.metrics[columns].to_numpy(), abs=1e-5
+    )
+
+
+def test_ten_clients_of_a_table_split_in_four_are_refused(results_dir):
+    with pytest.raises(
+        BadInput, match="clients 10: distribution 'radius_strict' makes 4; give clients=4"
+    ):
+        run(
+            "local",
+            dataset="breast_cancer",
+            partition="radius_strict",
+            clients=10,
+            rounds=1,
+            results_dir=results_dir,
+        )
+
+
+def test_inputs_are_a_list_and_no_word(people):
+    with pytest.raises(
+        BadInput, match=r"inputs 'age': give a list of columns, such as inputs=\['age'\]"
+    ):
+        from_csv.from_csv(people, label="passed", split_by="age", inputs="age")

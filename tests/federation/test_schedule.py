@@ -1,0 +1,69 @@
+"""Schedules: the learning rate, and what is refused in which words."""
+
+import math
+
+import pytest
+
+from pfl_lib import BadInput, Schedule
+
+
+def test_the_learning_rate_falls_by_a_factor_each_round():
+    schedule = Schedule(10, lr=0.2, lr_decay=0.5)
+    assert [schedule.lr_at(r) for r in (1, 2, 4)] == [0.2, 0.1, 0.025]
+    assert Schedule(10).lr_at(10) == 0.1
+
+
+def test_equal_schedules_are_equal_and_hashable():
+    assert len({Schedule(3), Schedule(3, lr=0.1), Schedule(4)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"rounds": 0}, "rounds 0: give a whole number, 1 or more"),
+        ({"rounds": 2.0}, "rounds 2.0: give a whole number, 1 or more"),
+        ({"rounds": True}, "rounds True: give a whole number, 1 or more"),
+        ({"rounds": "3"}, "rounds '3': give a whole number, 1 or more"),
+        ({"local_epochs": 0}, "local_epochs 0: give a whole number, 1 or more"),
+        ({"local_batches": 0}, "local_batches 0: give a whole number, 1 or more"),
+        ({"batch_size": -1}, "batch_size -1: give a whole number, 1 or more"),
+        ({"order": "random"}, "order 'random' is not one of shuffled, fixed"),
+        ({"lr": 0}, "lr 0: give a number above 0"),
+        ({"lr": -0.1}, "lr -0.1: give a number above 0"),
+        ({"lr": math.nan}, "lr nan: give a number above 0"),
+        ({"lr": math.inf}, "lr inf: give a number above 0"),
+        ({"lr": "0.1"}, "lr '0.1': give a number above 0"),
+        ({"lr": None}, "lr None: give a number above 0"),
+        ({"lr_decay": 1.5}, "lr_decay 1.5: give a number above 0 and at most 1"),
+        ({"momentum": 1.0}, "momentum 1.0: give a number from 0 to below 1"),
+        ({"momentum": -0.1}, "momentum -0.1: give a number from 0 to below 1"),
+        ({"weight_decay": -1e-4}, "weight_decay -0.0001: give a number 0 or more"),
+        ({"participation": 0}, "participation 0: give a number above 0 and at most 1"),
+        ({"participation": 1.1}, "participation 1.1: give a number above 0 and at most 1"),
+        ({"participation": True}, "participation True: give a number above 0 and at most 1"),
+        ({"availability": 3}, "availability 3: give a tuple of (client, first round, last round)"),
+        (
+            {"availability": [(0, 1, 2)]},
+            "availability [(0, 1, 2)]: give a tuple of (client, first round, last round)",
+        ),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused(wrong, sentence):
+    with pytest.raises(BadInput) as refused:
+        Schedule(**{"rounds": 5, **wrong})
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "entry", [(0, 1), (-1, 1, 2), (0, 0, 2), (0, 3, 2), 3, (0, 1, "2"), (0, 1.0, 2)], ids=str
+)
+def test_an_availability_that_makes_no_sense_is_refused(entry):
+    with pytest.raises(
+        BadInput, match=r"give \(client, first round, last round\) with 1 <= first <= last$"
+    ):
+        Schedule(5, availability=(entry,))
+
+
+def test_a_number_beyond_the_largest_float_is_refused():
+    with pytest.raises(BadInput, match="^lr 1000"):
+        Schedule(rounds=1, lr=10**400)

@@ -1,0 +1,95 @@
+"""The linear model: its shape, its three starts, and where the authors' start comes from."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pfl_lib import models
+from pfl_lib.engine import LOSSES
+from pfl_lib.errors import BadInput
+from pfl_lib.models import linear
+
+
+def test_it_is_one_linear_map_of_the_flattened_input():
+    module = models.build("linear", (1, 28, 28), 10)
+    assert [tuple(p.shape) for p in module.parameters()] == [(10, 784), (10,)]
+    x = torch.rand(3, 1, 28, 28)
+    assert torch.allclose(module(x), x.flatten(1) @ module.linear.weight.T)
+
+
+def test_haikus_start_is_a_normal_draw_cut_at_two_standard_deviations():
+    torch.manual_seed(0)
+    weight = models.build("linear", (10_000,), 10).linear.weight.detach() * 100
+    assert weight.abs().max() <= 2
+    # A standard normal cut at +-2 has variance 1 - 2 * 2 * phi(2) / (2 Phi(2) - 1) = 0.7737;
+    # 100,000 draws.
+    assert weight.var().item() == pytest.approx(0.7737, abs=0.01) and abs(weight.mean()) < 0.01
+
+
+@pytest.mark.parametrize("name", ["linear", "linear-zero", "linear-authors"])
+def test_biases_start_at_zero(name):
+    assert not models.build(name, (9,), 2).linear.bias.any()
+
+
+def test_the_zero_start_is_zero_and_the_authors_start_is_always_the_same():
+    assert not models.build("linear-zero", (9,), 2).linear.weight.any()
+    assert torch.equal(
+        models.build("linear-authors", (9,), 2).linear.weight, torch.tensor(linear.AUTHORS)
+    )
+
+
+def test_the_authors_start_is_refused_for_another_table():
+    with pytest.raises(BadInput, match="9 inputs and 2 classes, not 10 and 2"):
+        models.build("linear-authors", (10,), 2)
+
+
+def threefry(key: tuple[int, int], count: np.ndarray) -> np.ndarray:
+    """JAX's generator Threefry-2x32 (Salmon et al. 2011), 20 rounds: an even number of counters to
+    as many random words.
+    """
+    schedule = [np.uint32(key[0]), np.uint32(key[1]), np.uint32(key[0] ^ key[1] ^ 0x1BD11BDA)]
+    left, right = np.split(count.astype(np.uint32), 2)
+    left, right = left + schedule[0], right + schedule[1]
+    for turn in range(5):
+        for shift in ((13, 15, 26, 6), (17, 29, 16, 24))[turn % 2]:
+            left = left + right
+            right = left ^ ((right << np.uint32(shift)) | (right >> np.uint32(32 - shift)))
+        left, right = (
+            left + schedule[(turn + 1) % 3],
+            right + schedule[(turn + 2) % 3] + np.uint32(turn + 1),
+        )
+    return np.concatenate([left, right])
+
+
+def inverse_erf(value: float) -> float:
+    """Newton's method on math.erf."""
+    x = 0.0
+    for _ in range(60):
+        x -= (math.erf(x) - value) * math.sqrt(math.pi) / 2 * math.exp(x * x)
+    return x
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_the_authors_start_is_haikus_draw_from_jax_key_278():
+    """hk.Linear's weights [9, 2]: truncated normal with std 1/3 from the second key that
+    PRNGKey(278) splits into.
+    """
+    assert [hex(word) for word in threefry((0, 0), np.zeros(2))] == [
+        "0x6b200159",
+        "0x99ba4efe",
+    ]  # Random123's test vector
+    second_key = threefry((0, 278), np.arange(4)).reshape(2, 2)[1]
+    words = threefry((int(second_key[0]), int(second_key[1])), np.arange(18))
+    uniform = ((words >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - 1
+    edge = math.erf(math.sqrt(2))  # two standard deviations
+    normal = [math.sqrt(2) * inverse_erf(edge * (2 * float(u) - 1)) for u in uniform]
+    assert np.allclose(np.reshape(normal, (9, 2)).T / 3, linear.AUTHORS, atol=1e-7)
+
+
+def test_the_authors_loss_is_the_mean_over_both_outputs():
+    logits, labels = torch.tensor([[1.0, -1.0], [0.5, 2.0]]), torch.tensor([0, 1])
+    one_hot = torch.nn.functional.one_hot(labels, 2)
+    expected = -(one_hot * logits.log_softmax(-1)).mean()
+    assert torch.allclose(LOSSES["half_cross_entropy"](logits, labels).mean(), expected)

@@ -1,0 +1,169 @@
+"""The papers' networks have the papers' numbers of parameters, and both engines train them
+alike.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput, Schedule, models
+from pfl_lib.engine import Pool, cross_entropy
+from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.layout import Layout
+from pfl_lib.federation import clients as client_data
+from pfl_lib.federation.federation import Federation
+from pfl_lib.rows import Batch, copies
+
+# The specification's table of networks (section 4); the papers and their authors' code behind it.
+COUNTS = [
+    ("lenet5", (1, 28, 28), 10, 61_706),
+    ("lenet5-relu", (1, 28, 28), 10, 61_706),
+    ("tf_cnn", (3, 32, 32), 10, 122_570),
+    ("tf_cnn", (3, 32, 32), 100, 128_420),
+    ("tf_cnn", (1, 28, 28), 10, 93_322),
+    ("tf_cnn", (1, 32, 32), 10, 121_994),
+    ("pfedla_cnn", (3, 32, 32), 10, 121_182),
+    ("pfedla_cnn", (3, 32, 32), 100, 128_832),
+    ("pfedla_cnn", (1, 28, 28), 10, 85_822),
+    ("pfedla_cnn-norm", (3, 32, 32), 10, 121_278),
+    ("dla", (3, 32, 32), 10, 16_291_386),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "classes", "count"), COUNTS)
+def test_a_network_has_the_papers_number_of_parameters(name, shape, classes, count):
+    with torch.device("meta"):
+        module = models.build(name, shape, classes)
+        logits = module(torch.empty(2, *shape)) if "lenet5" not in name else torch.empty(2, classes)
+    assert Layout.of(module).P == count
+    assert logits.shape == (2, classes)
+
+
+def test_dla_has_43_batchnorms_each_with_a_running_mean_and_variance():
+    with torch.device("meta"):
+        module = models.build("dla", (3, 32, 32), 10)
+    norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
+    assert len(norms) == 43
+    assert Layout.of(module).S == 2 * sum(norm.num_features for norm in norms)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("tf_cnn", (3, 16, 16), r"^model tf_cnn takes images of 18x18 pixels or more, not 3x16x16"),
+        ("pfedla_cnn", (9,), r"^model pfedla_cnn takes images of 16x16 pixels or more, not 9"),
+        (
+            "dla",
+            (1, 28, 28),
+            r"^model dla takes images of 8x8 pixels or more, in multiples of 8, not 1x28x28",
+        ),
+    ],
+)
+def test_an_input_that_does_not_fit_is_refused(name, shape, message):
+    with pytest.raises(BadInput, match=message):
+        models.build(name, shape, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("tf_cnn", 18), ("pfedla_cnn", 16), ("pfedla_cnn-norm", 16)]
+)
+def test_loop_and_vmap_train_a_network_alike(name, size):
+    random = torch.Generator().manual_seed(1)
+    pairs = [
+        (torch.randn(7, 3, size, size, generator=random), torch.randint(10, (7,), generator=random))
+        for _ in "ab"
+    ]
+    held = client_data.from_arrays(pairs, pairs, classes=10)
+    schedule = Schedule(rounds=1, batch_size=4, lr=0.1, momentum=0.9)
+
+    def trained(engine: str) -> torch.Tensor:
+        fed = Federation(
+            held,
+            lambda: models.build(name, held.input_shape, 10),
+            schedule,
+            device="cpu",
+            engine=engine,
+            dtype=torch.float64,
+        )
+        return fed.train(copies(fed.initial(), 2), 1, [0, 1])[0]["theta"]
+
+    torch.testing.assert_close(trained("loop"), trained("vmap"), rtol=1e-12, atol=1e-12)
+    assert not torch.equal(trained("loop")[0], trained("loop")[1])
+
+
+def test_dlas_gradient_and_running_statistics_are_those_of_the_plain_module():
+    torch.manual_seed(0)
+    module = models.build("dla", (3, 8, 8), 10)
+    flat = FlatModule(module, cross_entropy, torch.device("cpu"), torch.float32)
+    rows = flat.layout.rows(module)
+    x, y = torch.randn(6, 3, 8, 8), torch.randint(10, (6,))
+    gradient = flat.gradient(rows["theta"], Batch(x, y, 0, 0.1, 0.0, 0.0), rows["statistics"])
+
+    nn.functional.cross_entropy(module.train()(x), y).backward()
+    plain = torch.cat([parameter.grad.reshape(-1) for parameter in module.parameters()])
+    torch.testing.assert_close(gradient, plain)
+    torch.testing.assert_close(rows["statistics"], flat.layout.rows(module)["statistics"])
+    assert gradient.abs().max() > 0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_batches_of_images_come_channels_last_with_the_values_unchanged(channels):
+    x = torch.randint(
+        0, 256, (20, channels, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(2)
+    )
+    scale, shift = torch.rand(channels, 1, 1) + 0.5, torch.rand(channels, 1, 1)
+    index = torch.tensor([3, 0, 19, 3])
+    batch = Pool(x, scale, shift).inputs(index)
+    assert batch.stride() == (36 * channels, 1, 6 * channels, channels)
+    assert torch.equal(batch, x[index].float() * scale + shift)
+
+
+@pytest.mark.parametrize(("activation", "unit"), [("tanh", nn.Tanh), ("relu", nn.ReLU)])
+def test_lenet5_is_the_textbook_network(activation, unit):
+    """Convolution, activation, pooling, twice; then 400-120-84-10.  That ours pools first makes no
+    difference but in time.
+    """
+    layers = [
+        nn.Conv2d(1, 6, 5, padding=2),
+        unit(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        unit(),
+        nn.MaxPool2d(2),
+    ]
+    layers += [
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        unit(),
+        nn.Linear(120, 84),
+        unit(),
+        nn.Linear(84, 10),
+    ]
+    textbook, ours = nn.Sequential(*layers).double(), models.LeNet5(activation=activation).double()
+    nn.utils.vector_to_parameters(
+        nn.utils.parameters_to_vector(ours.parameters()), textbook.parameters()
+    )
+    x = torch.randn(5, 1, 28, 28, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(ours(x), textbook(x), rtol=1e-12, atol=1e-12)
+
+
+def test_lenet5_has_tanh_units_unless_relu_is_asked_for():
+    assert (
+        models.LeNet5().activation == models.build("lenet5", (1, 28, 28), 10).activation == "tanh"
+    )
+    assert models.build("lenet5-relu", (1, 28, 28), 10).activation == "relu"
+    with pytest.raises(BadInput, match="^activation 'gelu' is not one of tanh, relu$"):
+        models.LeNet5(activation="gelu")
+
+
+def test_lenet5_refuses_colour_pictures_and_tables():
+    with pytest.raises(
+        BadInput,
+        match="^model lenet5 takes 1x28x28 images, not 3x32x32; choose another model or data",
+    ):
+        models.build("lenet5", (3, 32, 32), 10)
+    with pytest.raises(
+        BadInput,
+        match="^model lenet5 takes 1x28x28 images, not 9; choose another model or data set$",
+    ):
+        models.build("lenet5", (9,), 2)

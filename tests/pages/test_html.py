@@ -1,0 +1,217 @@
+"""Pages: one file each that asks for nothing from outside, with words for every picture."""
+
+import base64
+import dataclasses
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+
+from pfl_lib.pages import html
+from pfl_lib.pages.up_to_date import made_from
+
+PIXEL = base64.b64encode(b"not really a picture").decode()
+PAGE = html.Page(
+    "waffle-fig3", "waffle-fig3.html", "Figure 3: <weights>", "About it.", None, "WAFFLE"
+)
+STAMP = html.Stamp(
+    "waffle-fig3",
+    "ok",
+    "quick",
+    "Quick profile: digits & co.",
+    "0.1.0, commit 1a2b3c4",
+    "2026-11-21 08:30",
+    4.25,
+)
+
+
+def executed(path, *outputs, source="show()", markdown="# Figure 3\n\nText."):
+    code = nbformat.v4.new_code_cell(source, outputs=list(outputs), execution_count=1)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(markdown), code])
+    notebook.metadata["language_info"] = {"name": "python"}
+    nbformat.write(notebook, path)
+    return path
+
+
+def picture(alt: str | None):
+    metadata = {} if alt is None else {"image/png": {"alt": alt}}
+    return nbformat.v4.new_output(
+        "display_data", {"image/png": PIXEL, "text/plain": "figure"}, metadata=metadata
+    )
+
+
+def made(tmp_path, *outputs, links=None, **cells):
+    source = executed(tmp_path / "executed.ipynb", *outputs, **cells)
+    stamp = html.finish(source, tmp_path / PAGE.name, PAGE, STAMP, links or {})
+    return stamp, (tmp_path / PAGE.name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "page, fault",
+    [
+        ('<script src="https://cdn.example/x.js"></script>', "script src"),
+        ('<script src=""></script>', "empty src"),
+        ('<link rel="stylesheet" href="style.css">', "link href"),
+        ('<img src="figure.png" alt="a figure">', "img src"),
+        ('<img src="data:image/png;base64,AA">', "without alt text"),
+        (
+            (
+                '<img src="data:image/png;base64,AA" alt="No description has been provided for this'
+                ' image">'
+            ),
+            "without alt",
+        ),
+        ("<style>@import 'x.css';</style>", "@import"),
+        ("<style>body { background: url(https://example.org/x.png) }</style>", "url("),
+        ('<p style="background: url(x.png)">x</p>', "url("),
+        ("<script>fetch('x')</script>", "reaches for the network"),
+    ],
+)
+def test_what_a_page_would_fetch_or_leaves_unsaid_is_found(page, fault):
+    assert any(fault in found for found in html.faults(f"<html><body>{page}</body></html>"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<a href="https://example.org">a link to follow</a>',
+        '<img src="data:image/png;base64,AA" alt="a line that rises">',
+        "<style>p { background: url(data:image/png;base64,AA) }</style>",
+        "<script>document.title = 'x'</script>",
+    ],
+)
+def test_what_stands_in_the_page_itself_is_no_fault(page):
+    assert html.faults(page) == []
+
+
+def test_a_page_stands_alone_and_carries_its_alt_text_stamp_and_code(tmp_path):
+    table = nbformat.v4.new_output(
+        "display_data", {"text/html": "<table><tr><td>98.56</td></tr></table>"}
+    )
+    stamp, page = made(tmp_path, picture("a wedge towards <Alice>"), table, source="draw(weights)")
+    assert stamp.status == "ok" and html.faults(page) == []
+    assert 'alt="a wedge towards &lt;Alice&gt;"' in page and "98.56" in page
+    for words in (
+        "Figure 3: &lt;weights&gt;",
+        "digits &amp; co.",
+        "commit 1a2b3c4",
+        "2026-11-21 08:30 UTC",
+        "4.2 sec",
+    ):
+        assert words in page, words
+    assert page.count('href="index.html"') == 2 and "weights" in page and "<details" in page
+
+
+@pytest.mark.parametrize("alt", [None, "", "  "])
+def test_a_figure_without_alt_text_makes_the_page_fail(tmp_path, alt):
+    stamp, page = made(tmp_path, picture(alt))
+    assert stamp.status == "failed" and "without alt text" in stamp.error
+    assert "This page is incomplete" in page
+
+
+def test_a_page_that_would_fetch_something_fails(tmp_path):
+    stamp, _ = made(
+        tmp_path, nbformat.v4.new_output("display_data", {"text/html": '<img src="x.png" alt="x">'})
+    )
+    assert stamp.status == "failed" and "would be fetched" in stamp.error
+
+
+def test_links_between_notebooks_become_links_between_pages(tmp_path):
+    text = (
+        "# T\n\n[one](waffle/table1_accuracy.ipynb), [two](other.ipynb),"
+        " [out](https://example.org/x.ipynb)"
+    )
+    _, page = made(tmp_path, links={"table1_accuracy.ipynb": "waffle-table1.html"}, markdown=text)
+    assert 'href="waffle-table1.html"' in page
+    assert 'href="other.ipynb"' in page and 'href="https://example.org/x.ipynb"' in page
+
+
+def test_a_failure_is_shown_at_its_cell_without_papermills_headlines(tmp_path):
+    error = nbformat.v4.new_output(
+        "error", ename="BadInput", evalue="too bad", traceback=["BadInput: too bad"]
+    )
+    source = executed(tmp_path / "executed.ipynb", error)
+    notebook = nbformat.read(source, as_version=4)
+    headline = nbformat.v4.new_markdown_cell(
+        "RED HEADLINE", metadata={"tags": ["papermill-error-cell-tag"]}
+    )
+    notebook.cells.insert(0, headline)
+    nbformat.write(notebook, source)
+    failed = html.Stamp(**{**vars(STAMP), "status": "failed", "error": "BadInput: too bad"})
+    html.finish(source, tmp_path / "page.html", PAGE, failed, {})
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert 'href="#failed"' in page and 'id="failed" open' in page and "RED HEADLINE" not in page
+
+
+def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
+    made(tmp_path)
+    assert html.read_stamp(tmp_path / "executed.ipynb") == STAMP
+    assert html.read_stamp(tmp_path / "missing.ipynb") is None
+    assert html.read_stamp(executed(tmp_path / "unstamped.ipynb")) is None
+
+
+def test_the_index_lists_every_page_with_status_profile_version_and_time(tmp_path):
+    never = html.Page("waffle-fig8", "waffle-fig8.html", "Figure 8", "Omega.", None, "WAFFLE")
+    index = html.build_index(tmp_path, [PAGE, never], {PAGE.id: STAMP}).read_text(encoding="utf-8")
+    assert html.faults(index) == []
+    assert 'href="waffle-fig3.html"' in index and 'href="waffle-fig8.html"' not in index
+    for words in (
+        "Beaussart",
+        "not run",
+        "Omega.",
+        "commit 1a2b3c4",
+        "2026-11-21 08:30 UTC",
+        "4.2",
+        "digits &amp; co.",
+    ):
+        assert words in index, words
+
+
+def test_the_index_shows_the_banners_of_both_data_sets_of_one_profile(tmp_path):
+    other = html.Page("weight-erosion-fig1", "we.html", "Figure 1", "Ages.", None, "Weight Erosion")
+    stamps = {
+        PAGE.id: STAMP,
+        other.id: dataclasses.replace(STAMP, id=other.id, banner="Quick profile: tumours."),
+    }
+    index = html.build_index(tmp_path, [PAGE, other], stamps).read_text(encoding="utf-8")
+    assert (
+        "digits &amp; co." in index
+        and "tumours." in index
+        and index.count('class="banner quick"') == 2
+    )
+
+
+def test_a_notebook_is_described_by_the_first_sentence_below_its_heading(tmp_path):
+    text = "# Title\n\nWhat *it* is, see [Table 2](table2.ipynb) and p<sub>d</sub>. More.\n\nRest."
+    source = executed(tmp_path / "notebook.ipynb", markdown=text)
+    assert html.describe(source) == "What it is, see Table 2 and pd."
+
+
+def test_a_page_is_made_from_its_notebook_parameters_and_runs_but_not_from_the_number_of_jobs(
+    tmp_path,
+):
+    class Run:
+        key = "1a2b"
+
+    class Store:
+        def __init__(self, stored):
+            self.stored = stored
+
+        def find(self, cell, with_model=False):
+            models = {"published": None, "trained": {"weight": 1}}
+            found = SimpleNamespace(model=models[self.stored]) if self.stored else None
+            return found if found and (found.model or not with_model) else None
+
+    def digest(profile="quick", jobs=1, stored="trained", plots_only=False):
+        parameters = {"profile": profile, "jobs": jobs, "plots_only": plots_only}
+        return made_from(tmp_path / "notebook.ipynb", parameters, [Run()], Store(stored))
+
+    executed(tmp_path / "notebook.ipynb")
+    first = digest()
+    assert digest() == digest(jobs=2) == digest(plots_only=True) == first
+    assert digest(stored="", plots_only=True) != digest(
+        stored=""
+    )  # one of them has something to train
+    assert len({first, digest(profile="small"), digest(stored=""), digest(stored="published")}) == 4
+    executed(tmp_path / "notebook.ipynb", source="other()")
+    assert digest() != first

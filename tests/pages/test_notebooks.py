@@ -1,0 +1,390 @@
+"""The notebooks: their parameters, their form, and one of them executed from another folder."""
+
+import ast
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+from pfl_lib import data
+from pfl_lib.errors import BadInput
+from pfl_lib.pages import notebook
+from pfl_lib.pages.execute import Job, execute_all
+from pfl_lib.papers import EXHIBITS, waffle
+from pfl_lib.progress import progress
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
+NAMES = [str(path.relative_to(FOLDER)) for path in NOTEBOOKS]
+TYPES = {name: field.annotation for name, field in notebook.Settings.model_fields.items()}
+DEFAULTS = {
+    "profile": "quick",
+    "seeds": 0,
+    "data_dir": "",
+    "results_dir": "",
+    "jobs": 0,
+    "device": "auto",
+    "plots_only": False,
+}
+
+
+def read(path: Path):
+    return nbformat.read(path, as_version=4)
+
+
+def settings(own_types=None, **changed):
+    """`notebook.settings` on the names of a notebook whose parameter cell declares the usual ones
+    and `own_types`.
+    """
+    return notebook.settings(
+        {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
+    )
+
+
+# --- parameters ---
+
+
+def test_defaults_are_accepted_and_frozen():
+    checked = settings()
+    assert checked.profile == "quick" and checked.plots_only is False
+    with pytest.raises(ValueError, match="frozen"):
+        checked.profile = "paper"
+
+
+def test_the_text_true_is_the_truth():
+    assert settings(plots_only="true").plots_only is True
+    assert settings(plots_only="False").plots_only is False
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"profil": "small"}, ["'profil'", "profile"]),
+        ({"profile": "huge"}, ["'huge'", "quick, small, paper"]),
+        ({"profile": 1}, ["profile", "1", "string"]),
+        ({"seeds": -1}, ["seeds", "-1"]),
+        ({"seeds": "two"}, ["seeds", "'two'", "integer"]),
+        ({"jobs": 1.5}, ["jobs", "1.5"]),
+        ({"device": "tpu"}, ["device", "'tpu'", "cuda"]),
+        ({"plots_only": "perhaps"}, ["plots_only", "'perhaps'"]),
+        ({"data_dir": "/does/not/exist"}, ["data_dir", "/does/not/exist"]),
+    ],
+)
+def test_unknown_names_and_bad_values_are_refused_in_one_line(changed, words):
+    with pytest.raises(BadInput) as refused:
+        settings(**changed)
+    assert "\n" not in str(refused.value) and all(word in str(refused.value) for word in words)
+
+
+def test_a_notebooks_own_parameters_are_checked_by_the_types_it_declares():
+    assert settings({"slopes": list[float]}, slopes=[1, 3.2]).slopes == [1.0, 3.2]
+    with pytest.raises(BadInput, match="slopes"):
+        settings({"slopes": list[float]}, slopes="steep")
+
+
+def test_a_parameter_cell_that_lacks_one_is_refused():
+    namespace = {"__annotations__": {"profile": str}, "profile": "quick"}
+    with pytest.raises(BadInput, match="does not declare 'seeds'"):
+        notebook.settings(namespace)
+
+
+def test_run_again_in_an_open_notebook_later_names_are_no_parameters():
+    assert settings(settings=settings(), rows=3, table=[1, 2]).seeds == 0
+
+
+def test_functions_modules_and_private_names_are_no_parameters():
+    assert settings(ast=ast, read=read, _hidden=1).jobs == 0
+
+
+# --- the files ---
+
+
+def test_every_page_has_its_notebook_and_every_notebook_its_page():
+    assert sorted(exhibit.notebook for exhibit in EXHIBITS.values()) == NAMES
+
+
+def test_the_index_links_to_every_other_page_once():
+    prose = "".join(
+        cell.source for cell in read(FOLDER / "00_index.ipynb").cells if cell.id.startswith("links")
+    )
+    assert sorted(re.findall(r"\]\(([^)]+\.ipynb)\)", prose)) == sorted(
+        set(NAMES) - {"00_index.ipynb", "01_quickstart.ipynb"}
+    )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profile(path):
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    assert (
+        cells[0].metadata.tags == ["parameters"]
+        and "notebook.settings(globals())" in cells[1].source
+    )
+    namespace: dict = {}
+    exec(compile(cells[0].source, path.name, "exec"), namespace)
+    assert {name: namespace[name] for name in DEFAULTS} == DEFAULTS
+    declared = [line.partition(":")[0] for line in cells[0].source.splitlines()]
+    assert declared == list(namespace["__annotations__"])
+    assert all("  # " in line for line in cells[0].source.splitlines()), (
+        "papermill shows the comments as help"
+    )
+    assert notebook.settings(namespace).profile == "quick"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_papermill_understands_every_parameter_line(path):
+    import papermill
+
+    understood = papermill.inspect_notebook(str(path))
+    cell = next(cell for cell in read(path).cells if cell.cell_type == "code")
+    assert len(understood) == len(cell.source.splitlines()) and all(
+        one["help"] for one in understood.values()
+    )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
+    cells = read(path).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert len(code) <= 15 and code[-1].source.startswith("notebook.provenance(")
+    assert len({cell.id for cell in cells}) == len(cells)
+    checks = [cell for cell in code if "nbval-check-output" in cell.metadata.get("tags", [])]
+    assert checks and all("keep_output" in cell.metadata.tags and cell.outputs for cell in checks)
+    asserted = [
+        node
+        for cell in code
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.Assert)
+    ]
+    assert asserted and all(node.msg for node in asserted), (
+        "a check that fails must say what failed"
+    )
+    source = "\n".join(cell.source for cell in code)
+    assert not any(word in source for word in (".backward(", "torch.optim", "DataLoader")), (
+        "training code"
+    )
+    assert "$" not in "".join(cell.source for cell in cells if cell.cell_type == "markdown"), (
+        "formulas are plain text"
+    )
+
+
+def test_notebooks_are_committed_without_outputs_but_those_of_check_cells():
+    command = [
+        sys.executable,
+        "-m",
+        "nbstripout",
+        "--verify",
+        "--keep-id",
+        "--keep-count",
+        *map(str, NOTEBOOKS),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- executed ---
+
+
+def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    source = FOLDER / "waffle" / "fig8_omega.ipynb"
+    given = {"results_dir": str(tmp_path / "results"), "rounds": 40}
+    jobs = [
+        Job("good", source, tmp_path / "good.ipynb", {**given, "slopes": [1.0, 3.2]}),
+        Job("bad", source, tmp_path / "bad.ipynb", {**given, "slope": 3.2}),
+    ]
+    ended = {}
+    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
+    assert ended["good"].error is None
+    assert ended["bad"].error.startswith("BadInput: parameter 'slope' is not one of profile, ")
+    outputs = [
+        out for cell in read(tmp_path / "good.ipynb").cells for out in cell.get("outputs", [])
+    ]
+    pictures = [out for out in outputs if "image/png" in out.get("data", {})]
+    assert pictures and all("slope 1:" in out.metadata["image/png"]["alt"] for out in pictures)
+    assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
+
+
+def words_of(path: Path) -> str:
+    """All that an executed notebook shows in words."""
+    outputs = [out for cell in read(path).cells for out in cell.get("outputs", [])]
+    return "\n".join(
+        out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in outputs
+    )
+
+
+def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_results_are_drawn(
+    tmp_path,
+):
+    (tmp_path / "data").mkdir()
+    given = {
+        "profile": "paper",
+        "plots_only": True,
+        "data_dir": str(tmp_path / "data"),
+        "results_dir": str(tmp_path),
+    }
+    sources = {
+        "mnist": FOLDER / "waffle" / "table2_distributions.ipynb",
+        "titanic_as_run": FOLDER / "weight_erosion" / "gradient_distances.ipynb",
+    }
+    jobs = [
+        Job(name, source, tmp_path / f"{name}.ipynb", given) for name, source in sources.items()
+    ]
+    ended = {}
+    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
+    for name in sources:
+        assert ended[name].error is None
+        told = words_of(tmp_path / f"{name}.ipynb")
+        assert (
+            told.count("missing in") == 1
+            and f"cannot be shown: {name}: " in told
+            and "--data-dir" in told
+        )
+    assert "0.40" in words_of(tmp_path / "mnist.ipynb"), "the paper's Table 2 needs no data"
+
+
+def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys):
+    downloads = []
+    source = dataclasses.replace(data.DATASETS["mnist"], download=downloads.append)
+    monkeypatch.setitem(data.DATASETS, "mnist", source)
+    monkeypatch.delenv("PFL_DATA_DIR", raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **kwargs: tmp_path)
+    assert notebook.partition_of(waffle.FULL, "C", settings(plots_only=True)) is None
+    line = capsys.readouterr().out
+    assert (
+        line.startswith("Distribution C cannot be shown: mnist: ")
+        and line.count("\n") == 1
+        and not downloads
+    )
+    assert line.endswith("(nothing is downloaded to draw what is stored)\n")
+    with pytest.raises(BadInput):  # the stand-in leaves no files
+        notebook.partition_of(waffle.FULL, "C", settings())
+    assert len(downloads) == 1
+
+
+@pytest.mark.parametrize(
+    ("id", "seeds"),
+    [("waffle-fig3", "seed 1"), ("waffle-table1", "seeds 1 to 5"), ("waffle-fig8", "seeds 1 to 5")],
+)
+def test_provenance_tells_the_seeds_of_the_runs_or_where_there_are_none_the_profiles(
+    id, seeds, monkeypatch, tmp_path
+):
+    shown = []
+    monkeypatch.setattr(
+        "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/plain"])
+    )
+    notebook.provenance(
+        settings(results_dir=str(tmp_path)), waffle.FULL, EXHIBITS[id].runs(waffle.FULL)
+    )
+    assert f"seeds: {seeds}\n" in shown[0]
+
+
+def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:
+    """How the quickstart ended with these parameters, results kept in `folder`, and what it showed
+    in words.
+    """
+    source, ended = FOLDER / "01_quickstart.ipynb", []
+    given = {"results_dir": str(folder / "results"), **given}
+    execute_all([Job(name, source, folder / f"{name}.ipynb", given)], 1, ended.append)
+    return ended[0].error, words_of(folder / f"{name}.ipynb")
+
+
+def test_the_quickstart_does_what_its_parameters_say(tmp_path):
+    error, _ = quickstart(tmp_path, "nothing stored", plots_only=True)
+    assert (
+        error == "BadInput: 3 of the 3 runs that this page needs are not stored in"
+        f" {tmp_path / 'results'}: run with plots_only = False (without --plots-only)"
+    )
+    error, told = quickstart(
+        tmp_path, "two seeds", seeds=2, jobs=1, device="cpu", data_dir=str(tmp_path)
+    )
+    assert (
+        error is None
+        and told.count("accuracy in percent by round, mean of 2 seeds.") == 2
+        and "four clinics" in told
+    )
+    stored = sorted((tmp_path / "results" / "cells").iterdir())
+    assert len(stored) == 6 and all(
+        "cpu" in (folder / "config.json").read_text() for folder in stored
+    )
+    error, told = quickstart(tmp_path, "stored", seeds=2, plots_only=True)
+    assert (
+        error is None
+        and "mean of 2 seeds." in told
+        and "four clinics" not in told
+        and "same direction" not in told
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_the_quickstart_asks_for_the_device_it_is_given(tmp_path):
+    error, _ = quickstart(tmp_path, "gpu", device="cuda")
+    assert error.startswith("BadInput: ") and "cuda" in error
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_what_a_check_cell_keeps_was_measured_a_number_or_checksum_that_is_not_in_its_source(path):
+    """The index measures nothing: it counts runs."""
+    checks = [
+        cell for cell in read(path).cells if "nbval-check-output" in cell.metadata.get("tags", [])
+    ]
+    kept = set(
+        re.findall(
+            r"\d+\.\d+|[0-9a-f]{16}", "".join(out.text for cell in checks for out in cell.outputs)
+        )
+    )
+    typed = set(re.findall(r"[\w.]+", "".join(cell.source for cell in checks)))
+    assert kept - typed or path.name == "00_index.ipynb"
+
+
+def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
+    (tmp_path / "broken.ipynb").write_text("{")
+    ended = []
+    execute_all(
+        [Job("broken", tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})], 1, ended.append
+    )
+    assert len(ended) == 1 and ended[0].error and "\n" not in ended[0].error
+
+
+# --- progress ---
+
+
+@pytest.mark.parametrize("quiet", ["headless", "not shown"])
+def test_headless_progress_prints_nothing_but_what_is_said(quiet, monkeypatch, capsys):
+    monkeypatch.setenv("PFL_HEADLESS", "1" if quiet == "headless" else "")
+    monkeypatch.setattr("pfl_lib.progress.SECONDS_BETWEEN_LINES", 0.0)
+    with progress(2, "training", "run", shown=quiet == "headless") as bar:
+        bar.update()
+        bar.say("failed: a run")
+        bar.update()
+    assert capsys.readouterr() == ("failed: a run\n", "")
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.delenv("PFL_HEADLESS", raising=False)
+    monkeypatch.setattr("pfl_lib.progress._watched", lambda: False)
+    clock = iter([0.0, 10.0, 31.0, 40.0, 62.0])  # the start, then one update each
+    monkeypatch.setattr("pfl_lib.progress.time.monotonic", lambda: next(clock))
+    with progress(30, "training", "run") as bar:
+        for n in (1, 1, 5, 1):
+            bar.update(n)
+    assert capsys.readouterr() == (
+        "",
+        "training: 2 of 30 runs after 31 s\ntraining: 8 of 30 runs after 62 s\n",
+    )
+
+
+def test_a_kernel_that_papermill_gave_parameters_to_shows_no_bars(monkeypatch):
+    monkeypatch.setenv("PFL_HEADLESS", "1")
+    monkeypatch.delenv("PFL_HEADLESS")  # so that it is unset again after this test
+    assert settings().headless is False
+    assert (
+        settings(In=["", "profile: str = 'quick'", "# Parameters\nprofile = 'quick'\n"]).headless
+        is True
+    )

@@ -1,0 +1,326 @@
+"""WAFFLE's partitions: the authors' recipe, its numbers on MNIST, and what it refuses."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions
+from pfl_lib.errors import BadInput
+
+NAMES = ["A", "B", "C", "A*", "B*"]
+
+# Specification, section 6.1: training images of agents 0..9 and test images of Alice, on MNIST.
+MNIST_SIZES = {
+    "A": ([6020, 6020, 6020, 6020, 6020, 6020, 6020, 6020, 6020, 5727], 996),
+    "B": ([6200, 6175, 6150, 6025, 5974, 5826, 5840, 5825, 5850, 6042], 1038),
+    "C": ([5760, 5850, 6040, 6160, 6310, 6068, 6012, 6000, 5969, 5738], 946),
+}
+
+# WAFFLE, appendix, Table 2, in percent: distribution C of each agent.
+TABLE_2 = [
+    [0, 0, 0, 10, 20, 40, 20, 10, 0, 0],
+    [0, 0, 10, 20, 40, 20, 10, 0, 0, 0],
+    [0, 10, 20, 40, 20, 10, 0, 0, 0, 0],
+    [10, 20, 40, 20, 10, 0, 0, 0, 0, 0],
+    [20, 40, 20, 10, 0, 0, 0, 0, 0, 10],
+    [40, 20, 10, 0, 0, 0, 0, 0, 10, 20],
+    [20, 10, 0, 0, 0, 0, 0, 10, 20, 40],
+    [10, 0, 0, 0, 0, 0, 10, 20, 40, 20],
+    [0, 0, 0, 0, 0, 10, 20, 40, 20, 10],
+    [0, 0, 0, 0, 10, 20, 40, 20, 10, 0],
+]
+
+
+def labelled(train: list[int], test: list[int], classes: int = 10) -> data.Dataset:
+    """A data set without pictures: `train[l]` and `test[l]` examples of label l, in one mixed
+    order.
+    """
+
+    def pool(counts: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+        y = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(5))]
+        return torch.zeros(len(y), 1, 1, 1, dtype=torch.uint8), y
+
+    return data.Dataset("made", *pool(train), *pool(test), classes, (0.5,), (0.5,), "none")
+
+
+@pytest.fixture(scope="module")
+def hundred() -> data.Dataset:
+    """100 training and 100 test images of each label: every chunk is one image, so shares are exact
+    percentages.
+    """
+    return labelled([100] * 10, [100] * 10)
+
+
+@pytest.fixture(scope="module")
+def uneven() -> data.Dataset:
+    """Labels whose last chunk is missing (99, 198, 297), short (299), or full with some images
+    dropped (197, 250).
+    """
+    return labelled(
+        [99, 197, 198, 250, 296, 297, 299, 1000, 100, 5421],
+        [40, 31, 32, 33, 34, 35, 36, 37, 38, 39],
+    )
+
+
+def refusal(*args, **kwargs) -> str:
+    with pytest.raises(BadInput) as caught:
+        partitions.make(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- the recipe ---
+
+
+def test_distribution_c_follows_table_2_of_the_appendix_for_all_ten_agents(hundred):
+    made = partitions.make("C", hundred)
+    assert made.label_matrix(hundred).tolist() == TABLE_2
+    assert [
+        torch.bincount(hundred.test_y[mine], minlength=10).tolist() for mine in made.test
+    ] == TABLE_2
+
+
+def test_distribution_b_gives_agent_0_labels_0_to_3_and_shifts_to_the_left(hundred):
+    matrix = partitions.make("B", hundred).label_matrix(hundred)
+    assert matrix[0].tolist() == [25, 25, 25, 25, 0, 0, 0, 0, 0, 0]
+    assert matrix[1].tolist() == [25, 25, 25, 0, 0, 0, 0, 0, 0, 25]
+
+
+def test_distribution_a_is_even(hundred):
+    assert partitions.make("A", hundred).label_matrix(hundred).tolist() == [[10] * 10] * 10
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_agents_take_consecutive_chunks_as_the_authors_code_cuts_them(name, uneven):
+    """Written as the authors do it: a list of chunks per label, kept to 100, from which each agent
+    takes the next.
+    """
+    first = {
+        "A": [0.1] * 10,
+        "B": [0.25] * 4 + [0] * 6,
+        "C": [0, 0, 0, 0.1, 0.2, 0.4, 0.2, 0.1, 0, 0],
+    }[name]
+    chunks = []
+    for label in range(10):
+        indices = [i for i, y in enumerate(uneven.train_y.tolist()) if y == label]
+        size = len(indices) // 99
+        chunks.append(
+            [indices[start : start + size] for start in range(0, len(indices), size)][:100]
+        )
+    made = partitions.make(name, uneven)
+    for agent in range(10):
+        expected = []
+        for label in range(10):
+            count = round(100 * (first[agent:] + first[:agent])[label])
+            taken, chunks[label] = chunks[label][:count], chunks[label][count:]
+            expected += [index for chunk in taken for index in chunk]
+        assert made.train[agent].tolist() == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_training_image_is_given_twice(name, uneven):
+    given = torch.cat(partitions.make(name, uneven).train)
+    assert len(given.unique()) == len(given)
+    assert given.min() >= 0 and given.max() < len(uneven.train_y)
+
+
+def test_what_is_dropped_is_only_what_lies_beyond_the_hundredth_chunk(uneven):
+    # 99 -> 99 chunks of 1; 197 -> 1 each, 97 dropped; 198 -> 99 of 2; 250 -> 100 of 2, 50 dropped;
+    # ...
+    kept = partitions.make("A", uneven).label_matrix(uneven).sum(dim=0)
+    assert kept.tolist() == [99, 100, 198, 200, 200, 297, 299, 1000, 100, 5400]
+
+
+def test_test_images_are_the_first_of_each_label_and_their_number_is_rounded_down(uneven):
+    made = partitions.make("C", uneven)
+    expected = []
+    for label, percent in enumerate(TABLE_2[0]):
+        of_label = torch.nonzero(uneven.test_y == label).flatten().tolist()
+        expected += of_label[: percent * len(of_label) // 100]
+    # Labels 3..7 have 33..37 test images: floors of 3.3, 6.8, 14, 7.2 and 3.7.
+    assert len(expected) == 3 + 6 + 14 + 7 + 3
+    assert made.test[0].tolist() == expected
+
+
+def test_fewer_clients_are_the_first_agents_of_the_ten(uneven):
+    few, all_ten = (
+        partitions.make("B*", uneven, clients=4, seed=3),
+        partitions.make("B*", uneven, seed=3),
+    )
+    assert few.clients == 4 and few.relabel.shape == (4, 10)
+    for client in range(4):
+        assert torch.equal(few.train[client], all_ten.train[client])
+        assert torch.equal(few.test[client], all_ten.test[client])
+        assert torch.equal(few.relabel[client], all_ten.relabel[client])
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_mnist_sizes_are_those_of_the_specification(name, mnist_dir):
+    made = partitions.make(name, data.load("mnist", mnist_dir))
+    sizes, alice_test = MNIST_SIZES[name]
+    assert made.sizes.tolist() == sizes
+    assert len(made.test[0]) == alice_test
+
+
+def test_mnist_labels_follow_table_2_within_a_chunk(mnist_dir):
+    mnist = data.load("mnist", mnist_dir)
+    shares = 100 * partitions.make("C", mnist).label_matrix(mnist) / torch.bincount(mnist.train_y)
+    assert (shares - torch.tensor(TABLE_2)).abs().max() < 1.1
+    assert torch.equal(shares == 0, torch.tensor(TABLE_2) == 0)
+
+
+# --- concept shift ---
+
+
+def test_the_seed_changes_the_concept_shifts_and_nothing_else(hundred):
+    checksums = {
+        name: {partitions.make(name, hundred, seed=seed).checksum() for seed in range(5)}
+        for name in NAMES
+    }
+    assert {name: len(found) for name, found in checksums.items()} == {
+        "A": 1,
+        "B": 1,
+        "C": 1,
+        "A*": 5,
+        "B*": 5,
+    }
+    assert [name for name in NAMES if partitions.PARTITIONS[name].seeded] == ["A*", "B*"]
+
+
+@pytest.mark.parametrize("name", ["A*", "B*"])
+def test_agent_0_keeps_its_labels_whoever_is_alice_and_the_title_says_agent_0(name, hundred):
+    relabel = partitions.make(name, hundred, seed=1, alice=3).relabel
+    identity = torch.arange(10)
+    assert torch.equal(relabel[0], identity) and not torch.equal(relabel[3], identity)
+    assert "every agent but agent 0" in partitions.PARTITIONS[name].title
+
+
+@pytest.mark.parametrize(("shifted", "plain"), [("A*", "A"), ("B*", "B")])
+def test_a_concept_shift_keeps_every_client_s_images(shifted, plain, hundred):
+    ours, theirs = partitions.make(shifted, hundred, seed=1), partitions.make(plain, hundred)
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(ours.train + ours.test, theirs.train + theirs.test, strict=True)
+    )
+    assert theirs.relabel is None
+
+
+def test_agent_0_keeps_its_labels_and_every_other_agent_has_a_permutation_of_its_own(hundred):
+    for seed in range(20):
+        relabel = partitions.make("A*", hundred, seed=seed).relabel
+        assert relabel.shape == (10, 10) and relabel[0].tolist() == list(range(10))
+        assert torch.equal(relabel.sort(dim=1).values, torch.arange(10).repeat(10, 1))
+        assert len({tuple(row) for row in relabel.tolist()}) == 10
+
+
+def test_permutations_are_uniform_over_seeds(hundred):
+    # Over 200 seeds and 9 agents each label goes to each label 180 times, standard deviation 12.7.
+    counts = torch.zeros(10, 10, dtype=torch.long)
+    for seed in range(200):
+        for row in partitions.make("A*", hundred, seed=seed).relabel[1:]:
+            counts[torch.arange(10), row] += 1
+    assert counts.sum() == 18000 and (counts - 180).abs().max() < 5 * 12.7
+
+
+def test_the_label_matrix_counts_a_client_s_own_labels(hundred):
+    plain = partitions.make("B", hundred).label_matrix(hundred)
+    made = partitions.make("B*", hundred, seed=1)
+    matrix = made.label_matrix(hundred)
+    assert torch.equal(matrix[0], plain[0]) and not torch.equal(matrix, plain)
+    for client in range(10):
+        assert torch.equal(matrix[client, made.relabel[client]], plain[client])
+
+
+def test_own_labels_maps_labels_only_under_a_concept_shift(hundred):
+    labels = torch.tensor([3, 3, 9])
+    made = partitions.make("B*", hundred, seed=1)
+    assert made.own_labels(2, labels).tolist() == [
+        made.relabel[2][3],
+        made.relabel[2][3],
+        made.relabel[2][9],
+    ]
+    assert partitions.make("B", hundred).own_labels(2, labels) is labels
+
+
+# --- identity ---
+
+
+def test_partitions_of_version_1_never_change():
+    """Results' keys hold the version: a change of these checksums asks for a higher one."""
+    digits = data.load("digits")
+    assert {recipe.version for recipe in partitions.PARTITIONS.values()} == {1}
+    assert {
+        name: partitions.make(name, digits, seed=1).checksum() for name in NAMES
+    } == GOLDEN_DIGITS
+
+
+def test_the_checksum_sees_every_part(hundred):
+    made = partitions.make("C", hundred)
+    swapped_ends = (made.train[0].flip(0), *made.train[1:])
+    moved = (made.train[0][:-1], torch.cat([made.train[0][-1:], made.train[1]]), *made.train[2:])
+    others = [
+        dataclasses.replace(made, train=swapped_ends),
+        dataclasses.replace(made, train=moved),
+        dataclasses.replace(made, test=made.test[::-1]),
+        dataclasses.replace(made, validation=made.train),
+        dataclasses.replace(made, relabel=torch.arange(10).repeat(10, 1)),
+    ]
+    checksums = {other.checksum() for other in others} | {made.checksum()}
+    assert len(checksums) == 6
+    assert dataclasses.replace(made, name="other").checksum() == made.checksum()
+
+
+# --- what is refused ---
+
+
+def test_unknown_distribution_lists_the_known_ones(hundred):
+    assert (
+        refusal("D", hundred)
+        == f"distribution 'D' is not one of {', '.join(partitions.PARTITIONS)}"
+    )
+
+
+@pytest.mark.parametrize("clients", [0, -1, 11])
+def test_a_number_of_clients_the_recipe_cannot_serve_is_refused(clients, hundred):
+    sentence = f"clients {clients} is not between 1 and 10, the agents of distribution 'B'"
+    assert refusal("B", hundred, clients=clients) == sentence
+
+
+def test_a_data_set_of_other_classes_is_refused():
+    sentence = (
+        "distribution 'A*' is made for 10 classes, dataset 'made' has 2: choose another dataset"
+    )
+    assert refusal("A*", labelled([500, 500], [50, 50], classes=2)) == sentence
+
+
+def test_too_few_images_of_a_label_are_refused_with_the_numbers():
+    few = labelled([100, 100, 100, 98, 100, 100, 100, 100, 100, 100], [100] * 10)
+    assert (
+        refusal("C", few)
+        == "distribution 'C' needs at least 99 training images of each label, label 3 has 98 among"
+        " the 998 images of made: use more images"
+    )
+
+
+def test_a_label_without_any_image_is_refused():
+    assert "label 9 has 0 among the 900 images" in refusal(
+        "A", labelled([100] * 9 + [0], [100] * 10)
+    )
+
+
+def test_a_client_without_test_images_is_refused():
+    assert (
+        refusal("A", labelled([100] * 10, [9] * 10))
+        == "distribution 'A' leaves client 0 without test images: made has only 90 test images"
+    )
+
+
+GOLDEN_DIGITS = {
+    "A": "a7366eec2b13b572",
+    "B": "f507dd45f23b6669",
+    "C": "d2eea85d747ccb9c",
+    "A*": "3a43de32d5d356c4",
+    "B*": "6d9ca08a740a7dd7",
+}

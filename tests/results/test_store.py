@@ -1,0 +1,481 @@
+"""The results folder: whole entries or none, damage noticed, several writers at once."""
+
+import json
+import math
+import multiprocessing
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pfl_lib import BadInput, Schedule
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import FedAvg, Local
+from pfl_lib.models.cnn import LeNet5
+from pfl_lib.results import files
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import PUBLISHED, Store, default_results_dir
+
+CELL = RunSpec(FedAvg(), Schedule(3), dataset="digits", clients=2)
+
+
+def result(spec: RunSpec = CELL, weights: np.ndarray | None = None, **changes) -> Result:
+    """Three rounds of Alice's, with numbers that decimal rounding would spoil."""
+    metrics = pd.DataFrame(
+        {
+            "round": [1, 2, 3],
+            "client": 0,
+            "accuracy": [0.1, 1 / 3, 0.3],
+            "loss": [2.0, math.pi, 1e-17],
+            "alpha": [1, 0.5, 0],
+        }
+    )
+    model = {"fc.weight": torch.tensor([[[0.1, -2.0]]]), "fc.bias": torch.tensor([[1 / 3]])}
+    weights = np.array([[1 / 3, 2 / 3]] * 3) if weights is None else weights
+    parts = {
+        "metrics": metrics,
+        "weights": weights,
+        "diverged": None,
+        "seconds": 1.5,
+        "model": model,
+        **changes,
+    }
+    return Result(config={**spec.config(), "key": spec.key}, **parts)
+
+
+@pytest.fixture
+def store(results_dir) -> Store:
+    return Store(results_dir, published=None)
+
+
+def folder(store: Store, spec: RunSpec = CELL) -> Path:
+    return store.root / "cells" / spec.slug
+
+
+def test_a_stored_result_comes_back_to_the_last_bit(store):
+    assert store.find(CELL) is None
+    store.save(CELL, result())
+    found = store.find(CELL)
+    pd.testing.assert_frame_equal(found.metrics, result().metrics, check_exact=True)
+    assert np.array_equal(found.weights, result().weights) and found.weights.dtype == np.float64
+    assert found.diverged is None and found.seconds == 1.5
+    assert all(torch.equal(found.model[name], value) for name, value in result().model.items())
+    assert found.config == json.loads(json.dumps(result().config))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 4), (3, 4, 4), (3, 1, 1)])
+def test_weights_keep_their_shape(store, shape):
+    weights = np.random.default_rng(0).random(shape)
+    store.save(CELL, result(weights=weights))
+    assert np.array_equal(store.find(CELL).weights, weights)
+
+
+def test_a_result_without_weights_or_model_comes_back_without(store):
+    empty = result(model=None)
+    empty.weights = None
+    store.save(CELL, empty)
+    assert store.find(CELL).weights is None and store.find(CELL).model is None
+
+
+def test_a_result_without_any_round_comes_back_and_has_no_accuracy(store):
+    nothing = result(
+        metrics=pd.DataFrame(columns=["round", "client", "accuracy", "loss"]), diverged=1
+    )
+    nothing.weights = None
+    store.save(CELL, nothing)
+    found = store.find(CELL)
+    assert found.diverged == 1 and len(found.metrics) == 0
+    assert list(found.metrics.columns) == ["round", "client", "accuracy", "loss"]
+    assert math.isnan(found.best_accuracy) and math.isnan(found.last_accuracy)
+
+
+def test_accuracies_are_alices_or_the_mean_over_clients():
+    assert (result().best_accuracy, result().last_accuracy) == (1 / 3, 0.3)
+    two = result(
+        metrics=pd.DataFrame(
+            {
+                "round": [1, 1, 2, 2],
+                "client": [0, 1, 0, 1],
+                "accuracy": [1.0, 0.5, 0.25, 0.5],
+                "loss": 1.0,
+            }
+        )
+    )
+    assert two.accuracy_by_round().to_dict() == {1: 0.75, 2: 0.375}
+    assert (two.best_accuracy, two.last_accuracy) == (0.75, 0.375)
+
+
+# --- damage ---
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "metrics.csv is cut short": lambda at: cut(at / "metrics.csv"),
+    "metrics.csv lost its last row": (
+        lambda at: (at / "metrics.csv").write_text(
+            "\n".join((at / "metrics.csv").read_text().splitlines()[:-1]) + "\n"
+        )
+    ),
+    "metrics.csv is empty": lambda at: (at / "metrics.csv").write_bytes(b""),
+    "metrics.csv is gone": lambda at: (at / "metrics.csv").unlink(),
+    "a weight is altered": (
+        lambda at: (at / "weights.csv").write_text(
+            (at / "weights.csv").read_text().replace("3", "4", 1)
+        )
+    ),
+    "weights.csv is gone": lambda at: (at / "weights.csv").unlink(),
+    "a bit of the model is altered": lambda at: flip(at / "model.pt"),
+    "the model is gone": lambda at: (at / "model.pt").unlink(),
+    "config.json is cut short": lambda at: cut(at / "config.json"),
+    "config.json is gone": lambda at: (at / "config.json").unlink(),
+    "config.json is empty": lambda at: (at / "config.json").write_text(""),
+    "config.json is no object": lambda at: (at / "config.json").write_text("[1, 2]"),
+    "config.json is null": lambda at: (at / "config.json").write_text("null"),
+    "config.json says nothing": lambda at: (at / "config.json").write_text("{}"),
+    "config.json is no text": lambda at: (at / "config.json").write_bytes(b"\xff\xfe\x00"),
+    "config.json has another key": (
+        lambda at: (at / "config.json").write_text(
+            (at / "config.json").read_text().replace(CELL.key, "0" * 64)
+        )
+    ),
+    "config.json says that it diverged": (
+        lambda at: (at / "config.json").write_text(
+            (at / "config.json").read_text().replace('"diverged": null', '"diverged": 7')
+        )
+    ),
+    "config.json says another data set": (
+        lambda at: (at / "config.json").write_text(
+            (at / "config.json").read_text().replace('"dataset": "digits"', '"dataset": "mnist"')
+        )
+    ),
+    "config.json has no key": (
+        lambda at: (at / "config.json").write_text(
+            (at / "config.json").read_text().replace('"key"', '"kez"')
+        )
+    ),
+    "the folder is empty": lambda at: [path.unlink() for path in at.iterdir()],
+    "the folder is a file": lambda at: (shutil.rmtree(at), at.write_text("")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_entry_is_noticed_and_replaced(store, damage):
+    store.save(CELL, result())
+    DAMAGES[damage](folder(store))
+    assert store.find(CELL) is None
+    assert all(result.config["key"] != CELL.key for result in store.results())
+    store.save(CELL, result())
+    assert store.find(CELL) is not None
+    assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], (
+        "something was left behind"
+    )
+
+
+def test_a_result_of_before_config_json_had_a_checksum_is_read(store):
+    store.save(CELL, result())
+    path = folder(store) / "config.json"
+    config = json.loads(path.read_text())
+    del config["checksum"]
+    path.write_text(json.dumps(config))
+    assert store.find(CELL).config == json.loads(json.dumps(result().config))
+
+
+def test_every_published_result_is_whole_and_would_tell_if_it_were_altered():
+    published = sorted(PUBLISHED.iterdir())
+    assert len(list(Store(Path("/nowhere")).results())) == len(published) > 0
+    assert all("checksum" in json.loads((entry / "config.json").read_text()) for entry in published)
+
+
+def test_saving_what_is_there_already_keeps_it(store):
+    store.save(CELL, result())
+    before = {path.name: path.stat().st_ino for path in folder(store).iterdir()}
+    store.save(CELL, result(seconds=9.0))
+    assert {path.name: path.stat().st_ino for path in folder(store).iterdir()} == before
+
+
+# --- checkpoints ---
+
+STATE = {
+    "state": {"theta": torch.arange(500.0), "history": torch.full((2, 3), float("nan"))},
+    "done": 7,
+    "metrics": [],
+}
+
+
+def test_a_checkpoint_comes_back_and_goes_when_the_result_is_saved(store):
+    store.check_writable()
+    assert store.load_checkpoint(CELL) is None
+    store.save_checkpoint(CELL, STATE)
+    found = store.load_checkpoint(CELL)
+    assert found["done"] == 7 and torch.equal(found["state"]["theta"], STATE["state"]["theta"])
+    assert found["state"]["history"].isnan().all()
+    store.save(CELL, result())
+    assert store.load_checkpoint(CELL) is None
+    assert not any((store.root / "checkpoints").iterdir())
+
+
+def test_checkpoints_saved_at_once_disturb_each_other_nowhere_and_leave_nothing(store, monkeypatch):
+    """Two machines on one shared folder may have the same process id, and so must not name a
+    temporary file by it.
+    """
+    store.check_writable()
+    replace, nested = Path.replace, []
+
+    def interrupted(path, target):
+        if not nested:
+            nested.append(path)
+            store.save_checkpoint(CELL, STATE | {"done": 8})
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    store.save_checkpoint(CELL, STATE)
+    assert store.load_checkpoint(CELL)["done"] == 7
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    with pytest.raises(OSError, match="no room"):
+        store.save_checkpoint(CELL, STATE)
+    assert [path.name for path in (store.root / "checkpoints").iterdir()] == [f"{CELL.slug}.pt"]
+
+
+def test_no_altered_or_cut_checkpoint_is_believed(store):
+    """Single flipped bits all over the file, numbers included, which torch.load alone does not
+    notice.
+    """
+    store.check_writable()
+    store.save_checkpoint(CELL, STATE)
+    path = store.checkpoint_path(CELL)
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 97):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
+        assert store.load_checkpoint(CELL) is None
+        path.write_bytes(whole[:at])
+        assert store.load_checkpoint(CELL) is None
+    path.write_bytes(whole)
+    assert store.load_checkpoint(CELL)["done"] == 7
+
+
+# --- folders ---
+
+
+def test_published_results_are_read_below_ones_own_and_never_written(tmp_path):
+    published = tmp_path / "published"
+    Store(tmp_path, published=None).save(CELL, result(seconds=1.0))
+    (tmp_path / "cells").rename(published)
+    store = Store(tmp_path / "mine", published)
+    before = sorted(published.rglob("*"))
+    assert store.find(CELL).seconds == 1.0
+    store.save(CELL, result(seconds=2.0))
+    assert store.find(CELL).seconds == 2.0
+    assert [result.config["key"] for result in store.results()] == [CELL.key]
+    assert sorted(published.rglob("*")) == before
+
+
+@pytest.mark.parametrize("lost", ["metrics.csv", "config.json"])
+def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(tmp_path, lost):
+    published = tmp_path / "published"
+    Store(tmp_path, published=None).save(CELL, result(seconds=1.0))
+    (tmp_path / "cells").rename(published)
+    store = Store(tmp_path / "mine", published)
+    store.save(CELL, result(seconds=2.0))
+    (folder(store) / lost).unlink()
+    assert store.find(CELL).seconds == 1.0 and [
+        result.config["key"] for result in store.results()
+    ] == [CELL.key]
+    path, found = store.named(CELL.slug)
+    assert path == published / CELL.slug and found.seconds == 1.0
+    (published / CELL.slug / lost).unlink()
+    assert store.find(CELL) is None
+    with pytest.raises(
+        BadInput, match=f"{folder(store)} is damaged: 'pfl-lib results prune' removes it"
+    ):
+        store.named(CELL.key[:10])
+    (tmp_path / "mine").rename(tmp_path / "away")
+    with pytest.raises(BadInput, match="is damaged: restore it from the checkout"):
+        store.named(CELL.slug)
+
+
+def test_the_cells_of_a_store_are_listed_once_each_and_not_while_they_are_written(store):
+    other = RunSpec(Local(), Schedule(3), dataset="digits", clients=2)
+    store.save(CELL, result())
+    store.save(other, result(other))
+    (store.root / "cells" / ".tmp" / "spec").mkdir(parents=True)  # what a killed process leaves
+    shutil.copytree(folder(store), store.root / "cells" / ".tmp" / "spec", dirs_exist_ok=True)
+    assert sorted(result.config["key"] for result in store.results()) == sorted(
+        [CELL.key, other.key]
+    )
+
+
+@pytest.mark.parametrize("place", ["results", "results/cells", "results/checkpoints"])
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path, place):
+    """A file stands where a folder should be: that stops root, too."""
+    at = tmp_path / place
+    at.parent.mkdir(parents=True, exist_ok=True)
+    at.write_text("")
+    with pytest.raises(BadInput) as refused:
+        Store(tmp_path / "results", None).save(CELL, result())
+    sentence = str(refused.value)
+    assert sentence.startswith(f"results folder {tmp_path / 'results'} cannot be written (")
+    assert sentence.endswith("): give another results_dir (--results-dir)") and "\n" not in sentence
+
+
+def test_the_results_folder_is_the_environments_or_the_checkouts(monkeypatch, tmp_path):
+    monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path))
+    assert default_results_dir() == Store().root == tmp_path
+    monkeypatch.delenv("PFL_RESULTS_DIR")
+    assert default_results_dir().name == "results" and default_results_dir().is_absolute()
+    assert Store("elsewhere").root == Path.cwd() / "elsewhere"
+
+
+# --- several processes ---
+
+
+CELLS = [
+    RunSpec(FedAvg(), Schedule(3), dataset="digits", clients=2, seed=seed) for seed in range(15)
+]
+
+# Saves the same specs again and again; with `damage`, each time over an entry that it has spoilt.
+WRITER = """
+for spec, result in pairs * times:
+    if damage and (store.root / "cells" / spec.slug / "metrics.csv").exists():
+        (store.root / "cells" / spec.slug / "metrics.csv").write_text("")
+    store.save_checkpoint(spec, state)
+    store.save(spec, result)
+"""
+
+
+def writer(store: Store, times: int, damage: bool = False):
+    # A clean process that has imported the package already; `exec`, since a test module is no place
+    # to import from.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pfl_lib.experiments.runner"])
+    pairs = [(spec, result(spec)) for spec in CELLS]
+    names = {"store": store, "pairs": pairs, "times": times, "damage": damage, "state": STATE}
+    process = context.Process(target=exec, args=(WRITER, names))
+    process.start()
+    return process
+
+
+def test_several_processes_may_save_the_same_cells_at_once(store):
+    """Once there, an entry is there for every reader at every moment."""
+    store.check_writable()
+    writers = [writer(store, times=2) for _ in range(3)]
+    there = set()
+    while any(process.is_alive() for process in writers):
+        found = {spec.seed for spec in CELLS if store.find(spec) is not None}
+        assert there <= found
+        there = found
+    assert [process.exitcode for process in writers] == [0, 0, 0]
+    assert all(store.find(spec) is not None for spec in CELLS)
+    assert len(list((store.root / "cells").iterdir())) == len(CELLS)
+    assert not any((store.root / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("moment", [0.011, 0.037, 0.083])
+def test_a_process_killed_while_it_saves_leaves_whole_entries_or_none(store, moment):
+    store.check_writable()
+    process = writer(store, times=1000, damage=True)
+    while not any(path.name[0] != "." for path in (store.root / "cells").iterdir()):
+        time.sleep(0.001)
+    time.sleep(moment)
+    process.kill()
+    process.join()
+    assert process.exitcode == -9, "it had finished"
+    for entry in (store.root / "cells").glob("[!.]*"):
+        names = {path.name for path in entry.iterdir()}
+        assert names == {"config.json", "metrics.csv", "model.pt", "weights.csv"}
+    for spec in CELLS:  # whatever was left behind disturbs nobody
+        store.save(spec, result(spec))
+        assert store.find(spec) is not None
+
+
+# --- models ---
+
+
+def test_a_saved_model_is_the_readers_own(tmp_path):
+    models = [LeNet5().state_dict() for _ in range(2)]
+    stacked = {name: torch.stack([model[name] for model in models]) for name in models[0]}
+    metrics = pd.DataFrame({"round": [1, 1], "client": [3, 5], "accuracy": 0.5, "loss": 1.0})
+    both = result(metrics=metrics, model=stacked)
+    for client, expected in zip((3, 5), models, strict=True):
+        module = LeNet5()
+        module.load_state_dict(
+            torch.load(both.save_model(tmp_path / "model.pt", client), weights_only=True)
+        )
+        assert all(
+            torch.equal(value, expected[name]) for name, value in module.state_dict().items()
+        )
+    assert (tmp_path / "model.pt").stat().st_size < 2 * sum(v.nbytes for v in models[0].values())
+    with pytest.raises(BadInput, match="^client None has no served model here: give one of 3, 5$"):
+        both.save_model(tmp_path / "model.pt")
+    with pytest.raises(BadInput, match="^client 4 has no served model here: give one of 3, 5$"):
+        both.save_model(tmp_path / "model.pt", 4)
+
+
+def test_a_published_result_has_no_model_to_save(tmp_path):
+    with pytest.raises(
+        BadInput,
+        match=(
+            r"^this published result carries no model: ask for one that does with pfl_lib.run\(...,"
+            r" with_model=True\), which"
+        ),
+    ):
+        result(model=None).save_model(tmp_path / "model.pt")
+
+
+def test_a_result_is_asked_for_with_its_model(tmp_path):
+    published = tmp_path / "published"
+    Store(tmp_path, published=None).save(CELL, result(model=None, seconds=1.0))
+    (tmp_path / "cells").rename(published)
+    store = Store(tmp_path / "mine", published)
+    assert store.find(CELL).seconds == 1.0 and store.find(CELL, with_model=True) is None
+    store.save(CELL, result(model=None, seconds=2.0))
+    assert store.find(CELL).seconds == 2.0 and store.find(CELL, with_model=True) is None
+    store.save(CELL, result(seconds=3.0))
+    assert store.find(CELL).seconds == store.find(CELL, with_model=True).seconds == 3.0
+    store.save(CELL, result(model=None, seconds=4.0))
+    assert store.find(CELL).seconds == 3.0
+    assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], (
+        "something was left behind"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"key": 5}, {"method": {}}, {"partition": None}, {"schedule": {}}, {"seed": ...}],
+    ids=str,
+)
+def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, change):
+    """Once with the checksum taken out, as before there was one, and once changed."""
+    stored = {
+        "key": "5" * 64,
+        "method": {"name": "local"},
+        "dataset": "digits",
+        "images": None,
+        "seed": 1,
+    }
+    stored |= {"partition": {"name": "C"}, "schedule": {"rounds": 1}}
+    metrics = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
+    files.write(Result(stored, metrics, None, None, 1.0), tmp_path / "one")
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    del config["checksum"]
+    for changed, whole in (({}, True), (change, False)):
+        words = {name: value for name, value in (config | changed).items() if value is not ...}
+        (tmp_path / "one" / "config.json").write_text(json.dumps(words))
+        assert (files.read(tmp_path / "one") is not None) == whole
+
+
+def test_a_results_folder_that_is_no_path_is_refused():
+    with pytest.raises(BadInput, match="^results_dir 3: give a folder's path$"):
+        Store(3)

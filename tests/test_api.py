@@ -1,0 +1,440 @@
+"""`pfl_lib.run`: what a notebook user gets back, and in which words a mistake is told."""
+
+import dataclasses
+import re
+import shutil
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pfl_lib
+from pfl_lib import BadInput, Federation, Result, Schedule, partitions
+from pfl_lib import data as data_sets
+from pfl_lib.federation import clients as client_data
+from pfl_lib.methods import METHODS, FedAvg, Local, Waffle
+from pfl_lib.models.cnn import LeNet5
+from pfl_lib.results import files
+from pfl_lib.rows import copies
+
+QUICK = {"dataset": "digits", "clients": 3, "rounds": 2, "device": "cpu"}
+
+
+@pytest.fixture
+def run(results_dir):
+    """`pfl_lib.run` on three clients of the digits for two rounds, into a results folder of this
+    test's own.
+    """
+
+    def go(method, **settings) -> Result:
+        return pfl_lib.run(method, **{**QUICK, "results_dir": results_dir, **settings})
+
+    return go
+
+
+def refusal(run, *args, **settings) -> str:
+    with pytest.raises(BadInput) as refused:
+        run(*args, **settings)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+# --- results ---
+
+
+@pytest.mark.parametrize(
+    "name", ["local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"]
+)
+def test_every_method_gives_a_tidy_table_of_alices_rounds(run, name):
+    result = run(name)
+    assert list(result.metrics.columns)[:4] == ["round", "client", "accuracy", "loss"]
+    assert result.metrics["round"].tolist() == [1, 2] and result.metrics["client"].tolist() == [
+        0,
+        0,
+    ]
+    assert result.metrics["accuracy"].between(0, 1).all() and (result.metrics["loss"] > 0).all()
+    assert isinstance(result.weights, np.ndarray) and result.weights.shape == (2, 3)
+    assert (
+        result.config["method"]["name"] == name and result.diverged is None and result.seconds > 0
+    )
+    assert result.last_accuracy == result.metrics["accuracy"].iloc[-1]
+    assert result.best_accuracy == result.metrics["accuracy"].max()
+    assert ("alpha" in result.metrics) == (name == "apfl")
+
+
+def test_without_alice_every_client_has_a_row_and_accuracies_are_means(run):
+    result = run("local", alice=None)
+    assert result.metrics["client"].tolist() == [0, 1, 2] * 2
+    means = result.metrics.groupby("round")["accuracy"].mean()
+    assert result.accuracy_by_round().tolist() == means.tolist()
+    assert result.last_accuracy == means[2] and result.best_accuracy == means.max()
+
+
+def test_another_alice_is_read(run):
+    alone = run("local", alice=2)
+    assert set(alone.metrics["client"]) == {2} and alone.weights.tolist() == [[0, 0, 1]] * 2
+    among = run("local", alice=None).metrics.query("client == 2")
+    assert alone.metrics["accuracy"].tolist() == among["accuracy"].tolist()
+
+
+def test_a_name_and_its_method_with_default_hyper_parameters_are_one_run(run, results_dir):
+    run("waffle")
+    run(Waffle(slope=3.2))
+    assert len(list((results_dir / "cells").iterdir())) == 1
+    run(Waffle(slope=1.0))
+    assert len(list((results_dir / "cells").iterdir())) == 2
+
+
+def test_the_same_call_gives_the_same_bits_and_another_seed_others(tmp_path, run):
+    one, two, other = (
+        run("fedavg"),
+        run("fedavg", results_dir=tmp_path / "elsewhere"),
+        run("fedavg", seed=2),
+    )
+    assert one.metrics.equals(two.metrics) and not one.metrics.equals(other.metrics)
+
+
+@pytest.mark.parametrize("name", ["local", "waffle"])
+def test_a_saved_model_loads_into_lenet5_and_has_the_last_accuracy(run, tmp_path, name):
+    result = run(name, alice=1)
+    module = LeNet5()
+    module.load_state_dict(torch.load(result.save_model(tmp_path / "alice.pt"), weights_only=True))
+    digits = data_sets.load("digits")
+    test = partitions.make("C", digits, clients=3).test[1]
+    inputs = (digits.test_x[test].float() / 255 - digits.mean[0]) / digits.std[0]
+    right = module.eval()(inputs).argmax(1) == digits.test_y[test]
+    assert right.double().mean().item() == result.last_accuracy
+
+
+def test_a_result_stored_without_its_model_is_trained_again_where_it_is_asked_for(
+    run, results_dir, tmp_path
+):
+    stored = run("local", rounds=1)
+    (entry,) = (results_dir / "cells").iterdir()
+    files.write(dataclasses.replace(stored, model=None), tmp_path / "bare")
+    shutil.rmtree(entry)
+    (tmp_path / "bare").rename(entry)
+    assert run("local", rounds=1).model is None
+    run("local", rounds=1, with_model=True).save_model(tmp_path / "alice.pt")
+    assert run("local", rounds=1).model is not None
+
+
+def test_a_model_goes_into_a_folder_that_exists(run, tmp_path):
+    result = run("local", rounds=1)
+    for path in (tmp_path / "nowhere" / "alice.pt", tmp_path):
+        with pytest.raises(
+            BadInput,
+            match=re.escape(f"model file {path}: give a file's name in a folder that exists"),
+        ):
+            result.save_model(path)
+
+
+def test_schedule_arguments_reach_the_schedule(run):
+    given = {
+        "local_epochs": 2,
+        "batch_size": 64,
+        "lr": 0.05,
+        "lr_decay": 0.9,
+        "momentum": 0.5,
+        "weight_decay": 0.001,
+        "participation": 0.7,
+        "order": "fixed",
+        "rounds": 1,
+    }
+    schedule = run("fedavg", **given).config["schedule"]
+    assert {name: schedule[name] for name in given} == given
+    assert run("fedavg", local_batches=1, rounds=1).config["schedule"]["local_batches"] == 1
+
+
+# --- bring your own ---
+
+
+class Two(nn.Module):
+    """A small network with BatchNorm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.norm, self.out = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.norm(self.hidden(x)).relu())
+
+
+@dataclass(frozen=True)
+class Mine:
+    """A method of a user's own: FedAvg that stops sharing after so many rounds."""
+
+    until: int = 1
+    name: ClassVar[str] = "mine"
+
+    def start(self, fed: Federation) -> dict:
+        return {name: matrix.clone() for name, matrix in copies(fed.initial(), len(fed)).items()}
+
+    def round(self, fed: Federation, state: dict, r: int) -> tuple[dict, dict]:
+        trained, _ = fed.train(state, r, range(len(fed)))
+        if r <= self.until:
+            trained = {name: matrix.mean(0).expand_as(matrix) for name, matrix in trained.items()}
+        return trained, {"shared": float(r <= self.until)}
+
+    def served(self, fed: Federation, state: dict) -> dict:
+        return state
+
+
+def own(rounds: int = 3, alice: int | None = None) -> Federation:
+    random = np.random.default_rng(0)
+    pairs = [
+        (random.normal(size=(n, 4)).astype(np.float32), random.integers(0, 2, n))
+        for n in (8, 12, 6)
+    ]
+    return Federation.from_arrays(
+        pairs, pairs, Two, Schedule(rounds, batch_size=4), alice=alice, device="cpu"
+    )
+
+
+def test_arrays_a_module_and_a_method_of_ones_own(tmp_path, results_dir, monkeypatch):
+    monkeypatch.setenv("PFL_RESULTS_DIR", str(results_dir))
+    result = pfl_lib.run(Mine(until=2), federation=own(), with_model=True)
+    assert result.metrics["round"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert result.metrics["shared"].tolist() == [1.0] * 6 + [0.0] * 3 and result.weights is None
+    assert result.config["method"]["name"] == "mine" and not any(results_dir.iterdir())
+    module = Two()
+    module.load_state_dict(
+        torch.load(result.save_model(tmp_path / "two.pt", client=1), weights_only=True)
+    )
+    held = own().clients.splits["test"]
+    right = module.eval()(held.pool.x[held.index[1]]).argmax(1) == held.labels[1]
+    assert right.double().mean().item() == result.metrics["accuracy"].iloc[-2]
+
+
+@pytest.mark.parametrize(
+    "name", ["local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"]
+)
+def test_every_method_runs_on_a_federation_of_ones_own(name):
+    result = pfl_lib.run(name, federation=own(alice=2))
+    assert result.metrics["client"].tolist() == [2, 2, 2] and result.weights.shape == (3, 3)
+
+
+def test_a_method_of_ones_own_runs_on_the_packages_data_and_is_not_stored(run, results_dir):
+    result = run(Mine(), alice=None)
+    assert len(result.metrics) == 6 and not any(results_dir.iterdir())
+
+
+def test_a_subclass_of_a_method_is_not_taken_for_it(run, results_dir):
+    class Tuned(FedAvg):
+        pass
+
+    run("fedavg")
+    assert run(Tuned()).metrics.equals(run("fedavg").metrics)
+    assert len(list((results_dir / "cells").iterdir())) == 1
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "start"),
+    [
+        ({"dataset": "minst"}, "dataset 'minst' is not one of mnist, digits"),
+        ({"partition": "D"}, "distribution 'D' is not one of A, B, C, A*, B*"),
+        ({"model": "resnet"}, "model 'resnet' is not one of lenet5, lenet5-relu"),
+        ({"device": "gpu"}, "device 'gpu' is not one of auto, cpu, cuda"),
+        ({"engine": "fast"}, "engine 'fast' is not one of auto, loop, vmap"),
+        ({"alice": 3}, "alice 3 is not one of the clients 0 to 2"),
+        ({"alice": -1}, "alice -1 is not one of the clients 0 to 2"),
+        ({"clients": 11}, "clients 11 is not between 1 and 10, the agents of distribution 'C'"),
+        ({"clients": 0}, "clients 0: give a whole number, 1 or more"),
+        ({"rounds": 0}, "rounds 0: give a whole number, 1 or more"),
+        ({"local_epochs": 0}, "local_epochs 0: give a whole number, 1 or more"),
+        ({"batch_size": 0}, "batch_size 0: give a whole number, 1 or more"),
+        ({"lr": -0.1}, "lr -0.1: give a number above 0"),
+        ({"momentum": 1}, "momentum 1: give a number from 0 to below 1"),
+        ({"participation": 0}, "participation 0: give a number above 0 and at most 1"),
+        ({"images": 10}, "distribution 'C' needs at least 99 training images of each label"),
+        (
+            {"images": 10**6},
+            "images 1000000 is not between 1 and 1438, the training images of digits",
+        ),
+        ({"seed": None}, "seed None: give a whole number"),
+    ],
+    ids=str,
+)
+def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, settings, start):
+    assert refusal(run, "fedavg", **settings).startswith(start)
+    assert not any((results_dir / "cells").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("part", "gives", "sentence"),
+    [
+        (
+            "start",
+            lambda rows: rows["theta"],
+            "its start gives Tensor; it should give a dict, the state",
+        ),
+        (
+            "round",
+            lambda rows: rows,
+            "its round gives dict; it should give a pair of dicts, (state, log)",
+        ),
+        (
+            "round",
+            lambda rows: None,
+            "its round gives NoneType; it should give a pair of dicts, (state, log)",
+        ),
+        (
+            "round",
+            lambda rows: (rows["theta"], {}),
+            "its round gives Tensor, dict; it should give a pair of dicts",
+        ),
+        (
+            "round",
+            lambda rows: (rows, {}, {}),
+            "its round gives dict, dict, dict; it should give a pair of dicts",
+        ),
+        (
+            "round",
+            lambda rows: ({"statistics": rows["statistics"]}, {}),
+            "its round gives a state without theta; it should give all rows that start gives",
+        ),
+        (
+            "round",
+            lambda rows: (rows, {"weights": torch.ones(2)}),
+            "its round gives weights [2] in its log; it should give [3]",
+        ),
+        (
+            "served",
+            lambda rows: {**rows, "theta": rows["theta"][:, :5]},
+            (
+                "its served gives theta [3, 5], statistics [3, 12]; it should give theta [56],"
+                " statistics [12] or theta [3, 56], statistics [3, 12]"
+            ),
+        ),
+        (
+            "served",
+            lambda rows: {name: row[:2] for name, row in rows.items()},
+            "its served gives theta [2, 56]",
+        ),
+        (
+            "served",
+            lambda rows: {"theta": rows["theta"]},
+            "its served gives theta [3, 56], statistics None; it",
+        ),
+        (
+            "served",
+            lambda rows: rows["theta"],
+            "its served gives theta None, statistics None; it should give theta",
+        ),
+    ],
+)
+def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part, gives, sentence):
+    class Wrong(Mine):
+        pass
+
+    setattr(Wrong, part, lambda self, fed, *_: gives(Mine().start(fed)))
+    assert refusal(pfl_lib.run, Wrong(), federation=own()).startswith(f"method 'mine': {sentence}")
+
+
+def test_weights_of_those_that_took_part_are_put_in_their_places():
+    """Two of four clients take part, Alice (client 1) always."""
+
+    class Halves(FedAvg):
+        def round(self, fed, state, r):
+            return state, {"weights": torch.tensor([0.25, 0.75])}
+
+    data = [(torch.randn(4, 3), torch.tensor([0, 1, 0, 1]))] * 4
+    fed = pfl_lib.Federation.from_arrays(
+        data,
+        data,
+        lambda: torch.nn.Linear(3, 2),
+        pfl_lib.Schedule(5, participation=0.5),
+        alice=1,
+        device="cpu",
+    )
+    weights = pfl_lib.run(Halves(), federation=fed).weights
+    assert weights.shape == (5, 4)
+    for r, row in enumerate(weights, 1):
+        first, second = fed.participants(r)
+        assert (row[first], row[second], row.sum()) == (0.25, 0.75, 1.0)
+
+
+def test_what_is_no_federation_is_told_in_one_line():
+    sentence = refusal(pfl_lib.run, "fedavg", federation=[1], rounds=3)
+    assert (
+        sentence == "federation [1]: give a pfl_lib.Federation, as Federation.from_arrays makes one"
+    )
+
+
+def test_what_is_no_method_is_told_in_one_line(run):
+    names = ", ".join(METHODS)
+    assert refusal(run, "wafle") == f"method 'wafle' is not one of {names}"
+    assert (
+        refusal(run, Waffle)
+        == "method <class 'pfl_lib.methods.waffle.Waffle'>: give an instance, not the class"
+        f" itself, or a name: {names}"
+    )
+    assert (
+        refusal(run, 3)
+        == f"method 3: give an object with name, start, round, served, or a name: {names}"
+    )
+    assert refusal(run, "waffle", alice=None).startswith(
+        "WAFFLE makes one client's model: give alice=0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rounds": 50}, "rounds: a federation has data, model and settings of its own"),
+        (
+            {"seed": 2, "alice": None, "lr": 0.1},
+            "seed, alice: a federation has data, model and settings of its own",
+        ),
+        ({"results_dir": "here"}, "results_dir: a federation"),
+    ],
+    ids=str,
+)
+def test_what_a_federation_has_of_its_own_is_not_given_beside_it(settings, words):
+    assert refusal(pfl_lib.run, "fedavg", federation=own(), **settings).startswith(words)
+
+
+def test_an_unknown_argument_is_refused(run):
+    with pytest.raises(TypeError, match="slope"):
+        run("waffle", slope=3.2)
+
+
+def test_a_results_folder_that_cannot_be_written_is_told_in_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    sentence = refusal(run, "local", results_dir=tmp_path / "file")
+    assert sentence.startswith(f"results folder {tmp_path / 'file'} cannot be written (")
+
+
+def test_a_client_without_examples_is_no_alice(tmp_path):
+    pairs = [(torch.zeros(2, 4), torch.tensor([0, 1]))] * 2
+    held = client_data.from_arrays(pairs, pairs)
+    held.splits["test"].index[0].resize_(0)
+    with pytest.raises(
+        BadInput,
+        match="^client 0 has no test examples, so her model cannot be read: give another alice$",
+    ):
+        pfl_lib.run(Local(), federation=Federation(held, Two, Schedule(1), alice=0, device="cpu"))
+
+
+def test_a_result_shows_itself_in_one_line(run):
+    result = run("local")
+    line = repr(result)
+    assert (
+        "\n" not in line
+        and line.startswith("<Result of local: ")
+        and f"last {result.last_accuracy:.2%}" in line
+    )
+
+
+def test_a_method_whose_name_is_no_text_is_refused():
+    class Nameless(FedAvg):
+        name = ["x"]
+
+    with pytest.raises(BadInput, match=r"has the name \['x'\]: give it a text$"):
+        pfl_lib.run(Nameless(), dataset="digits", rounds=1)
