@@ -10,7 +10,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, choose
+
+PROTOCOLS = ("best", "last", "best on validation")
+"""Which round a table reports: WAFFLE the best on the test data, FedFomo and pFedLA the last."""
+OVER = ("clients", "alice", "worst", "p10")
+"""Whose number: the mean over the evaluated clients, Alice's, the worst client's, or the client's
+at the worst tenth (10th percentile; of a loss the 90th).
+"""
+MODELS = ("served", "trained")
+"""The served model as it is, or after the client's own local epochs (measure "trained")."""
 
 
 @dataclass(repr=False)
@@ -67,6 +76,68 @@ class Result:
         accuracy = self.accuracy_by_round()
         return float(accuracy.iloc[-1]) if len(accuracy) else float("nan")
 
+    def value(
+        self,
+        metric: str = "accuracy",
+        protocol: str = "best",
+        over: str = "clients",
+        model: str = "served",
+    ) -> float:
+        """One number out of `metrics`, as a table's protocol reads it: accuracies 0 to 1.
+
+        * `metric`: a column, such as "accuracy" or "loss".  Of a loss the lowest is the best.
+        * `protocol`: "best", the best round of this metric; "last", the last evaluated round; "best
+          on validation", the round with the highest accuracy of the served model on validation data
+          (measure "validation").  The first of equal rounds.
+        * `over`: "clients", the mean over the evaluated clients (Alice, where she alone is
+          evaluated), "alice", "worst" or "p10".  The last two read the round that the mean chooses,
+          so that mean and spread speak of the same models.
+        * `model`: "served", or "trained", after each client's own epochs (measure "trained").
+
+        NaN where a run has no such number: no round, no Alice, or a metric, model or split that was
+        not measured.  Raises BadInput for an unknown protocol, over or model.
+        """
+        alice = self.config.get("alice")
+        mean, each = self._read(metric, protocol, model, alice if over == "alice" else None)
+        if choose("over", over, OVER) == "clients" or not len(each):
+            return mean
+        if over == "alice":
+            return float(each[alice]) if alice is not None else float("nan")
+        if over == "worst":
+            return float(each.max() if _lower_is_better(metric) else each.min())
+        return float(each.quantile(0.9 if _lower_is_better(metric) else 0.1))
+
+    def by_client(
+        self, metric: str = "accuracy", protocol: str = "best", model: str = "served"
+    ) -> pd.Series:
+        """Each evaluated client's number, by client, in the round that their mean chooses; empty
+        where there is none.  Arguments and errors as of `value`.
+        """
+        return self._read(metric, protocol, model, None)[1]
+
+    def _read(
+        self, metric: str, protocol: str, model: str, of: int | None
+    ) -> tuple[float, pd.Series]:
+        """The mean and the numbers by client in the round that `protocol` chooses by the mean over
+        clients, or by client `of` alone.
+        """
+        choose("protocol", protocol, PROTOCOLS)
+        column = metric if choose("model", model, MODELS) == "served" else f"{metric}_{model}"
+        by = "accuracy_validation" if protocol == "best on validation" else column
+        nothing = float("nan"), pd.Series(dtype=float)
+        if not {column, by} <= set(self.metrics.columns):
+            return nothing
+        rows = self.metrics if of is None else self.metrics[self.metrics["client"] == of]
+        means = rows.groupby("round")[list({column, by})].mean().dropna()
+        if not len(means):
+            return nothing
+        if protocol == "last":
+            chosen = means.index[-1]
+        else:
+            chosen = means[by].idxmin() if _lower_is_better(by) else means[by].idxmax()
+        each = rows[rows["round"] == chosen].set_index("client")[column]
+        return float(means.loc[chosen, column]), each
+
     def plot(self):
         """Draw accuracy by round, and the weights where there are any; returns the matplotlib
         figure.
@@ -101,3 +172,7 @@ class Result:
             raise BadInput(f"model file {path}: give a file's name in a folder that exists")
         torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
         return path
+
+
+def _lower_is_better(metric: str) -> bool:
+    return metric.startswith("loss")

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ours:
-    """What our runs say about one printed value: a number per finished seed (percent), best and
-    last round, and what went wrong.
+    """What our runs say about one printed value: a number per finished seed, and what went wrong.
 
+    `values` are the numbers to compare, as `gather` read them by a table's protocol; where none are
+    given, `best`.  `best` and `last` are the accuracies of the best and last round (percent).
     `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing`
     counts the runs without a result.
     """
@@ -22,11 +23,16 @@ class Ours:
     last: tuple[float, ...] = ()
     diverged: tuple[tuple[int, int], ...] = ()
     missing: int = 0
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            object.__setattr__(self, "values", self.best)
 
     @property
     def runs(self) -> int:
         """How many results there are, finished or diverged."""
-        return len(self.best) + len(self.diverged)
+        return len(self.values) + len(self.diverged)
 
     @property
     def ran(self) -> bool:
@@ -36,12 +42,12 @@ class Ours:
     @property
     def comparable(self) -> bool:
         """Whether there is a number to compare: some run finished and none diverged."""
-        return bool(self.best) and not self.diverged
+        return bool(self.values) and not self.diverged
 
     @property
     def mean(self) -> float:
-        """Mean over seeds of the best round; not a number unless `comparable`."""
-        return statistics.fmean(self.best) if self.comparable else math.nan
+        """Mean over seeds of the values; not a number unless `comparable`."""
+        return statistics.fmean(self.values) if self.comparable else math.nan
 
     @property
     def last_mean(self) -> float:
@@ -50,15 +56,15 @@ class Ours:
 
     @property
     def std(self) -> float:
-        """Sample standard deviation over seeds of the best round; not a number for a single
-        seed.
-        """
-        return statistics.stdev(self.best) if self.comparable and len(self.best) > 1 else math.nan
+        """Sample standard deviation over seeds of the values; not a number for a single seed."""
+        if not self.comparable or len(self.values) < 2 or any(map(math.isnan, self.values)):
+            return math.nan
+        return statistics.stdev(self.values)
 
     @property
     def standard_error(self) -> float:
         """Standard deviation of the mean over seeds; not a number for a single seed."""
-        return self.std / math.sqrt(len(self.best)) if self.best else math.nan
+        return self.std / math.sqrt(len(self.values)) if self.values else math.nan
 
     @property
     def status(self) -> str:
@@ -69,7 +75,7 @@ class Ours:
             return "not run"
         if not self.diverged:
             return "ran"
-        if not self.best and len(self.diverged) == 1:
+        if not self.values and len(self.diverged) == 1:
             return at_round(self.diverged[0][1])
         return "diverged at " + ", ".join(
             f"round {round} (seed {seed})" for seed, round in self.diverged
@@ -83,10 +89,8 @@ def common(one: Ours, other: Ours) -> list[int]:
 
 
 def differences(one: Ours, other: Ours) -> list[float]:
-    """By how many points the best round of one method is above another's, for each seed that both
-    finished.
-    """
-    first, second = (dict(zip(ours.seeds, ours.best, strict=True)) for ours in (one, other))
+    """By how much the value of one method is above another's, for each seed that both finished."""
+    first, second = (dict(zip(ours.seeds, ours.values, strict=True)) for ours in (one, other))
     return [
         first[seed] - second[seed]
         for seed in common(one, other)
@@ -94,9 +98,21 @@ def differences(one: Ours, other: Ours) -> list[float]:
     ]
 
 
-def gather(results: Iterable[tuple[int, object | None]]) -> Ours:
-    """Summarise runs, given as (seed, Result or None for a run that is not there)."""
-    seeds, best, last, diverged, missing = [], [], [], [], 0
+def gather(
+    results: Iterable[tuple[int, object | None]],
+    protocol: str = "best",
+    *,
+    metric: str = "accuracy",
+    over: str = "clients",
+    model: str = "served",
+) -> Ours:
+    """Summarise runs, given as (seed, Result or None for a run that is not there).
+
+    `protocol`, `metric`, `over` and `model` choose the values, as in `Result.value`; accuracies
+    become percent.
+    """
+    reading, scale = (metric, protocol, over, model), 100 if "accuracy" in metric else 1
+    seeds, best, last, values, diverged, missing = [], [], [], [], [], 0
     for seed, result in results:
         if result is None:
             missing += 1
@@ -106,7 +122,9 @@ def gather(results: Iterable[tuple[int, object | None]]) -> Ours:
             seeds.append(seed)
             best.append(100 * float(result.best_accuracy))
             last.append(100 * float(result.last_accuracy))
-    return Ours(tuple(seeds), tuple(best), tuple(last), tuple(diverged), missing)
+            usual = reading == ("accuracy", "best", "clients", "served")
+            values.append(best[-1] if usual else scale * result.value(*reading))
+    return Ours(*map(tuple, (seeds, best, last, diverged)), missing, tuple(values))
 
 
 def status(result: object | None) -> str:

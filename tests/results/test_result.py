@@ -1,0 +1,117 @@
+"""One number out of a result, as a table's protocol reads it."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from pfl_lib import BadInput
+from pfl_lib.results.result import Result
+from pfl_lib.results.summary import gather
+
+
+def result(alice: int | None = None, diverged: int | None = None, **columns) -> Result:
+    """Three rounds of two clients.
+
+    Means of the accuracy by round: 0.5, 0.7, 0.6; of client 1's own: 0.8, 0.6, 0.9.
+    """
+    metrics = {
+        "round": [1, 1, 2, 2, 3, 3],
+        "client": [0, 1] * 3,
+        "accuracy": [0.2, 0.8, 0.8, 0.6, 0.3, 0.9],
+        "loss": [4.0, 2.0, 3.0, 2.0, 1.0, 2.0],
+        **columns,
+    }
+    return Result(
+        {"method": {"name": "m"}, "alice": alice}, pd.DataFrame(metrics), None, diverged, 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("reading", "expected"),
+    [
+        ({}, 0.7),
+        ({"protocol": "last"}, 0.6),
+        ({"over": "worst"}, 0.6),
+        ({"protocol": "last", "over": "worst"}, 0.3),
+        # The 10th percentile of (0.6, 0.8), between them by a tenth.
+        ({"over": "p10"}, 0.62),
+        ({"metric": "loss"}, 1.5),
+        ({"metric": "loss", "over": "worst"}, 2.0),
+        ({"metric": "loss", "over": "p10"}, 1.9),
+        ({"metric": "loss", "protocol": "last", "over": "worst"}, 2.0),
+    ],
+    ids=str,
+)
+def test_mean_and_spread_over_clients_are_those_of_one_round(reading, expected):
+    assert result().value(**reading) == pytest.approx(expected, abs=1e-12)
+
+
+def test_alices_best_round_is_her_own_and_not_that_of_the_mean():
+    both = result(alice=1)
+    assert both.value(over="alice") == 0.9 and both.value(over="alice", protocol="last") == 0.9
+    assert result(alice=0).value(over="alice") == 0.8
+    assert both.value(over="clients") == pytest.approx(0.7)
+    assert both.value(over="clients") == both.best_accuracy
+    assert both.value(protocol="last") == both.last_accuracy
+
+
+def test_the_round_best_on_validation_is_read_on_the_test_data():
+    """Means on validation data: 0.4, 0.1, 0.4: round 1, the first of equals; client 1's own best
+    is round 3.
+    """
+    held = result(alice=1, accuracy_validation=[0.6, 0.2, 0.1, 0.1, 0.5, 0.3])
+    assert held.value(protocol="best on validation") == pytest.approx(0.5)
+    assert held.value("loss", "best on validation") == 3.0
+    assert held.value(protocol="best on validation", over="alice") == 0.9
+    assert held.value(protocol="best on validation", over="worst") == 0.2
+
+
+def test_the_model_after_the_clients_own_epochs_is_read_from_its_own_columns():
+    trained = result(accuracy_trained=[0.1, 0.3, 0.5, 0.5, 0.9, 0.9])
+    assert trained.value(model="trained") == 0.9
+    assert trained.by_client(model="trained", protocol="last").to_dict() == {0: 0.9, 1: 0.9}
+    assert trained.by_client().to_dict() == {0: 0.8, 1: 0.6}
+
+
+def test_what_a_run_does_not_have_is_not_a_number():
+    empty = result()
+    empty.metrics = empty.metrics[:0]
+    for none in (
+        result().value(over="alice"),
+        result().value(model="trained"),
+        result().value(protocol="best on validation"),
+        result().value("batch_accuracy", over="worst"),
+        *(empty.value(over=over) for over in ("clients", "alice", "worst", "p10")),
+    ):
+        assert math.isnan(none)
+    assert len(empty.by_client()) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"protocol": "final"}, "protocol 'final' is not one of best, last, best on validation"),
+        ({"over": "bob"}, "over 'bob' is not one of clients, alice, worst, p10"),
+        ({"model": "own"}, "model 'own' is not one of served, trained"),
+    ],
+    ids=str,
+)
+def test_an_unknown_reading_is_refused(wrong, sentence):
+    with pytest.raises(BadInput, match=f"^{sentence}$"):
+        result().value(**wrong)
+
+
+def test_seeds_are_gathered_by_the_protocol_a_table_names():
+    """Last rounds: 60 and 60; the best, of the worst client: 60.  A diverged run has no value."""
+    runs = [(1, result()), (2, result()), (3, result(diverged=2)), (4, None)]
+    last = gather(runs[:2], "last")
+    assert last.values == pytest.approx((60.0, 60.0)) and last.mean == pytest.approx(60)
+    assert last.std == 0 and last.best == pytest.approx((70.0, 70.0))
+    worst = gather(runs, over="worst")
+    assert worst.values == pytest.approx((60.0, 60.0)) and math.isnan(worst.mean)
+    assert (worst.seeds, worst.diverged, worst.missing) == ((1, 2), ((3, 2),), 1)
+    assert gather(runs).values == gather(runs).best
+    assert gather(runs[:1], metric="loss").mean == 1.5
+    none = gather(runs[:2], model="trained")
+    assert math.isnan(none.mean) and math.isnan(none.std) and none.status == "ran"
