@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
+from pfl_lib.engine.forward_order import reached_layers
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import Play, recordings
 from pfl_lib.rows import Batch
@@ -56,6 +57,13 @@ class FlatModule:
             self._theta.device,
             self._theta.dtype,
             self.recorded_as,
+        )
+
+    def in_forward_order(self, x: Tensor) -> Layout:
+        """The layout with its layers as an evaluation of x [b, ...] reaches them."""
+        self._mode(train=False)
+        return self.layout.in_order(
+            reached_layers(lambda: self.module(x), self.layout, self._theta, self._statistics)
         )
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:

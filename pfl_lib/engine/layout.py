@@ -3,13 +3,13 @@ vector each.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import LongTensor, Tensor, nn
 
-from pfl_lib.errors import choose
+from pfl_lib.errors import BadInput, choose
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Layer:
-    """The parameters and running statistics of one module (weight and bias together): columns
-    [start, stop) of each.
+    """The parameters and running statistics that one module holds itself (weight and bias
+    together): columns [start, stop) of each.
 
-    `norm` says whether the module normalises (BatchNorm, GroupNorm, LayerNorm, InstanceNorm), by
-    its type.
+    `name` is the module's name in the network, "" for the network's own bare parameters.  `norm`
+    says whether the module normalises (BatchNorm, GroupNorm, LayerNorm, InstanceNorm, RMSNorm), by
+    its type.  A BatchNorm without learnt scales is a layer of size 0, with statistics alone.
     """
 
     name: str
@@ -51,6 +52,10 @@ class Layout:
 
     Running statistics are kept apart, so that distances, norms and clipping of parameter rows never
     see them.  Integer buffers (BatchNorm's batch counter) take part in neither.
+
+    Columns follow each other as the network registers its tensors.  Each column belongs to exactly
+    one of `layers`; a federation's `layout` lists these in the order in which the forward pass
+    reaches them.
     """
 
     parameters: tuple[Block, ...]
@@ -74,8 +79,10 @@ class Layout:
         """The columns of `theta` (or, `of` "statistics", of the running statistics) that hold the
         named layers, ascending.
         """
-        layers = [self.layer(name) for name in names]
-        if of == "theta":
+        if isinstance(names, str):
+            raise BadInput(f"layers {names!r}: give a list of names, such as [{names!r}]")
+        layers = [self.layer(name) for name in dict.fromkeys(names)]
+        if choose("of", of, ("theta", "statistics")) == "theta":
             ranges = [torch.arange(layer.start, layer.stop) for layer in layers]
         else:
             ranges = [
@@ -108,6 +115,44 @@ class Layout:
         """Views of rows by name: [..., P] and [..., S] give {name: [..., *shape]}."""
         return {**views(self.parameters, theta), **views(self.statistics, statistics)}
 
+    def row(self, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The way back from named tensors: {name: [..., *shape]} gives new rows {"theta": [..., P],
+        "statistics": [..., S]}.
+
+        Integer tensors, such as BatchNorm's counter in a state dict, are left out.  BadInput for a
+        missing or an unknown name and for a shape that does not fit.
+        """
+        blocks = (*self.parameters, *self.statistics)
+        names = [block.name for block in blocks]
+        for name, tensor in named.items():
+            if tensor.is_floating_point():
+                choose("tensor", name, names)
+        if missing := [name for name in names if name not in named]:
+            raise BadInput(
+                f"tensors {', '.join(missing)} are missing: give every tensor of the row"
+            )
+        leads = {_lead(tuple(named[block.name].shape), block) for block in blocks}
+        if len(leads) > 1:
+            raise BadInput(
+                "tensors are given for different numbers of models,"
+                f" {' and '.join(map(str, sorted(leads)))}: give all for the same"
+            )
+        lead = leads.pop()
+
+        def flat(blocks: tuple[Block, ...]) -> Tensor:
+            parts = [named[block.name].detach().reshape(*lead, -1) for block in blocks]
+            return torch.cat(parts, -1) if parts else named[names[0]].new_zeros(*lead, 0)
+
+        return {"theta": flat(self.parameters), "statistics": flat(self.statistics)}
+
+    def in_order(self, reached: Iterable[str]) -> "Layout":
+        """The same columns with `layers` in the order of the names `reached`; layers that are not
+        among them come last, as they stand.
+        """
+        layers = {layer.name: layer for layer in self.layers}
+        first = [layers.pop(name) for name in dict.fromkeys(reached)]
+        return replace(self, layers=(*first, *layers.values()))
+
 
 def views(blocks: tuple[Block, ...], row: Tensor) -> dict[str, Tensor]:
     """Views of a row's (or matrix's) columns by name: [..., width] gives {name: [..., *shape]}."""
@@ -128,20 +173,34 @@ def _blocks(named: Iterable[tuple[str, Tensor]]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.LocalResponseNorm)
+def _lead(shape: tuple[int, ...], block: Block) -> tuple[int, ...]:
+    """The dimensions of a tensor that come before its block's own: () for one model, (n,) for n."""
+    own = len(shape) - len(block.shape)
+    if own < 0 or shape[own:] != block.shape:
+        raise BadInput(
+            f"tensor {block.name} has shape {shape}; give {block.shape}, or that for each of n"
+            " models"
+        )
+    return shape[:own]
+
+
+NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
 def _layers(
     module: nn.Module, parameters: tuple[Block, ...], statistics: tuple[Block, ...]
 ) -> tuple[Layer, ...]:
-    """One layer for each module that holds parameters of its own, in the order in which the network
-    registers them.
+    """One layer for each module that holds parameters or running statistics of its own, in the
+    order in which the network registers them.
     """
-    layers = []
-    for name in dict.fromkeys(block.name.rpartition(".")[0] for block in parameters):
-        mine = [block for block in parameters if block.name.rpartition(".")[0] == name]
-        running = [block for block in statistics if block.name.rpartition(".")[0] == name]
-        bounds = (running[0].start, running[-1].stop) if running else (0, 0)
-        norm = isinstance(module.get_submodule(name), NORMS)
-        layers.append(Layer(name, mine[0].start, mine[-1].stop, *bounds, norm))
+    layers, start, statistics_start = [], 0, 0
+    for name, part in module.named_modules():
+        stop, statistics_stop = (
+            max((b.stop for b in blocks if b.name.rpartition(".")[0] == name), default=before)
+            for blocks, before in ((parameters, start), (statistics, statistics_start))
+        )
+        if (start, statistics_start) != (stop, statistics_stop):
+            norm = isinstance(part, NORMS)
+            layers.append(Layer(name, start, stop, statistics_start, statistics_stop, norm))
+        start, statistics_start = stop, statistics_stop
     return tuple(layers)

@@ -110,6 +110,8 @@ class Federation:
         model_checks.check(
             template, self._splits["train"], clients.classes, schedule, self.evaluated_clients
         )
+        train = self._splits["train"]
+        self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
 
     @classmethod
     def from_arrays(

@@ -1,10 +1,14 @@
 """Which columns are which layer."""
 
+import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from pfl_lib.engine.layout import Layout
-from pfl_lib.models.cnn import LeNet5
+from pfl_lib import BadInput, Federation, Schedule, models
+from pfl_lib.engine.layout import Layer, Layout
+from pfl_lib.models.cnn import LeNet5, PFedLACNN
+from pfl_lib.models.dla import DLA
 
 
 class Odd(nn.Module):
@@ -75,3 +79,167 @@ def test_named_values_of_a_matrix_are_views_into_it():
     assert named["scale"].shape == (5,) and named["fc.weight"].shape == (5, 1, 2)
     named["fc.weight"][3] = 1
     assert theta[3].tolist() == [0, 0, 0, 0, 0, 1, 1] and not theta[[0, 1, 2, 4]].any()
+
+
+# --- layers ---
+
+
+def federation(network: nn.Module, shape: tuple[int, ...]) -> Federation:
+    random = torch.Generator().manual_seed(0)
+    data = [(torch.randn(4, *shape, generator=random), torch.tensor([0, 1, 1, 0]))]
+    return Federation.from_arrays(data, data, network, Schedule(1, batch_size=4), device="cpu")
+
+
+def layers_of(name: str, shape: tuple[int, ...]) -> tuple[Layer, ...]:
+    return federation(models.build(name, shape, 2), shape).layout.layers
+
+
+def test_lenet5_has_five_layers_in_forward_order():
+    """156 = 6 * 25 + 6; 2,416 = 16 * 6 * 25 + 16; 400, 120 and 84 inputs; two classes."""
+    layers = layers_of("lenet5", (1, 28, 28))
+    assert [(layer.name, layer.size) for layer in layers] == [
+        ("conv1", 156),
+        ("conv2", 2416),
+        ("fc1", 401 * 120),
+        ("fc2", 121 * 84),
+        ("fc3", 85 * 2),
+    ]
+    assert not any(layer.norm for layer in layers)
+
+
+def test_pfedlas_network_has_its_norms_among_its_layers_with_their_statistics():
+    layers = layers_of("pfedla_cnn-norm", (3, 16, 16))
+    assert [layer.name for layer in layers] == "conv1 norm1 conv2 norm2 fc1 fc2 fc3".split()
+    assert [layer.name for layer in layers if layer.norm] == ["norm1", "norm2"]
+    # The running means and variances of 16 channels, then those of 32.
+    bounds = [(layer.statistics_start, layer.statistics_stop) for layer in layers]
+    assert [b for b in bounds if b[0] != b[1]] == [(0, 32), (32, 96)]
+    assert [layer.size for layer in layers if layer.norm] == [32, 64]
+
+
+def test_dlas_layers_come_in_the_order_of_calls():
+    shape, calls = (3, 8, 8), []
+    network = models.build("dla", shape, 2)
+    layers = federation(network, shape).layout.layers
+    for name, part in network.named_modules():
+        if next(part.parameters(recurse=False), None) is not None:
+            part.register_forward_hook(lambda *_, name=name: calls.append(name))
+    network.eval()(torch.zeros(1, *shape))
+    assert [layer.name for layer in layers] == calls and len(calls) == 87
+    assert sum(layer.norm for layer in layers) == 43
+
+
+class Inner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2))
+        self.fc = nn.Linear(2, 2)
+
+
+class Turned(nn.Module):
+    """Registered against its forward pass: a bare parameter, a head, an unused layer, a nested
+    module with a bare parameter, and a BatchNorm without learnt scales.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(2))
+        self.head = nn.Linear(2, 2)
+        self.unused = nn.Linear(1, 1)
+        self.inner = Inner()
+        self.norm = nn.BatchNorm1d(2, affine=False)
+
+    def forward(self, x):
+        weight = self.inner.fc.weight  # read, not called
+        x = self.norm(F.linear(x, weight, self.inner.fc.bias)) * self.inner.scale
+        return self.head(x) + self.shift
+
+
+def test_layers_come_in_forward_order_where_they_are_registered_in_another():
+    layout = Layout.of(Turned())
+    registered = ["", "head", "unused", "inner", "inner.fc", "norm"]
+    assert [layer.name for layer in layout.layers] == registered
+    found = layout.in_order(["inner.fc", "norm", "inner", "head", "", "head"])
+    assert [layer.name for layer in found.layers] == [
+        "inner.fc", "norm", "inner", "head", "", "unused"
+    ]  # fmt: skip
+    assert found.parameters == layout.parameters and set(found.layers) == set(layout.layers)
+
+
+def test_a_federation_finds_the_forward_order_of_a_network_that_it_was_given():
+    class Used(Turned):
+        def forward(self, x):
+            return super().forward(x) + 0 * self.unused.weight.sum() + 0 * self.unused.bias
+
+    names = [layer.name for layer in federation(Used(), (2,)).layout.layers]
+    assert names == ["inner.fc", "norm", "inner", "head", "", "unused"]
+
+
+def test_every_column_belongs_to_exactly_one_layer():
+    for module in (Odd(), Turned(), LeNet5(), PFedLACNN(norm=True), DLA()):
+        layout = Layout.of(module)
+        names = [layer.name for layer in layout.layers]
+        for of, width in (("theta", layout.P), ("statistics", layout.S)):
+            each = torch.cat([layout.columns([name], of) for name in names])
+            assert torch.equal(each.sort().values, torch.arange(width))
+            assert torch.equal(layout.columns(names, of), torch.arange(width))
+
+
+def test_columns_of_layers_are_ascending_each_once_in_whatever_order_they_are_named():
+    """Turned: shift 0-1, head 2-7, unused 8-9, inner.scale 10-11, inner.fc 12-17."""
+    layout = Layout.of(Turned())
+    assert layout.columns(["inner", "", "inner"]).tolist() == [0, 1, 10, 11]
+    assert layout.columns(["inner.fc", "unused"]).tolist() == [8, 9, *range(12, 18)]
+    assert layout.columns(["norm"]).tolist() == []
+    assert layout.columns(["norm", "head"], of="statistics").tolist() == [0, 1, 2, 3]
+    assert layout.columns([]).tolist() == []
+    assert layout.layer("norm") == Layer("norm", 18, 18, 0, 4, norm=True)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda layout: layout.layer("fc4"), "layer 'fc4' is not one of conv1, conv2, fc1, fc2"),
+        (lambda layout: layout.columns(["fc4"]), "layer 'fc4' is not one of conv1"),
+        (lambda layout: layout.columns("fc3"), "layers 'fc3': give a list of names"),
+        (lambda layout: layout.columns(["fc3"], "momenta"), "of 'momenta' is not one of theta"),
+    ],
+)
+def test_a_layer_that_is_not_there_is_refused_in_one_line(ask, sentence):
+    with pytest.raises(BadInput, match=f"^{sentence}"):
+        ask(Layout.of(LeNet5()))
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3)], ids=str)
+def test_a_row_is_found_again_from_its_named_tensors(lead):
+    layout = Layout.of(Odd())
+    theta, statistics = torch.rand(*lead, 7), torch.rand(*lead, 4)
+    row = layout.row(layout.named(theta, statistics))
+    assert torch.equal(row["theta"], theta) and torch.equal(row["statistics"], statistics)
+    row["theta"].zero_()
+    assert theta.any()
+
+
+def test_a_state_dict_gives_the_modules_row():
+    module = Odd()
+    expected = Layout.of(module).rows(module)
+    row = Layout.of(module).row(module.state_dict())
+    assert all(torch.equal(row[name], expected[name]) for name in expected)
+    assert Layout.of(LeNet5()).row(LeNet5().state_dict())["statistics"].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"fc.bias": torch.zeros(1)}, "tensor 'fc.bias' is not one of scale, norm.weight"),
+        ({"fc.weight": None}, "tensors fc.weight are missing"),
+        ({"fc.weight": torch.zeros(2)}, r"tensor fc.weight has shape \(2,\); give \(1, 2\)"),
+        ({"scale": torch.zeros(3)}, r"tensors are given for different numbers of models, \(\)"),
+    ],
+)
+def test_named_tensors_that_are_no_row_are_refused_in_one_line(change, sentence):
+    module = Odd()
+    named = {**module.state_dict(), **change}
+    named = {name: tensor for name, tensor in named.items() if tensor is not None}
+    with pytest.raises(BadInput, match=f"^{sentence}"):
+        Layout.of(module).row(named)
