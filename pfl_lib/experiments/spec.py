@@ -70,7 +70,8 @@ class RunSpec:
             **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
         }
         if hasattr(method, "versions"):
-            versions |= method.versions(self.schedule)
+            statistics = self.model in models.WITH_STATISTICS
+            versions |= method.versions(self.schedule, statistics)
         raised = {name: version for name, version in versions.items() if version != 1}
         return {
             "method": {"name": method.name, "version": method.version, **_fields(method)},
@@ -122,14 +123,17 @@ class RunSpec:
 
 
 def _fields(of: Any) -> dict[str, Any]:
-    """A dataclass as JSON has it.  Equal values give equal keys: where a number may be a fraction,
-    3 becomes 3.0 and -0.0 becomes 0.0.
+    """A dataclass as JSON has it, without those of its `later` fields that are at their default: a
+    run that could be described before they were added keeps its key.
+
+    Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0 and -0.0 becomes
+    0.0.
     """
-    values = dataclasses.asdict(of)
-    return values | {
-        field.name: values[field.name] + 0.0
+    values, later = dataclasses.asdict(of), getattr(of, "later", ())
+    return {
+        field.name: values[field.name] + 0.0 if field.type is float else values[field.name]
         for field in dataclasses.fields(of)
-        if field.type is float
+        if field.name not in later or getattr(of, field.name) != field.default
     }
 
 

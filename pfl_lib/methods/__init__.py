@@ -4,8 +4,10 @@ state.
 A method is a frozen dataclass with class attributes `name` and `title` and an integer `version`
 (part of every result's key; raised by hand when results change), and
 
-* where some settings' results have changed and others' not, `versions(schedule)`: their versions by
-  name, in the key where not 1;
+* `later`, where fields were added after results had been stored: the names of those fields, which
+  enter the key only where they are not at their default, so that older results keep theirs;
+* `versions(schedule, statistics)`, where some settings' results have changed and others' not: their
+  versions by name, in the key where not 1 (`statistics`: whether the model has running ones);
 * `start(fed) -> state`: a flat mapping of names to tensors, enough to go on from;
 * `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither
   `fed` nor `state`;
@@ -23,7 +25,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods.apfl import APFL, APFLByRound
+from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.local import Local
@@ -48,8 +50,7 @@ class Method(Protocol):
 
 
 METHODS: dict[str, type] = {
-    cls.name: cls
-    for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, APFLByRound, BrokenGlobal)
+    cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, BrokenGlobal)
 }
 
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, number
+from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.rows import (
     Batch,
     Gradient,
@@ -31,25 +32,31 @@ class APFL:
 
     Each local step, with vbar = a v + (1 - a) w:
         v <- v - lr grad_v f(vbar) = v - lr a grad f(vbar);   w <- w - lr grad f(w)
-    once a round, at its first step:  a <- clip(a - lr <v - w, grad f(vbar)>, 0, 1);   server: w <-
-    mean of the clients' w. Served is a v + (1 - a) w with the freshly averaged w.
+    once a round, at its first step:  a <- clip(a - lr <v - w, grad f(vbar)>, 0, 1)
+    server:  w <- mean of the clients' w.   Served is a v + (1 - a) w with the new w.
 
-    * WAFFLE says only that the mixture is adapted; `alpha` 0.5 is where it starts (the default of
-      FedTorch, APFL's official code, which adapts once a round too, and of Roschewitz's
-      implementation, which WAFFLE's authors used); v starts at w, so round 1 leaves it.
+    * WAFFLE says only that the mixture is adapted.  `alpha` 0.5 is where it starts: the default of
+      FedTorch, APFL's official code, and of iFedAvg (D. Roschewitz), the implementation that
+      WAFFLE's authors were given.  v starts at w, so round 1 leaves the mixture as it is.
     * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
-    * Only clients whose model is read keep and train a v: Alice alone, where she alone is read; the
-      others are served w.
+    * `mixture_step`: "first batch" moves the mixture once a round, as FedTorch does; "every batch"
+      at each local step; "round" after training, by all that it did, as iFedAvg does:
+      a <- clip(a + <v - w, v_after - v>, 0, 1) with the round's first v and w, a step of size lr a
+      along the sum of the round's gradients.
+    * Clients whose model is not read keep no v: they train w alone and are served w.
     * The average is uniform, as in WAFFLE's benchmark.
+    * BatchNorm's statistics belong to the mixture and are measured at it, in the row "personal
+      statistics"; at a mixture of 0 the client is served the shared model, statistics included.
     """
 
     alpha: float = 0.5
     adaptive: bool = True
+    mixture_step: str = "first batch"
 
     name: ClassVar[str] = "apfl"
     title: ClassVar[str] = "APFL"
     version: ClassVar[int] = 1
-    by_step: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = ("mixture_step",)
 
     def __post_init__(self) -> None:
         number(
@@ -60,11 +67,17 @@ class APFL:
         )
         if not isinstance(self.adaptive, bool):
             raise BadInput(f"adaptive {self.adaptive!r}: give True or False")
+        choose("mixture_step", self.mixture_step, ("first batch", "every batch", "round"))
+
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
+        """Running statistics were once measured at the mixture and then mixed with the shared
+        model's.
+        """
+        return {"statistics of the mixture": 2 if statistics else 1}
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
-        own = copies(
-            fed.initial(), len(fed.evaluated_clients)
-        )  # "personal" rows are the evaluated_clients', in their order
+        # Rows "personal ..." belong to the evaluated clients, in their order.
+        own = copies(fed.initial(), len(fed.evaluated_clients))
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
         return {
             **fed.initial(),
@@ -77,29 +90,31 @@ class APFL:
         self, fed: Federation, state: dict[str, Tensor], r: int
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        row_of = {reader: k for k, reader in enumerate(fed.evaluated_clients)}
-        mixing, sharing = (
-            [i for i in clients if i in row_of],
-            [i for i in clients if i not in row_of],
-        )
-        # Whose rows these are in the state's matrices.
-        owners = {
+        row_of = {client: k for k, client in enumerate(fed.evaluated_clients)}
+        mixing = [i for i in clients if i in row_of]
+        sharing = [i for i in clients if i not in row_of]
+        # Which rows of the state's matrices belong to the mixing clients.
+        places = {
             name: [row_of[i] for i in mixing] for name in ("personal", "personal statistics")
         } | {"alpha": mixing}
-        rows = copies(state, len(mixing)) | {
-            name: select_rows(state[name], of) for name, of in owners.items()
+        before = copies(state, len(mixing)) | {
+            name: select_rows(state[name], rows) for name, rows in places.items()
         }
-        mixed, _ = fed.train(rows, r, mixing, self._step, trained=("theta", *owners))
+        mixed, _ = fed.train(before, r, mixing, self._step, trained=("theta", *places))
+        if self.adaptive and self.mixture_step == "round":
+            v, w = before["personal"], before["theta"]
+            moved = ((v - w) * (mixed["personal"] - v)).sum(-1, keepdim=True)
+            mixed["alpha"] = (before["alpha"] + moved).clamp_(0, 1)
         shared = model(mixed)
         if sharing:
             others, _ = fed.train(copies(state, len(sharing)), r, sharing)
             # Back in the clients' order, so that the average does not depend on who mixes.
-            place = sorted(range(len(clients)), key=[*mixing, *sharing].__getitem__)
-            shared = {name: torch.cat([shared[name], others[name]])[place] for name in shared}
+            order = sorted(range(len(clients)), key=[*mixing, *sharing].__getitem__)
+            shared = {name: torch.cat([shared[name], others[name]])[order] for name in shared}
 
         weights = uniform(len(clients))
         after = average(weights, shared) | {
-            name: with_rows(state[name], of, mixed[name]) for name, of in owners.items()
+            name: with_rows(state[name], rows, mixed[name]) for name, rows in places.items()
         }
         log = {
             "weights": weights_of_all(weights, clients, len(fed)),
@@ -110,15 +125,10 @@ class APFL:
         return after, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
-        alpha = state["alpha"][fed.evaluated_clients]
-
-        def mixed(own: Tensor, shared: Tensor) -> Tensor:
-            mixtures = (alpha * own).add_((1 - alpha) * shared)
-            return with_rows(shared.expand(len(fed), -1), fed.evaluated_clients, mixtures)
-
+        own = state | {"alpha": state["alpha"][fed.evaluated_clients]}
         return {
-            "theta": mixed(state["personal"], state["theta"]),
-            "statistics": mixed(state["personal statistics"], state["statistics"]),
+            name: with_rows(state[name].expand(len(fed), -1), fed.evaluated_clients, rows)
+            for name, rows in mixture(own).items()
         }
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
@@ -128,39 +138,17 @@ class APFL:
         slope = ((v - w) * at_mixture).sum(-1, keepdim=True)
         descend(rows, "personal", alpha * at_mixture, batch)
         descend(rows, "theta", at_shared, batch)
-        if self.adaptive and self.by_step and batch.index == 0:
+        moves = self.mixture_step == "every batch" or (
+            self.mixture_step == "first batch" and batch.index == 0
+        )
+        if self.adaptive and moves:
             alpha.sub_(batch.lr * slope).clamp_(0, 1)
 
 
-@dataclass(frozen=True)
-class APFLByRound(APFL):
-    """APFL whose mixture moves once a round, after training, by all that training did: a <- clip(a
-    + <v - w, v_after - v>, 0, 1).
-
-    v and w are the models of the round's start.  This is how the implementation that WAFFLE's
-    authors were given moves it (D. Roschewitz, iFedAvg; he also serves the mixture with a client's
-    own w before averaging): a step of size lr a along the sum of a round's gradients, not the first
-    one's.  On distribution C with all 60,000 images the mixture then reaches 1 in round 2, which is
-    local training, and the paper's APFL and Local agree within 0.4 points on four of its five
-    distributions.  On the fifth, A, it falls to 0 instead, which is averaging: neither rule gives
-    the paper's value there.
-    """
-
-    name: ClassVar[str] = "apfl_by_round"
-    title: ClassVar[str] = "APFL (by round)"
-    version: ClassVar[int] = 1
-    by_step: ClassVar[bool] = False
-
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
-        after, log = super().round(fed, state, r)
-        if self.adaptive:
-            v, w = state["personal"], state["theta"]
-            moved = ((v - w) * (after["personal"] - v)).sum(-1, keepdim=True)
-            after["alpha"] = state["alpha"].clone()
-            after["alpha"][fed.evaluated_clients] = (
-                state["alpha"][fed.evaluated_clients] + moved
-            ).clamp_(0, 1)
-            log["alpha"] = after["alpha"][:, 0].double().cpu()
-        return after, log
+def mixture(rows: Rows) -> Rows:
+    """The models a v + (1 - a) w, [n, P], with the statistics measured at them, [n, S]."""
+    alpha, shared = rows["alpha"], rows["statistics"]
+    return {
+        "theta": (alpha * rows["personal"]).add_((1 - alpha) * rows["theta"]),
+        "statistics": torch.where(alpha == 0, shared, rows["personal statistics"]),
+    }

@@ -23,10 +23,11 @@ class Waffle:
     the unsmoothed ones and starts at 1/N.
 
     * `slope` is Omega's (Eq. 4), and Psi = Omega: 3.2 throughout the paper (Table 3).
-    * `control`: "mean" is c <- sum_i w_i c_i, the only reading that recovers SCAFFOLD at weights
-      1/N and local training when all weight is Alice's, as section 2.1 says it must.  "literal" is
-      Eq. (1) as printed, c <- c + sum_i w_i (c_i_new - c_i): once the weights change, c keeps stale
-      parts of agents that no longer count, and Alice's last, local phase is biased for ever.
+    * `control`: "mean" is c <- sum_i w_i c_i; "literal" is Eq. (1) as printed, c <- c + sum_i w_i
+      (c_i_new - c_i).  Both are SCAFFOLD while all weights are 1/N, and local training where all
+      weight is Alice's from round 1 on (section 2.1).  They differ once weights change: as
+      printed, c keeps contributions of clients whose weight is zero, and Alice's last, local phase
+      is biased by a constant.  The default has no such bias.
     * Server step 1; the control variates are SCAFFOLD's option II (the paper names neither).
     * With partial participation, of which the paper has none, weights are computed among the
       participants S, and Alice always takes part.  "mean" is then the mean over S, not over all N
@@ -45,7 +46,7 @@ class Waffle:
         number("slope", self.slope, "a finite number; the paper uses 3.2", math.isfinite)
         choose("control", self.control, ("mean", "literal"))
 
-    def versions(self, schedule: Schedule) -> dict[str, int]:
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         """Versions of what has changed under some settings only, where `version` would count for
         all.
         """

@@ -24,10 +24,11 @@ class WeightErosion:
     * `p_d`, `p_s`: the paper's 0.01 and 0.2 for the Titanic.  WAFFLE's benchmark uses the p_d of
       its Table 3 and leaves p_s open: 0 there, since Eq. 5 taken literally cannot act within its
       100 rounds.
-    * passes in Eq. 5: completed passes over the agent's own data, really made.  `counting="before"`
-      counts those of earlier rounds, as Eq. 5's (r - 1) does; "after" includes this round's, as the
-      authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes one full batch a
-      round, so it counts fewer where a round has more, or where the last batch of a pass is short.
+    * passes in Eq. 5: completed passes over the client's own data, as they were made.
+      `counting="before"` counts those of earlier rounds, as Eq. 5's (r - 1) does; "after" includes
+      this round's, as the authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes
+      one full batch a round.  It counts fewer passes where a round has more batches, and more
+      where the last batch of a pass is short: 17 against 14 for n_i = 263, b = 161, r = 30.
     * An agent that first takes part after the first round starts with the `newcomer` "mean" or
       "median" of the others' weights (section 3), whether it was not there before or was never
       drawn: either way nothing is known of its distance.  One that comes back has the weight it

@@ -67,6 +67,9 @@ VERSIONS: dict[str, int] = {}
 where not named.
 """
 
+WITH_STATISTICS = frozenset({"pfedla_cnn-norm", "dla"})
+"""The networks with BatchNorm's running statistics."""
+
 
 def build(name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
     """A new module of the named architecture for inputs of `shape` (without the batch) and so many

@@ -14,7 +14,6 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import (
     APFL,
     METHODS,
-    APFLByRound,
     BrokenGlobal,
     FedAvg,
     Local,
@@ -198,8 +197,8 @@ GOLDEN = {
     "fedavg-mnist-C-seed1-895c08f3a2": RunSpec(FedAvg(), Schedule(100)),
     "waffle-mnist-Bstar-seed2-059fcbec42": RunSpec(Waffle(), Schedule(100), partition="B*", seed=2),
     "apfl-mnist-C-seed1-2b4a8104cd": RunSpec(APFL(), Schedule(25), images=12_000),
-    "apfl_by_round-digits-C-seed1-86644c31a4": RunSpec(
-        APFLByRound(), Schedule(20), dataset="digits"
+    "apfl-digits-C-seed1-321bacd5f0": RunSpec(
+        APFL(mixture_step="round"), Schedule(20), dataset="digits"
     ),
     "scaffold-digits-C-seed1-d75d49c716": RunSpec(Scaffold(), Schedule(20), dataset="digits"),
     "weight_erosion-titanic_as_run-age_strict-seed1-96143bb038": RunSpec(
@@ -219,6 +218,16 @@ def test_keys_are_those_of_results_stored_earlier(slug):
     assert GOLDEN[slug].slug == slug
 
 
+def test_a_field_that_came_later_is_in_the_key_only_where_it_is_not_at_its_default():
+    assert spec(APFL(mixture_step="first batch")).config()["method"].keys() == {
+        "name", "version", "alpha", "adaptive"
+    }  # fmt: skip
+    assert spec(APFL(mixture_step="round")).config()["method"]["mixture_step"] == "round"
+    for method in METHODS.values():
+        names = {field.name for field in dataclasses.fields(method)}
+        assert set(getattr(method, "later", ())) <= names
+
+
 def test_every_method_has_a_golden_key():
     assert {golden.method.name for golden in GOLDEN.values()} == set(METHODS)
 
@@ -233,6 +242,14 @@ def test_every_published_result_belongs_to_a_page():
     }
     published = {path.name for path in store.PUBLISHED.iterdir()}
     assert published and published <= wanted
+
+
+def test_apfl_has_a_version_of_its_own_where_the_network_has_running_statistics():
+    assert "versions" not in RunSpec(APFL(), Schedule(2)).config()
+    normed = RunSpec(APFL(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
+    assert normed.config()["versions"] == {"statistics of the mixture": 2}
+    plain = RunSpec(FedAvg(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
+    assert "versions" not in plain.config()
 
 
 def test_c_as_printed_has_a_version_of_its_own_where_not_all_clients_take_part():

@@ -8,7 +8,6 @@ from torch import nn
 
 from pfl_lib import BadInput
 from pfl_lib.methods import APFL, FedAvg, Local
-from pfl_lib.methods.apfl import APFLByRound
 
 POINTS = [[(4, 0), (-1, 0)], [(1.5, -2)]]
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
@@ -62,12 +61,73 @@ def test_a_mixture_that_moves_by_the_round_by_hand(pencil, play, exactly):
       255/512.
     client 1: v = (5/8,-7/8), moved by (1/4,-3/8), v - w was (-1/4,0):  a = 1/2 - 1/16 = 7/16.
     """
-    fed, method = pencil(POINTS, alice=None), APFLByRound()
+    fed, method = pencil(POINTS, alice=None), APFL(mixture_step="round")
     (_, log), (second, next_log) = play(method, fed)
     exactly(log["alpha"], [0.5, 0.5])
     exactly(second["personal"], [[71 / 128, 11 / 128], [5 / 8, -7 / 8]])
     exactly(next_log["alpha"], [255 / 512, 7 / 16])
     exactly(second["alpha"][:, 0], [255 / 512, 7 / 16])
+
+
+def test_a_mixture_that_moves_at_every_batch_by_hand(pencil, play, exactly):
+    """As the first run, where round 2's second step of client 0 moves the mixture too.
+
+    Round 1, client 0's second step: v - w = (-1,0), g = (5/2,0), a = 1/2 + 5/4, clipped to 1.
+    Round 2, from a = 1/2, client 0's second step: a = 1/8, v = (5/4,1/16), w = (37/16,-1/4), g =
+    (407,-27)/128; v - w = (-17,5)/16, <v-w, g> = (-17 407 - 5 27)/2048 = -7054/2048, a = 1/8 +
+    3527/2048 is clipped to 1.  v and w do not change by it.
+    """
+    fed, method = pencil(POINTS, alice=None, rounds=1), APFL(mixture_step="every batch")
+    [(first, log)] = play(method, fed)
+    exactly(log["alpha"], [1, 0.5])
+    exactly(first["personal"], [[3 / 8, 0], [3 / 8, -1 / 2]])
+    start = first | {"alpha": torch.full((2, 1), 0.5, dtype=torch.float64)}
+    second, log = method.round(fed, start, 2)
+    exactly(log["alpha"], [1, 3 / 8])
+    exactly(second["personal"], [[2153 / 2048, 155 / 2048], [5 / 8, -7 / 8]])
+
+
+def test_every_batch_is_the_first_batch_where_a_round_has_one(small, play):
+    fed = small(alice=None, batch_size=9)
+    for (one, _), (other, _) in zip(
+        play(APFL(), fed), play(APFL(mixture_step="every batch"), fed), strict=True
+    ):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_how_the_mixture_moves_is_all_the_same_where_it_does_not(small, play):
+    fed = small(alice=None)
+    runs = [
+        play(APFL(0.75, adaptive=False, mixture_step=step), fed)
+        for step in ("first batch", "every batch", "round")
+    ]
+    for (one, _), *others in zip(*runs, strict=True):
+        assert one["alpha"].tolist() == [[0.75]] * 4
+        assert all(torch.equal(one[name], other[name]) for other, _ in others for name in one)
+
+
+def apart(fed, alpha: float) -> dict:
+    """A state in which each client's own model and the shared one are far apart."""
+    draw = torch.Generator().manual_seed(5)
+    state = APFL(alpha).start(fed)
+    own = torch.randn(state["personal"].shape, generator=draw, dtype=fed.dtype)
+    return state | {"personal": own}
+
+
+def test_half_mixed_statistics_are_those_of_the_model_that_is_served(small):
+    """Steps too small to change a parameter: the mixture stands still, and its statistics are those
+    that local training at it gathers.
+    """
+    fed = small(alice=None, lr=1e-300, local_epochs=3, batch_size=3, model=normed)
+    method, state = APFL(0.5, adaptive=False), apart(fed, 0.5)
+    served = method.served(fed, method.round(fed, state, 1)[0])
+    still = {"theta": (state["personal"] + state["theta"]) / 2}
+    still["statistics"] = state["statistics"].expand(4, -1)
+    alone, _ = fed.train(still, 1, range(4))
+    assert torch.equal(served["theta"], alone["theta"])
+    assert torch.equal(served["statistics"], alone["statistics"])
+    shared, _ = fed.train(still | {"theta": state["theta"].expand(4, -1)}, 1, range(4))
+    assert (served["statistics"] - shared["statistics"]).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("alice", [None, 0, 2])
@@ -167,3 +227,8 @@ def test_a_mixture_outside_zero_to_one_is_refused(alpha):
 def test_adaptive_is_true_or_false(adaptive):
     with pytest.raises(BadInput, match=f"^adaptive {adaptive!r}: give True or False$"):
         APFL(adaptive=adaptive)
+
+
+def test_how_the_mixture_moves_is_one_of_three():
+    with pytest.raises(BadInput, match="^mixture_step 'epoch' is not one of first batch, every"):
+        APFL(mixture_step="epoch")

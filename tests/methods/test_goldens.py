@@ -16,7 +16,7 @@ import pytest
 from pfl_lib import Schedule
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import METHODS, BrokenGlobal, WeightErosion, make_method
+from pfl_lib.methods import APFL, METHODS, BrokenGlobal, WeightErosion, make_method
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
@@ -39,6 +39,7 @@ CELLS = {
         for name in METHODS
         if name != "broken_global"
     },
+    "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),
     "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),
     "broken_global": RunSpec(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),
     "table, mixed": RunSpec(

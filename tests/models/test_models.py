@@ -36,7 +36,13 @@ def test_a_network_has_the_papers_number_of_parameters(name, shape, classes, cou
         module = models.build(name, shape, classes)
         logits = module(torch.empty(2, *shape)) if "lenet5" not in name else torch.empty(2, classes)
     assert Layout.of(module).P == count
+    assert (Layout.of(module).S > 0) == (name in models.WITH_STATISTICS)
     assert logits.shape == (2, classes)
+
+
+def test_every_network_of_pictures_is_counted_above_and_a_linear_one_has_no_statistics():
+    assert {name for name, *_ in COUNTS} == {n for n in models.MODELS if "linear" not in n}
+    assert not any("linear" in name for name in models.WITH_STATISTICS)
 
 
 def test_dla_has_43_batchnorms_each_with_a_running_mean_and_variance():

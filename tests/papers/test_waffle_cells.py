@@ -6,7 +6,7 @@ from pfl_lib import papers
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import APFL, APFLByRound, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import waffle
 
 TABLE1 = papers.exhibit("waffle-table1")
@@ -117,7 +117,7 @@ def test_readings_are_the_papers_methods_and_one_other_reading_of_each():
     assert [(spec.partition, spec.seed, spec.method) for spec in specs] == [
         (distribution, 1, method)
         for distribution in ("C", "A", "A*")
-        for method in (Waffle(), Waffle(control="literal"), APFL(), APFLByRound())
+        for method in (Waffle(), Waffle(control="literal"), APFL(), APFL(mixture_step="round"))
     ]
     assert {spec.key for spec in specs if spec.method in (Waffle(), APFL())} <= KEYS[
         "waffle-table1"

@@ -8,6 +8,7 @@ import torch
 from pfl_lib import data, partitions
 from pfl_lib.display.tables import some_rounds
 from pfl_lib.experiments.runner import run_one
+from pfl_lib.methods import APFL
 from pfl_lib.papers import waffle
 from pfl_lib.papers.waffle import readings
 from pfl_lib.results.store import Store
@@ -74,7 +75,7 @@ def test_a_reading_that_diverged_says_so_and_other_data_than_the_papers_get_no_d
         """
 
         def find(self, spec):
-            last = {"apfl": 0, "apfl_by_round": 6}.get(spec.method.name, 0)
+            last = 6 if spec.method == APFL(mixture_step="round") else 0
             metrics = (
                 run.metrics[run.metrics["round"] <= last] if last else run.metrics.iloc[:0, :4]
             )

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import APFL, APFLByRound, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import values
 from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
 from pfl_lib.papers.profiles import Profile
@@ -121,7 +121,7 @@ def method(name: str, distribution: str, rounds: int = ROUNDS):
         "FedAvg": FedAvg(weighting="uniform"),
         "SCAFFOLD": Scaffold(),
         "APFL": APFL(),
-        "APFL, by round": APFLByRound(),
+        "APFL, by round": APFL(mixture_step="round"),
     }[name]
 
 
