@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pfl_lib.cli import arguments
 
@@ -92,11 +92,20 @@ def _show(args: argparse.Namespace) -> int:
         )
     if result.diverged is not None:
         print(f"diverged in round {result.diverged}")
+    if result.weights is not None:
+        print(f"weights {_shape(result.weights, result.weights_rounds)}")
+    for name, matrix in result.matrices.items():
+        print(f"{name} {_shape(matrix, result.matrices_rounds)}")
     print(
         f"{result.seconds:,.1f} seconds of training; {'with' if result.model else 'without'} its"
         " model"
     )
     return 0
+
+
+def _shape(matrix, rounds: Sequence[int]) -> str:
+    """ "[50, 10, 10]: 50 of the rounds 1 to 200"."""
+    return f"{list(matrix.shape)}: {len(rounds)} of the rounds {rounds[0]} to {rounds[-1]}"
 
 
 def _merge(args: argparse.Namespace) -> int:

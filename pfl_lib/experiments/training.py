@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput
-from pfl_lib.experiments import measures
+from pfl_lib.experiments import logs, measures
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
 from pfl_lib.results.result import Result
-from pfl_lib.rows import Rows, select_rows, weights_of_all
+from pfl_lib.rows import Rows, select_rows
 
 
 class Run:
@@ -43,6 +43,9 @@ class Run:
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
         self.weights: list[Tensor] = []
+        self.weights_rounds: list[int] = []
+        self.matrices: list[dict[str, Tensor]] = []
+        self.matrices_rounds: list[int] = []
         self.made_with = {"device": [str(fed.device)], "torch": [str(torch.__version__)]}
 
     @property
@@ -62,13 +65,13 @@ class Run:
             began, r = time.perf_counter(), self.done + 1
             self.state, log = self._round(r)
             self.done = r
-            log = dict(log)
-            weights = self._weights(log.pop("weights", None), r)
+            weights, matrices = self._matrices(log, r)
+            numbers = {name: log[name] for name in log if name not in ("weights", "matrices")}
             evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
-            if not (self._evaluate(r, log) if evaluated else _finite(self._served())):
+            if not (self._evaluate(r, numbers) if evaluated else _finite(self._served())):
                 self.diverged = r
-            elif weights is not None:
-                self.weights.append(weights)
+            else:
+                self._keep(r, weights, matrices)
             self.seconds += time.perf_counter() - began
             yield r
 
@@ -88,20 +91,34 @@ class Run:
             )
         return parts
 
-    def _weights(self, given: Any, r: int) -> Tensor | None:
-        """How much each client counted, [N] in float64; weights of those that took part alone are
-        put in their places.
+    def _matrices(self, log: Mapping[str, Any], r: int) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """The weights and the further matrices of a round's log; BadInput where they do not fit, or
+        have other shapes than before.
         """
-        if given is None:
-            return None
-        weights = torch.as_tensor(given).detach().cpu().double()
-        taking_part, n = self.fed.participants(r), len(self.fed)
-        if weights.dim() != 1 or len(weights) not in (n, len(taking_part)):
-            wanted = (
-                f"[{n}], one for each client, or [{len(taking_part)}], one for each that took part"
-            )
-            self._refuse("round", f"weights {list(weights.shape)} in its log", wanted)
-        return weights if len(weights) == n else weights_of_all(weights, taking_part, n)
+        try:
+            weights = logs.weights_in(log, self.fed.participants(r), len(self.fed))
+            matrices = logs.matrices_in(log)
+            if weights is not None and self.weights:
+                logs.check_same_shapes({"weights": self.weights[-1]}, {"weights": weights})
+            if self.matrices:
+                logs.check_same_shapes(self.matrices[-1], matrices)
+        except logs.BadLog as error:
+            given, _, wanted = str(error).partition("; it should give ")
+            self._refuse("round", given, wanted)
+        return weights, matrices
+
+    def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
+        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`."""
+        rounds = self.fed.schedule.rounds
+        if weights is not None and (
+            weights.dim() == 1 or r in logs.kept_rounds(rounds, weights.numel())
+        ):
+            self.weights.append(weights)
+            self.weights_rounds.append(r)
+        numbers = sum(matrix.numel() for matrix in matrices.values())
+        if matrices and r in logs.kept_rounds(rounds, numbers):
+            self.matrices.append(matrices)
+            self.matrices_rounds.append(r)
 
     def _served(self) -> Rows:
         """The model that the method serves; BadInput where its rows are not as wide as the model,
@@ -178,6 +195,9 @@ class Run:
             "seconds": self.seconds,
             "metrics": self.metrics,
             "weights": self.weights,
+            "weights_rounds": self.weights_rounds,
+            "matrices": self.matrices,
+            "matrices_rounds": self.matrices_rounds,
             "made_with": self.made_with,
         }
 
@@ -187,6 +207,12 @@ class Run:
         }
         self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
         self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
+        # Checkpoints of earlier versions have weights [N] of every round, and no matrices.
+        self.weights_rounds = checkpoint.get(
+            "weights_rounds", list(range(1, len(self.weights) + 1))
+        )
+        self.matrices = checkpoint.get("matrices", [])
+        self.matrices_rounds = checkpoint.get("matrices_rounds", [])
         before = checkpoint.get(
             "made_with", self.made_with
         )  # checkpoints of earlier versions do not say
@@ -212,7 +238,8 @@ class Run:
             for name, value in self.fed.layout.named(served["theta"], served["statistics"]).items()
         }
         columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
-        weights = np.stack([w.numpy() for w in self.weights]) if self.weights else None
+        weights = torch.stack(self.weights).numpy() if self.weights else None
+        names = self.matrices[0] if self.matrices else ()
         config = config | {name: ", ".join(values) for name, values in self.made_with.items()}
         return Result(
             config,
@@ -221,6 +248,9 @@ class Run:
             self.diverged,
             self.seconds,
             named,
+            np.array(self.weights_rounds) if self.weights else None,
+            {name: torch.stack([m[name] for m in self.matrices]).numpy() for name in names},
+            np.array(self.matrices_rounds, dtype=int),
         )
 
 

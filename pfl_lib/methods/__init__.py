@@ -14,9 +14,10 @@ A method is a frozen dataclass with class attributes `name` and `title` and an i
 * `served(fed, state) -> rows`: the model each client would be given now, {"theta", "statistics"}:
   [P] and [S] when it is the same for all, else [N, P] and [N, S].
 
-`log` holds what figures need: "weights" [N] (or [N, N]: row i for client i's model), "models_up"
-and "models_down" (how many vectors of P numbers all clients together sent and received), and
-anything else as one number per client [N].
+`log` holds what figures need: "weights" [N], [N, N] (row i: client i's model) or [L, N, N] (by
+layer), "matrices" (further ones by name, such as {"affinity": [N, N]}), "models_up" and
+"models_down" (how many vectors of P numbers all clients together sent and received), and anything
+else as one number per client [N].
 """
 
 from typing import Any, ClassVar, Protocol

@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from pfl_lib.results.result import Result
 LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
 """What every stored configuration says, and `pfl-lib results list` shows."""
 
+# Names in matrices.npz
+MATRIX, MATRICES_ROUNDS, WEIGHTS_ROUNDS = "matrix ", "matrices rounds", "weights rounds"
+
 
 def write(result: Result, folder: Path) -> None:
     """Write a result's files into a new folder; config.json, which holds the others' checksums and
@@ -22,11 +26,11 @@ def write(result: Result, folder: Path) -> None:
     folder.mkdir(parents=True)
     result.metrics.to_csv(folder / "metrics.csv", index=False)
     shape = None
-    if result.weights is not None:
+    if result.weights is not None and result.weights.ndim == 2:
         shape = list(result.weights.shape)
-        np.savetxt(
-            folder / "weights.csv", result.weights.reshape(shape[0], -1), fmt="%.17g", delimiter=","
-        )
+        np.savetxt(folder / "weights.csv", result.weights, fmt="%.17g", delimiter=",")
+    if arrays := _arrays(result):
+        np.savez_compressed(folder / "matrices.npz", **arrays)
     if result.model is not None:
         torch.save(result.model, folder / "model.pt")
     config = {
@@ -68,15 +72,49 @@ def read(folder: Path, key: str | None = None) -> Result | None:
         metrics = metrics.astype(
             {name: int if name in ("round", "client") else float for name in metrics.columns}
         )
-        shape, weights = config.pop("weights_shape"), None
-        if shape is not None:
+        shape, weights, weights_rounds = config.pop("weights_shape"), None, None
+        if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
             weights = np.loadtxt(folder / "weights.csv", delimiter=",", ndmin=2).reshape(shape)
+        arrays = {}
+        if "matrices.npz" in files:
+            with np.load(folder / "matrices.npz", allow_pickle=False) as stored:
+                arrays = dict(stored)
+        weights = arrays.pop("weights", weights)
+        weights_rounds = arrays.pop(WEIGHTS_ROUNDS, None)
+        matrices_rounds = arrays.pop(MATRICES_ROUNDS, np.zeros(0, dtype=int))
         model = torch.load(folder / "model.pt", weights_only=True) if "model.pt" in files else None
+        matrices = {name.removeprefix(MATRIX): matrix for name, matrix in arrays.items()}
         return Result(
-            config, metrics, weights, config.pop("diverged"), config.pop("seconds"), model
+            config,
+            metrics,
+            weights,
+            config.pop("diverged"),
+            config.pop("seconds"),
+            model,
+            weights_rounds,
+            matrices,
+            matrices_rounds,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, BadZipFile):
         return None
+
+
+def _arrays(result: Result) -> dict[str, np.ndarray]:
+    """What matrices.npz holds: weights by client and client (or by layer), further matrices, and
+    the rounds of both; of weights [rounds, N], whose numbers are in weights.csv, only rounds that
+    are not 1, 2, 3, ...
+    """
+    arrays = {MATRIX + name: matrix.astype(np.float32) for name, matrix in result.matrices.items()}
+    if arrays:
+        arrays[MATRICES_ROUNDS] = np.asarray(result.matrices_rounds)
+    if result.weights is None:
+        return arrays
+    rounds = np.asarray(result.weights_rounds)
+    if result.weights.ndim > 2:
+        arrays["weights"] = result.weights.astype(np.float32)
+    if result.weights.ndim > 2 or not np.array_equal(rounds, np.arange(1, len(rounds) + 1)):
+        arrays[WEIGHTS_ROUNDS] = rounds
+    return arrays
 
 
 def _checksum(config: dict[str, Any]) -> str:

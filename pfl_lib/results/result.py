@@ -29,10 +29,14 @@ class Result:
     `metrics`: tidy, one row per evaluated round and client whose model is read: round, client,
     accuracy (0 to 1), loss, and what the method logs (models_up, models_down: vectors of P numbers
     sent by and to all clients; alpha for APFL).  `weights`: the server's weights, [rounds, N], or
-    [rounds, N, N] when every client has its own.  `diverged`: the round at which the loss became
+    [rounds, N, N] where every client has its own (row i: client i's model), or [rounds, L, N, N]
+    where every layer has.  `weights_rounds` are their rounds: all, or up to 50 evenly spaced ones
+    of matrices (`experiments.logs.kept_rounds`).  `diverged`: the round at which the loss became
     NaN or infinite; the run stopped there.  `seconds`: training and evaluation, over all sessions
     of a resumed run.  `model`: tensors of the served model by name, [evaluated_clients, ...], or
     [1, ...] where it is the same for all; None for published results, which carry no model.
+    `matrices`: what else the method logs by client and client, such as FedFomo's "affinity",
+    [rounds, N, N]; `matrices_rounds` are their rounds.
     """
 
     config: dict[str, Any]
@@ -41,6 +45,13 @@ class Result:
     diverged: int | None
     seconds: float
     model: dict[str, Tensor] | None = field(default=None, repr=False)
+    weights_rounds: np.ndarray | None = None
+    matrices: dict[str, np.ndarray] = field(default_factory=dict)
+    matrices_rounds: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    def __post_init__(self) -> None:
+        if self.weights is not None and self.weights_rounds is None:
+            self.weights_rounds = np.arange(1, len(self.weights) + 1)
 
     def __repr__(self) -> str:
         method, rounds = (

@@ -7,6 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -107,6 +108,20 @@ def test_list_tells_runs_apart_by_what_is_not_as_usual(say, store):
 def test_list_says_where_a_run_diverged_and_no_number(say, store):
     store.save(LOCAL, result(LOCAL, diverged=4))
     assert f" diverged at round 4 {LOCAL.key[:10]}" in "\n".join(say("list")[1])
+
+
+def test_show_tells_the_shapes_and_rounds_of_weights_and_matrices(say, store):
+    kept = {
+        "weights": np.ones((2, 3, 3), dtype=np.float32),
+        "weights_rounds": np.array([1, 9]),
+        "matrices": {"affinity": np.ones((1, 3, 3), dtype=np.float32)},
+        "matrices_rounds": np.array([4]),
+    }
+    store.save(LOCAL, result(LOCAL, **kept))
+    assert say("show", LOCAL.slug)[1][-3:-1] == [
+        "weights [2, 3, 3]: 2 of the rounds 1 to 9",
+        "affinity [1, 3, 3]: 1 of the rounds 4 to 4",
+    ]
 
 
 def test_list_says_that_a_folder_does_not_exist(store, capsys):

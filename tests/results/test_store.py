@@ -67,11 +67,69 @@ def test_a_stored_result_comes_back_to_the_last_bit(store):
     assert found.config == json.loads(json.dumps(result().config))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 4), (3, 4, 4), (3, 1, 1)])
-def test_weights_keep_their_shape(store, shape):
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 4), (3, 4, 4), (3, 1, 1), (3, 2, 4, 4)])
+def test_weights_keep_their_shape_and_those_by_client_and_client_their_single_precision(
+    store, shape
+):
     weights = np.random.default_rng(0).random(shape)
+    weights = weights if len(shape) == 2 else weights.astype(np.float32)
     store.save(CELL, result(weights=weights))
-    assert np.array_equal(store.find(CELL).weights, weights)
+    found = store.find(CELL)
+    assert np.array_equal(found.weights, weights) and found.weights.dtype == weights.dtype
+    assert found.weights_rounds.tolist() == list(range(1, shape[0] + 1))
+    names = {path.name for path in folder(store).iterdir()}
+    assert ("weights.csv" in names, "matrices.npz" in names) == (len(shape) == 2, len(shape) > 2)
+
+
+def test_the_rounds_of_weights_and_matrices_are_stored_with_them(store):
+    affinity = np.random.default_rng(0).random((2, 3, 3)).astype(np.float32)
+    one = result(
+        weights_rounds=np.array([1, 2, 7]),
+        matrices={"affinity": affinity},
+        matrices_rounds=np.array([1, 9]),
+    )
+    store.save(CELL, one)
+    found = store.find(CELL)
+    assert np.array_equal(found.weights, one.weights) and found.weights.dtype == np.float64
+    assert found.weights_rounds.tolist() == [1, 2, 7]
+    assert found.matrices.keys() == {"affinity"}
+    assert np.array_equal(found.matrices["affinity"], affinity)
+    assert found.matrices_rounds.tolist() == [1, 9]
+
+
+def test_the_files_of_weights_for_each_client_are_those_of_before(store):
+    """Nothing new is written for a result without matrices, to the last byte."""
+    store.save(CELL, result())
+    names = sorted(path.name for path in folder(store).iterdir())
+    assert names == ["config.json", "metrics.csv", "model.pt", "weights.csv"]
+    text = (folder(store) / "weights.csv").read_text()
+    assert text == "0.33333333333333331,0.66666666666666663\n" * 3
+    assert set(json.loads((folder(store) / "config.json").read_text())) == {
+        *result().config,
+        *("checksum", "diverged", "files", "seconds", "weights_shape"),
+    }
+
+
+def test_weights_by_client_and_client_of_before_matrices_had_a_file_are_read(store):
+    """They are in weights.csv, a round a line, and their shape is in config.json."""
+    store.save(CELL, result())
+    at, weights = folder(store), np.random.default_rng(0).random((3, 2, 2))
+    np.savetxt(at / "weights.csv", weights.reshape(3, 4), fmt="%.17g", delimiter=",")
+    config = json.loads((at / "config.json").read_text())
+    del config["checksum"]
+    config["weights_shape"] = [3, 2, 2]
+    config["files"]["weights.csv"] = files._sha256(at / "weights.csv")
+    (at / "config.json").write_text(json.dumps(config))
+    found = store.find(CELL)
+    assert np.array_equal(found.weights, weights) and found.weights_rounds.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("damage", ["altered", "cut", "gone"])
+def test_a_damaged_file_of_matrices_is_noticed(store, damage):
+    store.save(CELL, result(weights=np.ones((3, 2, 2), dtype=np.float32)))
+    path = folder(store) / "matrices.npz"
+    {"altered": flip, "cut": cut, "gone": Path.unlink}[damage](path)
+    assert store.find(CELL) is None
 
 
 def test_a_result_without_weights_or_model_comes_back_without(store):

@@ -1,0 +1,189 @@
+"""Weights and matrices that a method logs: three shapes, in chosen rounds, never too large."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.experiments.logs import MOST_NUMBERS, kept_rounds
+from pfl_lib.experiments.training import Run
+from pfl_lib.methods import FedAvg
+from pfl_lib.results import files
+from pfl_lib.results.result import Result
+from pfl_lib.rows import copies
+
+
+@dataclass(frozen=True)
+class Logs(FedAvg):
+    """FedAvg that logs weights of a shape, each number the round's, and an affinity."""
+
+    shape: tuple[int, ...] = (4, 4)
+    affinity: bool = False
+    changes_in: int = 0
+    name: ClassVar[str] = "logs"
+
+    def round(self, fed, state, r):
+        state, _ = super().round(fed, state, r)
+        shape = self.shape if r != self.changes_in else (2, *self.shape[-2:])
+        log = {"weights": torch.full(shape, float(r)), "models_up": 4}
+        if self.affinity:
+            log["matrices"] = {"affinity": torch.full((4, 4), -float(r))}
+        return state, log
+
+
+def federation(rounds: int, participation: float = 1.0) -> Federation:
+    data = [(torch.eye(3), torch.arange(3))] * 4
+    schedule = Schedule(rounds, participation=participation)
+    return Federation.from_arrays(data, data, lambda: torch.nn.Linear(3, 3), schedule, device="cpu")
+
+
+def result(method: Logs, rounds: int, participation: float = 1.0) -> Result:
+    run = Run(method, federation(rounds, participation), evaluate_every=rounds)
+    assert list(run.rounds())[-1] == rounds
+    return run.result({"method": {"name": "logs"}})
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 4), (3, 4, 4)])
+def test_weights_of_all_three_shapes_are_kept_with_their_rounds(shape):
+    kept = result(Logs(shape=shape), rounds=5)
+    assert kept.weights.shape == (5, *shape) and kept.weights_rounds.tolist() == [1, 2, 3, 4, 5]
+    assert kept.weights.dtype == (np.float64 if len(shape) == 1 else np.float32)
+    assert [set(weights.ravel()) for weights in kept.weights] == [{1}, {2}, {3}, {4}, {5}]
+
+
+def test_of_many_rounds_weights_for_clients_are_all_kept_and_matrices_of_fifty():
+    vectors, matrices = (result(Logs(shape=s, affinity=True), 120) for s in ((4,), (4, 4)))
+    assert vectors.weights_rounds.tolist() == list(range(1, 121))
+    rounds = matrices.weights_rounds
+    assert len(rounds) == 50 and (rounds[0], rounds[-1]) == (1, 120)
+    assert set(np.diff(rounds)) == {2, 3}
+    assert matrices.weights[:, 0, 0].tolist() == rounds.tolist()
+    for kept in (vectors, matrices):
+        assert kept.matrices_rounds.tolist() == rounds.tolist()
+        assert kept.matrices["affinity"][:, 1, 2].tolist() == (-rounds).tolist()
+    assert "affinity" not in matrices.metrics and "weights" not in matrices.metrics
+
+
+@pytest.mark.parametrize(
+    ("rounds", "numbers", "kept"),
+    [
+        (1, 16, [1]),
+        (2, 10**9, [1, 2]),
+        (20, 15 * 15, list(range(1, 21))),
+        (100, MOST_NUMBERS, [1, 100]),
+        (9, MOST_NUMBERS // 3, [1, 5, 9]),
+        # A hundred clients and seven layers
+        (20, 70_000, [1, 4, 7, 10, 14, 17, 20]),
+    ],
+)
+def test_rounds_kept_are_evenly_spaced_and_end_with_the_last(rounds, numbers, kept):
+    assert kept_rounds(rounds, numbers) == kept
+
+
+def test_a_hundred_clients_by_seven_layers_over_twenty_rounds_take_less_than_2_mb(tmp_path):
+    """Random numbers, which hardly compress: the worst case."""
+    rounds = kept_rounds(20, 7 * 100 * 100)
+    weights = torch.rand(len(rounds), 7, 100, 100).softmax(-1).numpy()
+    metrics = pd.DataFrame({"round": [1], "client": 0, "accuracy": 0.5, "loss": 1.0})
+    files.write(Result({}, metrics, weights, None, 1.0, None, np.array(rounds)), tmp_path / "r")
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "r").iterdir()}
+    assert 1_000_000 < sizes["matrices.npz"] < 2_000_000
+    assert sum(sizes.values()) < 2_000_000
+
+
+def test_the_weights_of_half_the_clients_need_all_rows():
+    """[n] of the participants are put in their places; a matrix of theirs has no row for others."""
+    kept = result(Logs(shape=(4, 4)), 2, participation=0.5)
+    assert kept.weights.shape == (2, 4, 4)
+    with pytest.raises(BadInput) as refused:
+        result(Logs(shape=(2, 2)), 2, participation=0.5)
+    assert str(refused.value) == (
+        "method 'logs': its round gives weights [2, 2] in its log; it should give [4], one for each"
+        " client, or [2], one for each that took part, or [4, 4], a row for each client's model, or"
+        " [layers, 4, 4]"
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (0, 4, 4), (2, 2, 4, 4), ()])
+def test_weights_of_another_shape_are_refused_in_one_line(shape):
+    with pytest.raises(
+        BadInput, match=r"its round gives weights \[.*\] in its log; it should give"
+    ):
+        result(Logs(shape=shape), 1)
+
+
+def test_weights_that_change_their_shape_are_refused():
+    with pytest.raises(BadInput) as refused:
+        result(Logs(changes_in=2), 3)
+    assert str(refused.value) == (
+        "method 'logs': its round gives weights [2, 4, 4] in its log; it should give [4, 4], as in"
+        " the rounds before"
+    )
+
+
+@pytest.mark.parametrize(
+    ("matrices", "words"),
+    [
+        ([1], "matrices [1] in its log; it should give a dict of tensors by name"),
+        ({"a b": torch.ones(2)}, "matrices ['a b'] in its log; it should give a dict of tensors"),
+        ({"p": torch.tensor(1.0)}, "the number p among the matrices of its log; it should give a"),
+    ],
+    ids=["no dict", "no name", "no matrix"],
+)
+def test_matrices_that_are_none_are_refused_in_one_line(matrices, words):
+    class Wrong(Logs):
+        def round(self, fed, state, r):
+            return state, {"matrices": matrices}
+
+    with pytest.raises(BadInput) as refused:
+        result(Wrong(), 1)
+    assert str(refused.value).startswith(f"method 'logs': its round gives {words}")
+
+
+def test_a_resumed_run_keeps_the_matrices_of_an_uninterrupted_one():
+    method, whole = Logs(affinity=True), result(Logs(affinity=True), 120)
+    first = Run(method, federation(120), evaluate_every=120)
+    for r in first.rounds():
+        if r == 60:
+            break
+    second = Run(method, federation(120), evaluate_every=120)
+    second.restore(first.checkpoint())
+    assert list(second.rounds())[0] == 61
+    again = second.result({})
+    assert np.array_equal(again.weights, whole.weights)
+    assert again.weights_rounds.tolist() == whole.weights_rounds.tolist()
+    assert np.array_equal(again.matrices["affinity"], whole.matrices["affinity"])
+
+
+def test_a_checkpoint_of_before_rounds_were_kept_goes_on():
+    first = Run(Logs(shape=(4,)), federation(3))
+    assert next(first.rounds()) == 1
+    new = ("weights_rounds", "matrices", "matrices_rounds")
+    old = {name: value for name, value in first.checkpoint().items() if name not in new}
+    second = Run(Logs(shape=(4,)), federation(3))
+    second.restore(old)
+    assert list(second.rounds()) == [2, 3]
+    assert second.result({}).weights_rounds.tolist() == [1, 2, 3]
+
+
+def test_a_method_that_serves_every_client_its_own_mixture_has_its_weights_in_the_result():
+    """Row i weighs client i's model: the served models are weights @ the trained ones."""
+
+    @dataclass(frozen=True)
+    class Mixes(FedAvg):
+        def start(self, fed):
+            return copies(fed.initial(), len(fed))
+
+        def round(self, fed, state, r):
+            trained, _ = fed.train(state, r, range(len(fed)))
+            mix = torch.eye(4) * 0.5 + 0.125
+            return {name: mix @ matrix for name, matrix in trained.items()}, {"weights": mix}
+
+    kept = result(Mixes(), 3)
+    assert kept.weights.shape == (3, 4, 4) and kept.weights[2, 1].tolist() == [
+        *(0.125, 0.625, 0.125, 0.125)
+    ]
