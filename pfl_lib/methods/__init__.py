@@ -29,6 +29,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.fedfomo import FedFomo
 from pfl_lib.methods.local import Local
 from pfl_lib.methods.scaffold import Scaffold
 from pfl_lib.methods.waffle import Waffle
@@ -51,7 +52,17 @@ class Method(Protocol):
 
 
 METHODS: dict[str, type] = {
-    cls.name: cls for cls in (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, BrokenGlobal)
+    cls.name: cls
+    for cls in (
+        Local,
+        FedAvg,
+        Scaffold,
+        WeightErosion,
+        Waffle,
+        APFL,
+        BrokenGlobal,
+        FedFomo,
+    )
 }
 
 

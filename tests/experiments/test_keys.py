@@ -16,6 +16,7 @@ from pfl_lib.methods import (
     METHODS,
     BrokenGlobal,
     FedAvg,
+    FedFomo,
     Local,
     Scaffold,
     Waffle,
@@ -192,6 +193,8 @@ TABLE = {
 ONE_BATCH = Schedule(30, local_batches=1, order="fixed", batch_size=161, lr=3.0, weight_decay=1e-3)
 SELDOM = Schedule(30, momentum=0.9, participation=0.5, availability=((1, 2, 3),))
 RADII = {"dataset": "breast_cancer", "partition": "radius_some", "model": "linear", "clients": 4}
+FIFTEEN = Schedule(20, local_epochs=5, batch_size=50, lr_decay=0.99, weight_decay=1e-4)
+DIGITS = {"dataset": "digits", "clients": 15, "alice": None}
 
 GOLDEN = {
     "fedavg-mnist-C-seed1-895c08f3a2": RunSpec(FedAvg(), Schedule(100)),
@@ -210,6 +213,7 @@ GOLDEN = {
     "local-breast_cancer-radius_some-seed1-3f94578038": RunSpec(
         Local(), SELDOM, alice=None, evaluate_every=5, **RADII
     ),
+    "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
 }
 
 

@@ -35,22 +35,27 @@ def pencil() -> Callable[..., Federation]:
     theta <- (theta + point) / 2.
 
     Learning rate 1/2, batches of one in the given order, theta from (0, 0), float64.  A client
-    tests on its first point.
+    tests on its first point; `validation` holds each client's validation points.
     """
 
     def make(
         points: Sequence[Sequence[tuple[float, float]]],
         rounds: int = 2,
         alice: int | None = 0,
+        validation: Sequence[Sequence[tuple[float, float]]] = (),
         **schedule,
     ):
-        data = [(torch.tensor(own, dtype=torch.float64), torch.zeros(len(own))) for own in points]
+        data, held = (
+            [(torch.tensor(own, dtype=torch.float64), torch.zeros(len(own))) for own in of]
+            for of in (points, validation)
+        )
         settings = {"order": "fixed", "batch_size": 1, "lr": 0.5, **schedule}
         return Federation.from_arrays(
             data,
             [(x[:1], y[:1]) for x, y in data],
             Quadratic(),
             Schedule(rounds, **settings),
+            validation=held,
             alice=alice,
             device="cpu",
             dtype=torch.float64,
@@ -66,7 +71,7 @@ def network() -> nn.Module:
 @pytest.fixture
 def small() -> Callable[..., Federation]:
     """Make a federation of a small network: clients of 5, 9, 3, ... random examples, three labels,
-    several batches with a short last one.
+    several batches with a short last one, and four validation examples each.
 
     `repeat` gives every client the same examples; `order` is the clients' order in a permuted
     federation; `shuffled=False` takes the examples in their given order.
@@ -90,7 +95,14 @@ def small() -> Callable[..., Federation]:
                 4, generator=random
             )
             data.append((x, torch.randint(3, (size,), generator=random)))
-        data = [data[0]] * clients if repeat else [data[i] for i in order or range(clients)]
+        held = [
+            (torch.randn(4, 4, generator=random, dtype=torch.float64), torch.arange(4) % 3)
+            for _ in range(clients)
+        ]
+        data, held = (
+            [of[0]] * clients if repeat else [of[i] for i in order or range(clients)]
+            for of in (data, held)
+        )
         settings = {
             "batch_size": 2,
             "lr": 0.3,
@@ -98,7 +110,14 @@ def small() -> Callable[..., Federation]:
             **schedule,
         }
         return Federation.from_arrays(
-            data, data, model, Schedule(rounds, **settings), alice=alice, device="cpu", dtype=dtype
+            data,
+            data,
+            model,
+            Schedule(rounds, **settings),
+            validation=held,
+            alice=alice,
+            device="cpu",
+            dtype=dtype,
         )
 
     return make

@@ -11,6 +11,7 @@ from pfl_lib.methods import (
     APFL,
     METHODS,
     FedAvg,
+    FedFomo,
     Local,
     Scaffold,
     Waffle,
@@ -27,7 +28,10 @@ ALL = [
     Waffle(),
     Waffle(control="literal"),
     APFL(),
+    FedFomo(n=3),
 ]
+# A draw goes by a client's number: FedFomo sends all four models where the order must not matter.
+WITHOUT_DRAWS = [FedFomo(n=4) if method.name == "fedfomo" else method for method in ALL]
 each = pytest.mark.parametrize("method", ALL, ids=repr)
 MOVING = {"momentum": 0.5, "weight_decay": 0.01}
 
@@ -96,18 +100,23 @@ def test_weights_are_shares_of_the_participants(small, play, method, settings):
     fed = small(clients=6, **settings)
     for r, (_, log) in enumerate(play(method, fed), start=1):
         weights, there = log["weights"], fed.participants(r)
-        assert weights.shape == (6,) and weights.dtype == torch.float64
+        assert weights.shape in ((6,), (6, 6)) and weights.dtype == torch.float64
         assert (weights >= 0).all()
-        assert weights[[i for i in range(6) if i not in there]].tolist() == [0] * (6 - len(there))
+        assert not weights[..., [i for i in range(6) if i not in there]].any()
         if (
             method.name == "weight_erosion"
         ):  # the paper's alpha, of which the shares are alpha / sum alpha
             assert weights[0] == 1 and (weights <= 1).all()
+        elif weights.dim() == 2:  # a row for each client's model, empty where it kept what it had
+            assert weights[there].sum(1).tolist() == [
+                pytest.approx(0 if stopped else 1, abs=1e-12)
+                for stopped in log["early_stopped"][there]
+            ]
         else:
             assert weights.sum().item() == pytest.approx(1, abs=1e-12)
 
 
-@each
+@pytest.mark.parametrize("method", WITHOUT_DRAWS, ids=repr)
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 0, 2, 1)], ids=str)
 def test_clients_in_another_order_give_the_same_models_and_weights(
     small, play, alices_model, method, order
@@ -117,9 +126,9 @@ def test_clients_in_another_order_give_the_same_models_and_weights(
     """
     here, there = small(shuffled=False), small(shuffled=False, alice=order.index(0), order=order)
     for (one, log), (other, permuted) in zip(play(method, here), play(method, there), strict=True):
-        torch.testing.assert_close(
-            permuted["weights"], log["weights"][list(order)], rtol=1e-10, atol=1e-12
-        )
+        expected = log["weights"][list(order)]
+        expected = expected[:, list(order)] if expected.dim() == 2 else expected
+        torch.testing.assert_close(permuted["weights"], expected, rtol=1e-10, atol=1e-12)
         for name, row in alices_model(method, here, one).items():
             torch.testing.assert_close(
                 alices_model(method, there, other)[name], row, rtol=1e-10, atol=1e-12
@@ -134,10 +143,10 @@ def test_no_optimiser_state_outlives_a_round(small, play, method):
 
 
 @pytest.mark.parametrize(
-    "name", ["local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"]
+    "name", ["local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl", "fedfomo"]
 )
 def test_every_name_gives_its_method_and_its_defaults_learn(small, play, alices_model, name):
-    method, fed = make_method(name), small(rounds=6)
+    method, fed = make_method(name), small(clients=5, rounds=6)
     assert (
         type(method) is METHODS[name]
         and method.name == name

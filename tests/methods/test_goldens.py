@@ -37,7 +37,7 @@ CELLS = {
     **{
         name: RunSpec(make_method(name), Schedule(4), **DIGITS)
         for name in METHODS
-        if name != "broken_global"
+        if name not in ("broken_global", "fedfomo")
     },
     "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),
     "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),

@@ -1,0 +1,199 @@
+"""FedFomo (Zhang et al. 2021): every client weighs the models it downloads by how much each of them
+lowers its own validation loss.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfl_lib.errors import BadInput, choose, number, whole
+from pfl_lib.federation.federation import Federation
+from pfl_lib.randomness import generator
+from pfl_lib.rows import Rows, copies, model, select_rows, with_rows
+
+NORMS = {"l2": 2, "l1": 1}
+
+
+@dataclass(frozen=True)
+class FedFomo:
+    """FedFomo, section 3.1 and appendices A.1 and A.6, on the clients' validation split.
+
+    A round: client i trains from its reference theta_i and uploads; it gets its own trained model
+    and n - 1 others, weighs each (Eq. 3) and mixes them (Eq. 5 and 13):
+        w_n = (L_i(theta_i) - L_i(theta_n)) / |theta_n - theta_i|,
+        theta_i <- theta_i + sum_n w*_n (theta_n - theta_i),   w* = max(w, 0) / sum max(w, 0).
+    Where no w_n is above 0 the client goes back to its reference ("early stopping").
+
+    * The server sends each client the models that it has the highest affinity to, P_ij; with chance
+      `epsilon` - `decay` (r - 1), at least 0, a slot goes to a model drawn at random instead
+      [epsilon 0.3, "0.05 decay each round": A.6; subtracted, as the released code does].
+      P starts as the identity, and w, negative too, is added to what was downloaded (section 3.1).
+    * `n` counts the client's own model, which it need not download, as the released code counts.
+      Only models uploaded this round can be sent; all of them where fewer than n clients take part.
+    * The reference is the model after the client's last federated update, before its last local
+      training [released code, "first_model"].  The federated update ends the round here, and opens
+      the next one in the released code, which adds one after the last round: it is the same.
+    * `norm`: the paper writes |.|, read as the Euclidean distance; "l1" is the released default.
+    * `affinity`: "signed" adds w (paper); "normalised" adds w / |sum w| [released code].
+    * L_i is the mean over validation examples, without augmentation; the released code augments
+      them.  It also mixes in averages of clusters of clients and of all [its README's commands; not
+      in the paper], which this method does not.
+    * A candidate whose loss or distance is not finite, or at distance 0, has weight 0.
+    * BatchNorm's running statistics are mixed as parameters are, and are in no distance.
+    """
+
+    n: int = 5
+    epsilon: float = 0.3
+    decay: float = 0.05
+    norm: str = "l2"
+    affinity: str = "signed"
+
+    name: ClassVar[str] = "fedfomo"
+    title: ClassVar[str] = "FedFomo"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        whole("n", self.n, 1)
+        number("epsilon", self.epsilon, "a chance from 0 to 1", lambda v: 0 <= v <= 1)
+        number("decay", self.decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
+        choose("norm", self.norm, NORMS)
+        choose("affinity", self.affinity, ("signed", "normalised"))
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        """BadInput where n is above the number of clients, or a client cannot be validated on."""
+        if self.n > len(fed):
+            raise BadInput(
+                f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to"
+                f" {len(fed)}"
+            )
+        split = fed.clients.splits.get("validation")
+        if split is None or not all(map(len, split.index)):
+            raise BadInput(
+                "FedFomo weighs models on validation examples, and not every client has some: hold"
+                " out a share of its training examples with validation=0.2, as the paper does"
+            )
+        return {
+            **copies(fed.initial(), len(fed)),
+            "affinity": torch.eye(len(fed), dtype=torch.float64),
+        }
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        clients = fed.participants(r)
+        references = {name: select_rows(row, clients) for name, row in model(state).items()}
+        trained, _ = fed.train(references, r, clients)
+
+        mixed = {name: torch.empty_like(matrix) for name, matrix in trained.items()}
+        shares = torch.zeros(len(fed), len(fed), dtype=torch.float64)
+        affinity, sent = state["affinity"].clone(), 0
+        for k, client in enumerate(clients):
+            others = downloads(
+                state["affinity"][client],
+                [i for i in clients if i != client],
+                self.n - 1,
+                self.exploration(r),
+                generator(fed.seed, "downloads", r, client),
+            )
+            near = sorted([client, *others])
+            places = [clients.index(i) for i in near]
+            reference = {name: matrix[k : k + 1] for name, matrix in references.items()}
+            signed = self._signed(fed, client, reference, select_models(trained, places))
+            share = normalised(signed)
+            shares[client, near] = share
+            affinity[client, near] += signed if self.affinity == "signed" else relative(signed)
+            sent += len(others)
+            # Only models that count, so that one which diverged leaves the others alone.
+            counted = [place for place, weight in zip(places, share, strict=True) if weight > 0]
+            for name, matrix in trained.items():
+                mixed[name][k] = (
+                    share[share > 0].to(matrix) @ matrix[counted]
+                    if counted
+                    else references[name][k]
+                )
+        stopped = torch.zeros(len(fed), dtype=torch.float64)
+        stopped[clients] = (shares[clients].sum(1) == 0).double()
+        log = {
+            "weights": shares,
+            "matrices": {"affinity": affinity},
+            "early_stopped": stopped,
+            "models_up": len(clients),
+            "models_down": sent,
+        }
+        after = {name: with_rows(state[name], clients, matrix) for name, matrix in mixed.items()}
+        return {**after, "affinity": affinity}, log
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        return model(state)
+
+    def exploration(self, r: int) -> float:
+        """The chance that a slot goes to a random model in round r, counted from 1: 0.3, 0.25, ...,
+        and 0 from the seventh on.
+        """
+        return max(self.epsilon - self.decay * (r - 1), 0.0)
+
+    def _signed(self, fed: Federation, client: int, reference: Rows, candidates: Rows) -> Tensor:
+        """Eq. 3 for one client: [m] for the m candidates."""
+        [loss], _ = fed.evaluate(reference, "validation", [client])
+        losses, _ = fed.evaluate(candidates, "validation", [client] * len(candidates["theta"]))
+        [row] = reference["theta"]
+        order = NORMS[self.norm]
+        apart = [torch.linalg.vector_norm(theta - row, order) for theta in candidates["theta"]]
+        return signed_weights(loss.item(), losses, torch.stack(apart).double().cpu())
+
+
+def downloads(
+    affinity: Tensor, available: Sequence[int], slots: int, epsilon: float, random: torch.Generator
+) -> list[int]:
+    """The clients whose models are sent: one client's row of P [N] and the numbers of those that
+    have uploaded to at most `slots` of these.
+
+    Slot by slot, with chance epsilon one drawn from those left, else the one of highest affinity
+    (ties are broken at random).
+    """
+    shuffled = [available[k] for k in torch.randperm(len(available), generator=random).tolist()]
+    left = sorted(shuffled, key=lambda i: -affinity[i].item())
+    sent = []
+    while left and len(sent) < slots:
+        explore = torch.rand((), generator=random).item() < epsilon
+        place = int(torch.randint(len(left), (), generator=random)) if explore else 0
+        sent.append(left.pop(place))
+    return sent
+
+
+def select_models(rows: Rows, places: Sequence[int]) -> Rows:
+    return {name: matrix[places] for name, matrix in rows.items()}
+
+
+def signed_weights(reference_loss: float, losses: Tensor, distances: Tensor) -> Tensor:
+    """Eq. 3, [m] in float64: how much the loss falls from the reference to each of m models, over
+    its distance; 0 where that is 0, or where either is not finite.
+    """
+    losses, distances = losses.double(), distances.double()
+    fall = reference_loss - losses
+    known = fall.isfinite() & distances.isfinite() & (distances > 0)
+    return torch.where(known, fall / torch.where(known, distances, 1.0), 0.0)
+
+
+def weights(reference_loss: float, losses: Tensor, distances: Tensor) -> Tensor:
+    """Eq. 13, [m] in float64: the positive weights of Eq. 3 as shares, which add up to 1; or zeros,
+    where no model is better than the reference.
+    """
+    return normalised(signed_weights(reference_loss, losses, distances))
+
+
+def normalised(signed: Tensor) -> Tensor:
+    positive = signed.clamp(min=0)
+    return positive / positive.sum() if positive.any() else positive
+
+
+def relative(signed: Tensor) -> Tensor:
+    """What the released code adds to the affinities: w / |sum w|, the sum made 1e-9 larger where it
+    is below that.
+    """
+    total = signed.sum().abs()
+    return signed / (total if total >= 1e-9 else total + 1e-9)

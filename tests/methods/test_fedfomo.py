@@ -1,0 +1,250 @@
+"""FedFomo: two rounds by hand, its weights, what is downloaded, and when a client goes back."""
+
+import pytest
+import torch
+
+from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.methods.fedfomo import FedFomo, downloads, normalised, signed_weights, weights
+from pfl_lib.methods.local import Local
+from pfl_lib.randomness import generator
+
+EVERYBODY = FedFomo(n=2)
+
+
+def test_two_rounds_by_hand(pencil, play, exactly):
+    """A step is theta <- (theta + point) / 2; L_i(theta) = 1 + |theta - v_i|^2 / 2.  All on the
+    first axis; client 0 trains and validates on 4, client 1 trains on 8 and validates on 2.
+
+    Round 1, both from 0: y_0 = 2, y_1 = 4.
+      client 0: L = 9 at 0, 3 at y_0, 1 at y_1;  w = 6/2, 8/4 = 3, 2;  theta_0 = (3*2 + 2*4)/5 =
+      2.8. client 1: L = 3 at 0, 1 at y_0, 3 at y_1;  w = 2/2, 0/4 = 1, 0;  theta_1 = 2.
+    Round 2: y_0 = (2.8+4)/2 = 3.4, y_1 = (2+8)/2 = 5.
+      client 0: L = 1.72 at 2.8, 1.18 at y_0, 1.5 at y_1;  w = .54/.6, .22/2.2 = .9, .1;  theta_0 =
+      .9*3.4 + .1*5 = 3.56. client 1: L = 1 at 2, 1.98 at y_0, 5.5 at y_1;  w = -.98/1.4, -4.5/3 =
+      -.7, -1.5: neither helps, it goes back to 2.
+    P = 1 on the diagonal plus all w.
+    """
+    fed = pencil([[(4, 0)], [(8, 0)]], alice=None, validation=[[(4, 0)], [(2, 0)]])
+    (first, log), (second, next_log) = play(EVERYBODY, fed)
+    exactly(log["weights"], [[0.6, 0.4], [1, 0]])
+    exactly(first["theta"], [[2.8, 0], [2, 0]])
+    exactly(log["matrices"]["affinity"], [[4, 2], [1, 1]])
+    exactly(next_log["weights"], [[0.9, 0.1], [0, 0]])
+    exactly(second["theta"], [[3.56, 0], [2, 0]])
+    exactly(second["affinity"], [[4.9, 2.1], [0.3, -0.5]])
+    exactly(log["early_stopped"], [0, 0])
+    exactly(next_log["early_stopped"], [0, 1])
+    assert log["models_up"] == 2
+    assert log["models_down"] == 2  # each one's own model stays where it is
+
+
+def test_the_released_affinities_by_hand(pencil, play, exactly):
+    """As round 1 above, w / |sum w|: 3/5, 2/5 and 1/1, 0/1."""
+    fed = pencil([[(4, 0)], [(8, 0)]], alice=None, validation=[[(4, 0)], [(2, 0)]])
+    (state, _), *_ = play(FedFomo(n=2, affinity="normalised"), fed, rounds=1)
+    exactly(state["affinity"], [[1.6, 0.4], [1, 1]])
+
+
+def test_distances_are_euclidean_or_l1_by_hand(pencil, play, exactly):
+    """From 0, y_0 = (2, 0) and y_1 = (3, 4); client 0 validates on (3, 4), L = 13.5 at 0.
+
+    L = 9.5 at y_0, 1 at y_1.  Distances 2 and 5, by L1 2 and 7:  w = 2, 2.5 or 2, 12.5/7.
+    """
+    points, held = [[(4, 0)], [(6, 8)]], [[(3, 4)], [(3, 4)]]
+    for norm, far in (("l2", 12.5 / 5), ("l1", 12.5 / 7)):
+        fed = pencil(points, alice=None, validation=held)
+        (_, log), *_ = play(FedFomo(n=2, norm=norm), fed, rounds=1)
+        exactly(log["weights"][0], [2 / (2 + far), far / (2 + far)])
+
+
+# --- weights ---
+
+
+def test_weights_are_shares_or_all_zero():
+    random = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        losses, apart = torch.rand(6, generator=random), torch.rand(6, generator=random)
+        found = weights(torch.rand((), generator=random).item() - 0.3, losses, apart)
+        assert (found >= 0).all()
+        assert found.sum().item() == pytest.approx(1, abs=1e-12) or not found.any()
+        assert found.dtype == torch.float64
+
+
+def test_worse_models_have_no_weight_and_equal_falls_count_by_nearness():
+    found = weights(2.0, torch.tensor([1.0, 1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 1.0, 1.0]))
+    torch.testing.assert_close(found, torch.tensor([0.75, 0.25, 0, 0], dtype=torch.float64))
+    assert not weights(2.0, torch.tensor([2.0, 2.5]), torch.tensor([1.0, 1.0])).any()
+
+
+def test_equal_falls_and_distances_give_the_plain_average():
+    found = weights(2.0, torch.full((4,), 1.5), torch.full((4,), 0.3))
+    assert torch.equal(found, torch.full((4,), 0.25, dtype=torch.float64))
+
+
+def test_models_at_distance_zero_or_not_finite_have_no_weight():
+    inf, nan = float("inf"), float("nan")
+    losses, apart = torch.tensor([1.0, nan, inf, 1.0, 1.0]), torch.tensor([0.0, 1, 1, inf, 2])
+    assert signed_weights(2.0, losses, apart).tolist() == [0, 0, 0, 0, 0.5]
+    assert weights(nan, losses, apart).tolist() == [0] * 5
+
+
+def test_normalising_what_is_negative_gives_zeros():
+    assert normalised(torch.tensor([-1.0, 0.0])).tolist() == [0, 0]
+
+
+# --- downloads ---
+
+
+def test_exploration_falls_by_a_twentieth_a_round_to_zero_in_the_seventh():
+    chances = [FedFomo().exploration(r) for r in range(1, 9)]
+    assert chances == pytest.approx([0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0, 0], abs=1e-12)
+    assert chances[6] == chances[7] == 0
+
+
+def test_without_exploration_the_highest_affinities_are_sent():
+    affinity = torch.tensor([0.0, 5.0, -1.0, 7.0, 6.0])
+    random = generator(1, "downloads", 1, 0)
+    assert downloads(affinity, [1, 2, 3, 4], 2, 0.0, random) == [3, 4]
+    assert downloads(affinity, [1, 2, 4], 9, 0.0, random) == [4, 1, 2]
+    assert downloads(affinity, [], 2, 0.0, random) == downloads(affinity, [1], 0, 0.0, random) == []
+
+
+def test_ties_are_broken_at_random_and_each_model_is_sent_once():
+    drawn = [
+        downloads(torch.zeros(5), [1, 2, 3, 4], 2, 0.0, generator(1, "downloads", r, 0))
+        for r in range(200)
+    ]
+    assert all(len(set(sent)) == 2 for sent in drawn)
+    counts = [sum(i in sent for sent in drawn) for i in range(1, 5)]
+    assert min(counts) > 70  # 100 each on average, with a standard deviation of 7
+
+
+def test_exploration_sends_what_affinity_would_not():
+    affinity = torch.tensor([0.0, 9.0, 8.0, 1.0, 0.0])
+    drawn = [
+        downloads(affinity, [1, 2, 3, 4], 1, 0.3, generator(1, "downloads", r, 0))[0]
+        for r in range(1000)
+    ]
+    # 1 - 0.3 + 0.3/4 of them the best; the standard deviation is 13.
+    assert drawn.count(1) == pytest.approx(775, abs=50)
+    assert min(drawn.count(i) for i in (2, 3, 4)) > 40
+
+
+def test_clients_get_their_own_model_and_n_minus_one_of_the_participants(small, play):
+    fed = small(clients=6, alice=None, participation=0.67)
+    for r, (_, log) in enumerate(play(FedFomo(n=3, epsilon=1, decay=0), fed), start=1):
+        there = fed.participants(r)
+        assert len(there) == log["models_up"] == 4 and log["models_down"] == 8
+        assert ((log["weights"] > 0).sum(1) <= 3).all()
+        away = [i for i in range(6) if i not in there]
+        assert not log["weights"][away].any() and not log["weights"][:, away].any()
+
+
+def test_with_fewer_participants_than_n_all_of_their_models_are_sent(small, play):
+    fed = small(clients=6, alice=None, participation=0.33)
+    assert {log["models_down"] for _, log in play(FedFomo(n=5), fed)} == {2}
+
+
+# --- identities ---
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
+def test_its_own_model_alone_is_local_training_up_to_early_stopping(small, play, settings):
+    """n = 1: a client takes its trained model where its validation loss fell, else goes back."""
+    fed = small(dtype=torch.float32, alice=None, rounds=8, **settings)
+    method, local = FedFomo(n=1), Local()
+    state, kept = method.start(fed), []
+    for r in range(1, 9):
+        trained, _ = local.round(fed, {n: state[n] for n in ("theta", "statistics")}, r)
+        before, _ = fed.evaluate(state, "validation")
+        after, _ = fed.evaluate(trained, "validation")
+        better = after < before
+        next_state, log = method.round(fed, state, r)
+        expected = torch.where(better[:, None], trained["theta"], state["theta"])
+        assert torch.equal(next_state["theta"], expected)
+        assert torch.equal(log["early_stopped"], (~better).double())
+        kept += better.tolist()
+        state = next_state
+    assert 0 < sum(kept) < len(kept), "both cases occur"
+
+
+def test_identical_clients_serve_what_each_has_trained(small, play):
+    """Equal models mix to themselves; equal weights, since losses and distances are equal."""
+    fed = small(alice=None, repeat=True, shuffled=False, rounds=1)
+    (state, log), *_ = play(FedFomo(n=4), fed)
+    (local, _), *_ = play(Local(), fed)
+    assert log["weights"].tolist() == [[0.25] * 4] * 4
+    torch.testing.assert_close(state["theta"], local["theta"], rtol=1e-12, atol=1e-12)
+
+
+def test_the_order_of_downloads_changes_nothing(small, play):
+    """With all models sent, who is drawn first does not matter: exploration leaves every bit."""
+    (greedy, _), (random, _) = (
+        play(FedFomo(n=4, epsilon=epsilon, decay=0), small(alice=None))[-1] for epsilon in (0, 1)
+    )
+    assert torch.equal(greedy["theta"], random["theta"])
+    assert torch.equal(greedy["affinity"], random["affinity"])
+
+
+def test_validation_examples_are_never_trained_on(small, play):
+    """Other validation examples leave local training as it was; they change the mixture alone."""
+    fed, other = small(alice=None), small(alice=None)
+    held = other._splits["validation"]
+    other._splits["validation"] = type(held)(held.pool, held.index[::-1], held.labels[::-1])
+    trained = []
+    for one in (fed, other):
+        train = one.train
+        one.train = lambda *args, _train=train, **kw: (
+            trained.append(_train(*args, **kw)) or trained[-1]
+        )
+    (first, _), (second, _) = (play(FedFomo(n=4), one, rounds=1)[0] for one in (fed, other))
+    assert torch.equal(trained[0][0]["theta"], trained[1][0]["theta"])
+    assert not torch.equal(first["theta"], second["theta"])
+
+
+def test_one_client_that_diverged_does_not_spoil_the_others(small, play):
+    fed = small(alice=None, rounds=2)
+    train = fed.train
+
+    def spoiled(*args, **kw):
+        rows, steps = train(*args, **kw)
+        rows["theta"][1] = float("nan")
+        return rows, steps
+
+    fed.train = spoiled
+    method = FedFomo(n=4)
+    for state, log in play(method, fed):
+        assert state["theta"].isfinite().all() and state["affinity"].isfinite().all()
+        assert not log["weights"][:, 1].any()
+
+
+# --- bad input ---
+
+
+def test_more_downloads_than_clients_are_refused(small):
+    with pytest.raises(BadInput, match="^n 5: there are 4 clients, so give .* from 1 to 4$"):
+        FedFomo().start(small(clients=4))
+
+
+def test_clients_without_validation_examples_are_refused():
+    data = [(torch.zeros(2, 4), torch.zeros(2))] * 5
+    fed = Federation.from_arrays(data, data, torch.nn.Linear(4, 3), Schedule(1), device="cpu")
+    with pytest.raises(BadInput, match="validation=0.2"):
+        FedFomo().start(fed)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"n": 0}, "n 0: give a whole number, 1 or more"),
+        ({"epsilon": 1.5}, "epsilon 1.5: give a chance from 0 to 1"),
+        ({"decay": -1}, "decay -1: give a number 0 or more"),
+        ({"norm": "max"}, "norm 'max' is not one of l2, l1"),
+        ({"affinity": "none"}, "affinity 'none' is not one of signed, normalised"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, said):
+    with pytest.raises(BadInput) as refused:
+        FedFomo(**settings)
+    assert str(refused.value) == said
