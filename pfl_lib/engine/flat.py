@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
+from pfl_lib.engine.buffers import watched
 from pfl_lib.engine.forward_order import reached_layers
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import Play, recordings
@@ -43,6 +44,7 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
+        self.network = watched(self.module)
         self.recorded_as = recorded_as
         self.recordings = (
             recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
@@ -69,6 +71,8 @@ class FlatModule:
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place
         where given.
+
+        The columns of a parameter that the forward pass does not use are 0.
         """
         self._mode(train=True)
         self._theta.copy_(theta)
@@ -87,8 +91,10 @@ class FlatModule:
         return gradient
 
     def _computed(self, batch: Batch) -> Tensor:
-        loss = self.loss(self.module(batch.x), batch.y).mean()
-        return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, self._parameters)])
+        loss = self.loss(self.network(batch.x), batch.y).mean()
+        # A parameter that this pass did not reach has a gradient of zero, as under vmap.
+        parts = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        return torch.cat([part.reshape(-1) for part in parts])
 
     def _compared(self, play: Play, batch: Batch) -> Tensor:
         """The computed gradient; a recording that once gave other bits, for this module, is never
@@ -112,7 +118,7 @@ class FlatModule:
         self._mode(train=False)
         self._theta.copy_(theta)
         self._statistics.copy_(statistics)
-        logits = self.module(x)
+        logits = self.network(x)
         return self.loss(logits, y), (logits.argmax(-1) == y).to(logits.dtype)
 
     def _mode(self, train: bool) -> None:

@@ -62,11 +62,12 @@ def _groups(work: Sequence[Work], number: int) -> list[list[int]]:
 
 
 def _gradients(flat: FlatModule):
-    module, layout, loss = flat.module, flat.layout, flat.loss
-    module.train()
+    network, layout, loss = flat.network, flat.layout, flat.loss
+    network.train()
     counters = {
-        name: buffer for name, buffer in module.named_buffers() if not buffer.is_floating_point()
+        name: buffer for name, buffer in network.named_buffers() if not buffer.is_floating_point()
     }
+    within = "" if network is flat.module else "module."
 
     def mean_loss(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
@@ -76,9 +77,11 @@ def _gradients(flat: FlatModule):
             name: value.clone() for name, value in views(layout.statistics, statistics).items()
         }
         counted = {name: counter.clone() for name, counter in counters.items()}
-        logits = functional_call(
-            module, {**views(layout.parameters, theta), **running, **counted}, (x,)
-        )
+        named = {
+            within + name: value
+            for name, value in {**views(layout.parameters, theta), **running}.items()
+        }
+        logits = functional_call(network, {**named, **counted}, (x,))
         written = (
             torch.cat([value.reshape(-1) for value in running.values()]) if running else statistics
         )

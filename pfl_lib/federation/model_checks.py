@@ -77,14 +77,16 @@ def check(
     example = split.pool.inputs(split.index[0][:1])
     try:
         with torch.no_grad():
-            logits = flat.module.eval()(example)
+            logits = flat.network.eval()(example)
+    except BadInput:
+        raise
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         why = str(error).partition("\n")[0]
         raise BadInput(
             f"the model cannot take an example of shape {tuple(example.shape[1:])}: {why}"
         ) from error
     finally:
-        flat.module.train()
+        flat.network.train()
     if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[1] < classes:
         given = (
             f"numbers of shape {tuple(logits.shape)}"
@@ -103,15 +105,32 @@ def check(
     )
     batch = split.pool.inputs(split.index[client][:size])
     before = _random_state(batch.device)
+    buffers = [name for name, _ in flat.module.named_buffers()]
     try:
-        with torch.no_grad():
-            flat.module(batch)
+        scores = flat.network(batch)
+    except BadInput:
+        raise
     except (RuntimeError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise BadInput(
             f"the model cannot train on a batch of {size}, client {client}'s last: {why}; give"
             " another batch_size"
         ) from error
+    if made := [name for name, _ in flat.module.named_buffers() if name not in buffers]:
+        raise BadInput(
+            f"the model makes buffer {made[0]} in training, which no row carries: register it when"
+            " the model is made"
+        )
+    if graphs := [name for name, buffer in flat.module.named_buffers() if buffer.requires_grad]:
+        raise BadInput(
+            f"the model's forward writes a value with a gradient into buffer {graphs[0]}: write its"
+            " detach()"
+        )
+    if not scores.requires_grad:
+        raise BadInput(
+            "the model's scores do not depend on its parameters in training, as under no_grad or"
+            " after detach(): there is nothing to train"
+        )
     if not torch.equal(_random_state(batch.device), before):
         raise BadInput(
             "the model draws random numbers in training, as dropout does, and so its runs could"
