@@ -482,13 +482,13 @@ def test_what_the_readmes_commands_leave_is_not_taken_into_git():
 def test_the_readmes_python_runs_as_it_is_typed(tmp_path):
     """All of it but what needs MNIST, the Titanic or a cluster, pasted one after the other."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    lines = [
-        line
+    statements = [
+        ast.unparse(statement)
         for block in blocks
         if "mnist" not in block and "dask" not in block
-        for line in block.splitlines()
+        for statement in ast.parse(block).body
     ]
-    code = "\n".join(line for line in lines if "titanic" not in line)
+    code = "\n".join(statement for statement in statements if "titanic" not in statement)
     assert all(name in code for name in ("SameDirection", "from_arrays", "from_csv", "save_model"))
     rows = [
         f"{age},{'mf'[age % 2]},{age % 7 / 10},{('no', 'yes')[age % 3 == 0]}"
