@@ -31,6 +31,7 @@ from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.fedfomo import FedFomo
 from pfl_lib.methods.local import Local
+from pfl_lib.methods.pfedla import PFedLA
 from pfl_lib.methods.scaffold import Scaffold
 from pfl_lib.methods.waffle import Waffle
 from pfl_lib.methods.weight_erosion import WeightErosion
@@ -62,6 +63,7 @@ METHODS: dict[str, type] = {
         APFL,
         BrokenGlobal,
         FedFomo,
+        PFedLA,
     )
 }
 

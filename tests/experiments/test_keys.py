@@ -18,6 +18,7 @@ from pfl_lib.methods import (
     FedAvg,
     FedFomo,
     Local,
+    PFedLA,
     Scaffold,
     Waffle,
     WeightErosion,
@@ -214,6 +215,9 @@ GOLDEN = {
         Local(), SELDOM, alice=None, evaluate_every=5, **RADII
     ),
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
+    "pfedla-digits-C-seed1-00fe22e429": RunSpec(
+        PFedLA(retained=1), Schedule(20), dataset="digits", alice=None
+    ),
 }
 
 

@@ -24,9 +24,39 @@ class Quadratic(nn.Module):
         self.theta = nn.Parameter(torch.zeros(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        q = 1 + (self.theta - x).square().sum(-1) / 2
-        z = q + torch.log(-torch.expm1(-q))  # log(exp(q) - 1) without overflow
-        return torch.stack([torch.zeros_like(z), z], -1)
+        return logits(self.theta, x)
+
+
+def logits(theta: Tensor, x: Tensor) -> Tensor:
+    """Logits [b, 2] whose cross-entropy for label 0 is 1 + |theta - x|^2 / 2."""
+    q = 1 + (theta - x).square().sum(-1) / 2
+    z = q + torch.log(-torch.expm1(-q))  # log(exp(q) - 1) without overflow
+    return torch.stack([torch.zeros_like(z), z], -1)
+
+
+class Coordinate(nn.Module):
+    """One number, a layer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.zeros(1))
+
+
+class TwoLayers(nn.Module):
+    """As Quadratic, with a layer for each coordinate: "lower" and "upper"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lower, self.upper = Coordinate(), Coordinate()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return logits(torch.cat([self.lower.value, self.upper.value]), x)
+
+
+@pytest.fixture
+def two_layers() -> type[nn.Module]:
+    """The model for `pencil` whose two coordinates are two layers."""
+    return TwoLayers
 
 
 @pytest.fixture
@@ -36,6 +66,7 @@ def pencil() -> Callable[..., Federation]:
 
     Learning rate 1/2, batches of one in the given order, theta from (0, 0), float64.  A client
     tests on its first point; `validation` holds each client's validation points.
+    `model=two_layers` (a fixture) makes each coordinate a layer of its own, "lower" and "upper".
     """
 
     def make(
@@ -43,6 +74,7 @@ def pencil() -> Callable[..., Federation]:
         rounds: int = 2,
         alice: int | None = 0,
         validation: Sequence[Sequence[tuple[float, float]]] = (),
+        model: Callable[[], nn.Module] = Quadratic,
         **schedule,
     ):
         data, held = (
@@ -53,7 +85,7 @@ def pencil() -> Callable[..., Federation]:
         return Federation.from_arrays(
             data,
             [(x[:1], y[:1]) for x, y in data],
-            Quadratic(),
+            model(),
             Schedule(rounds, **settings),
             validation=held,
             alice=alice,

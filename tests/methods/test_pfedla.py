@@ -1,0 +1,431 @@
+"""pFedLA: rounds by hand, its identities, the direction of the hypernetwork's step, what is sent
+and held.
+"""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput, Federation, Schedule, models
+from pfl_lib.methods import FedAvg, Local, hypernetwork
+from pfl_lib.methods.pfedla import PFedLA, aggregation_weights, mixed
+
+MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
+POINTS = [[(4, 4)], [(-4, 4)]]
+
+
+def plain(**settings) -> PFedLA:
+    """A hypernetwork that a pencil can differentiate: alpha = softmax(W v + b), one number v."""
+    return PFedLA(embedding=1, hidden=(), **settings)
+
+
+def begin(method: PFedLA, fed: Federation) -> dict:
+    """The start, with v = 1 at every client."""
+    state = method.start(fed)
+    state["hypernetworks"] = state["hypernetworks"].clone()
+    state["hypernetworks"][:, 0] = 1
+    return state
+
+
+def self_weights(fed: Federation, method: PFedLA, state: dict, sharp: float) -> dict:
+    """The state with `sharp` added to each client's scores of herself, in all layers."""
+    blocks = {block.name: block for block in method._blocks(fed)}
+    bias = blocks["head bias"]
+    networks = state["hypernetworks"].clone()
+    scores = networks[:, bias.start : bias.stop].reshape(len(fed), -1, len(fed))
+    for client in range(len(fed)):
+        scores[client, :, client] += sharp
+    networks[:, bias.start : bias.stop] = scores.flatten(1)
+    return {**state, "hypernetworks": networks}
+
+
+def shaken(fed: Federation, state: dict) -> dict:
+    """A state in the middle of things: clients' models apart, no parameter of a hypernetwork
+    zero.
+    """
+    random = torch.Generator().manual_seed(3)
+    return {
+        name: matrix + scale * torch.randn(matrix.shape, generator=random, dtype=matrix.dtype)
+        for (name, matrix), scale in zip(state.items(), (0.5, 0, 0.1), strict=True)
+    }
+
+
+# --- by hand ---
+
+
+def test_three_rounds_by_hand(pencil, two_layers, play, exactly):
+    """One step a round, theta <- (theta + point) / 2; points (4, 4) and (-4, 4); two layers, the
+    coordinates.  alpha = softmax(W v + b) with v = 1, W = b = 0, and step e = log(3) / 8.
+
+    Round 1: all models are (0, 0), so <theta_j, Delta_i> = 0 and nothing is learnt.
+      theta_0 = (2, 2), theta_1 = (-2, 2).
+    Round 2: alpha = 1/2, thetabar = (0, 2) for both.  theta_0 = (2, 3), Delta_0 = (2, 1).
+      <theta_j, Delta_0>: lower (2, -2) * 2 = (4, -4), upper (2, 2) * 1 = (2, 2).  Through the
+      softmax, s_j = alpha_j (g_j - sum alpha g): lower (2, -2), upper (0, 0).
+      b = W = e (2, -2) in lower, v = 1 + e sum W s = 1, as W was 0.  Client 1 mirrors client 0.
+      Scores W v + b = e (4, -4), apart by 8 e = log 3:  alpha_0 = (3/4, 1/4) in
+      lower, 1/2 in upper.
+    Round 3: thetabar_0 = (3/4 * 2 - 1/4 * 2, 3) = (1, 3).  theta_0 = (5/2, 7/2),
+      Delta_0 = (3/2, 1/2).
+      g: lower (3, -3), sum alpha g = 3/2, s = (9/8, -9/8); upper 0.
+      b = W = e (2 + 9/8) (1, -1),  v = 1 + e (2 e * 9/8 + 2 e * 9/8) = 1 + 9/2 e^2.
+    """
+    e = math.log(3) / 8
+    fed = pencil(POINTS, rounds=3, alice=None, model=two_layers)
+    method = plain(step=e)
+    (first, log), (second, _), (third, last) = play(method, fed, state=begin(method, fed))
+    exactly(first["theta"], [[2, 2], [-2, 2]])
+    exactly(log["weights"], [[[0.5, 0.5]] * 2] * 2)
+    exactly(second["theta"], [[2, 3], [-2, 3]])
+    exactly(method.served(fed, second)["theta"], [[1, 3], [-1, 3]])
+    exactly(third["theta"], [[2.5, 3.5], [-2.5, 3.5]])
+    exactly(last["weights"], [[[3 / 4, 1 / 4], [1 / 4, 3 / 4]], [[1 / 2, 1 / 2]] * 2])
+    w = e * (2 + 9 / 8)
+    row = [1 + 4.5 * e**2, w, -w, 0, 0, w, -w, 0, 0]  # v, W [L, N], b [L, N]
+    exactly(third["hypernetworks"][0], row)
+    assert last["models_up"] == last["models_down"] == 2
+
+
+def test_two_rounds_by_hand_with_a_retained_layer(pencil, two_layers, play, exactly):
+    """As above, each client keeping her own upper layer.
+
+    Points (4, 4) and (-4, 0).
+    Round 1: theta_0 = (2, 2), theta_1 = (-2, 0).
+    Round 2: the clients start from (0, 2) and (0, 0), where pFedLA's would from (0, 1);
+      theta_0 = (2, 3), theta_1 = (-2, 0).
+      Lower learns as above; upper has no slope, though <theta_j, Delta_0> = (2, 0) there.
+    Half of the two parameters is not downloaded: 2 models up, 1 down.
+    """
+    e = math.log(3) / 8
+    fed = pencil([[(4, 4)], [(-4, 0)]], alice=None, model=two_layers)
+    method = plain(step=e, retained=("upper",))
+    (first, _), (second, log) = play(method, fed, state=begin(method, fed))
+    exactly(first["theta"], [[2, 2], [-2, 0]])
+    exactly(second["theta"], [[2, 3], [-2, 0]])
+    exactly(second["hypernetworks"][0], [1, 2 * e, -2 * e, 0, 0, 2 * e, -2 * e, 0, 0])
+    exactly(log["weights"], [[[0.5, 0.5]] * 2, [[1, 0], [0, 1]]])
+    assert (log["models_up"], log["models_down"]) == (2, 1)
+    exactly(method.served(fed, second)["theta"], [[1, 3], [-1, 0]])
+
+
+def test_a_relative_step_by_hand(pencil, two_layers, play, exactly):
+    """As in three rounds by hand: |Delta_0|^2 = 2^2 + 1^2 = 5 in round 2, so five times the step
+    gives the same weights, (3/4, 1/4) in the lower layer.
+    """
+    fed = pencil(POINTS, alice=None, model=two_layers)
+    method = plain(step=5 * math.log(3) / 8, scale="relative")
+    second, _ = play(method, fed, state=begin(method, fed))[-1]
+    exactly(method.served(fed, second)["theta"], [[1, 3], [-1, 3]])
+
+
+def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, two_layers, play):
+    """All points at the initial model: every update is zero, and 0/0 must not become NaN."""
+    fed = pencil([[(0, 0)], [(0, 0)]], alice=None, model=two_layers)
+    method = plain(scale="relative")
+    state, _ = play(method, fed)[-1]
+    assert torch.equal(state["hypernetworks"], method.start(fed)["hypernetworks"])
+
+
+# --- identities ---
+
+
+@pytest.mark.parametrize("settings", [{}, MOMENTUM], ids=["plain", "momentum"])
+def test_weights_that_stay_uniform_are_uniform_fedavg(small, play, settings):
+    fed = small(alice=None, **settings)
+    method = PFedLA(step=0.0)
+    for (mine, _), (theirs, _) in zip(play(method, fed), play(FedAvg("uniform"), fed), strict=True):
+        served = method.served(fed, mine)["theta"]
+        torch.testing.assert_close(served, theirs["theta"].expand(4, -1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{}, MOMENTUM, {"participation": 0.5}], ids=str)
+def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settings):
+    fed = small(alice=None, **settings)
+    method = PFedLA(step=0.0)
+    state = self_weights(fed, method, method.start(fed), sharp=1e6)
+    for (mine, _), (theirs, _) in zip(
+        play(method, fed, state=state), play(Local(), fed), strict=True
+    ):
+        assert torch.equal(mine["theta"], theirs["theta"])
+        assert torch.equal(method.served(fed, mine)["theta"], theirs["theta"])
+
+
+@pytest.mark.parametrize("retained", [2, ("0", "2")], ids=str)
+@pytest.mark.parametrize("settings", [{}, MOMENTUM, {"participation": 0.5}], ids=str)
+def test_retaining_all_layers_is_local_training_bit_for_bit(small, play, settings, retained):
+    fed = small(alice=None, **settings)
+    method = PFedLA(retained)
+    for (mine, log), (theirs, _) in zip(play(method, fed), play(Local(), fed), strict=True):
+        assert torch.equal(mine["theta"], theirs["theta"])
+        assert torch.equal(method.served(fed, mine)["theta"], theirs["theta"])
+        assert torch.equal(mine["hypernetworks"], method.start(fed)["hypernetworks"])
+        assert log["models_down"] == 0 and log["models_up"] == len(fed.participants(1))
+
+
+def test_retaining_no_layer_is_pfedla_bit_for_bit(small, play):
+    fed = small(alice=None)
+    for (one, _), (other, _) in zip(
+        play(PFedLA(retained=0), fed), play(PFedLA(retained=()), fed), strict=True
+    ):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_scaling_all_models_scales_a_relative_step_not_at_all(small):
+    """The slopes <theta_j, Delta_i> / |Delta_i|^2 of models and updates c times as large are the
+    same; those of an absolute step are c^2 times as large.
+    """
+    fed, moved = small(alice=None), {}
+    for scale in ("absolute", "relative"):
+        method = PFedLA(step=0.01, scale=scale)
+        for c in (1.0, 10.0):
+            state = shaken(fed, method.start(fed))
+            # An update of c * theta / 2, whatever the data.
+            fed.train = lambda rows, r, clients: (
+                {name: 1.5 * matrix for name, matrix in rows.items()},
+                torch.ones(len(clients)),
+            )
+            after, _ = method.round(fed, {**state, "theta": c * state["theta"]}, 1)
+            moved[scale, c] = after["hypernetworks"] - state["hypernetworks"]
+    torch.testing.assert_close(
+        moved["relative", 10.0], moved["relative", 1.0], rtol=1e-9, atol=1e-12
+    )
+    torch.testing.assert_close(
+        moved["absolute", 10.0], 100 * moved["absolute", 1.0], rtol=1e-9, atol=1e-12
+    )
+
+
+# --- the hypernetwork's step ---
+
+
+def test_the_hypernetworks_step_is_the_gradient_by_finite_differences(small):
+    """psi moves by step * d<thetabar(psi), Delta> / d psi: central differences in float64, for a
+    random direction and for single parameters of each tensor.
+    """
+    fed, method = small(alice=None), PFedLA(step=1e-3, embedding=3, hidden=(4, 5))
+    state = shaken(fed, method.start(fed))
+    after, _ = method.round(fed, state, 1)
+    blocks, layers = method._blocks(fed), fed.layout.layers
+    before = state["hypernetworks"]
+    updates = after["theta"] - mixed(aggregation_weights(before, blocks), state["theta"], layers)
+
+    def gained(networks: torch.Tensor) -> torch.Tensor:
+        given = mixed(aggregation_weights(networks, blocks), state["theta"], layers)
+        return (given * updates).sum()
+
+    gradient = (after["hypernetworks"] - before) / method.step
+    random = torch.Generator().manual_seed(0)
+    directions = [torch.randn(before.shape, generator=random, dtype=torch.float64)]
+    for block in blocks:
+        for client in range(len(fed)):
+            directions.append(torch.zeros_like(before))
+            directions[-1][client, (block.start + block.stop) // 2] = 1
+    for direction in directions:
+        by_difference = (
+            gained(before + 1e-5 * direction) - gained(before - 1e-5 * direction)
+        ) / 2e-5
+        torch.testing.assert_close(
+            (gradient * direction).sum(), by_difference, rtol=1e-6, atol=1e-8
+        )
+    assert gradient.abs().max() > 1e-3
+
+
+def test_a_small_step_moves_the_served_models_along_the_updates(small):
+    """The trap: a hypernetwork that ascends the loss.  <new thetabar_i - old, Delta_i> > 0."""
+    fed, method = small(alice=None), PFedLA(step=1e-3)
+    state = shaken(fed, method.start(fed))
+    old = method.served(fed, state)["theta"]
+    after, _ = method.round(fed, state, 1)
+    updates = after["theta"] - old
+    new = method.served(fed, {**state, "hypernetworks": after["hypernetworks"]})["theta"]
+    assert (((new - old) * updates).sum(1) > 0).all()
+
+
+def test_more_clients_than_fit_one_operation_are_stepped_alike(pencil, two_layers, play):
+    points = [[(k, -k)] for k in range(70)]
+    fed = pencil(points, alice=None, model=two_layers)
+    method = PFedLA(embedding=2, hidden=(2,))
+    state, _ = play(method, fed)[-1]
+    moved = (state["hypernetworks"] - method.start(fed)["hypernetworks"]).abs().sum(1)
+    assert (moved > 0).all()
+
+
+# --- what is trained, retained, sent and held ---
+
+
+def test_local_training_starts_from_the_mixture_by_layers(small):
+    """The trap: clients that load the aggregate and then their own stored model on top of it."""
+    fed, method, started = small(alice=None), PFedLA(), []
+    train = fed.train
+    fed.train = lambda rows, *args: started.append(rows) or train(rows, *args)
+    state = method.start(fed)
+    for r in (1, 2, 3):
+        before = state
+        state, log = method.round(fed, state, r)
+        by_layer = {
+            layer.name: weights
+            for layer, weights in zip(fed.layout.layers, log["weights"], strict=True)
+        }
+        for name, weights in by_layer.items():
+            columns = fed.layout.columns([name])
+            torch.testing.assert_close(
+                started[-1]["theta"][:, columns],
+                weights @ before["theta"][:, columns],
+                rtol=1e-12,
+                atol=1e-12,
+            )
+        assert r == 1 or not torch.equal(started[-1]["theta"], before["theta"])
+
+
+def test_the_layers_with_the_largest_self_weights_are_retained(small):
+    fed = small(alice=None)
+    method = PFedLA(retained=1)
+    state = shaken(fed, method.start(fed))
+    alpha = aggregation_weights(state["hypernetworks"], method._blocks(fed))
+    _, log = method.round(fed, state, 1)
+    own = alpha[range(4), :, range(4)]  # [N, L]
+    assert own[:, 0].gt(own[:, 1]).unique().tolist() == [False, True], "one layer for all"
+    for client in range(4):
+        top = own[client].argmax().item()
+        assert log["weights"][top, client].tolist() == torch.eye(4)[client].tolist()
+        assert torch.equal(log["weights"][1 - top, client], alpha[client, 1 - top])
+    sizes = torch.tensor([layer.size for layer in fed.layout.layers])
+    kept = sizes[own.argmax(1)].sum().item()
+    assert log["models_down"] == pytest.approx(4 - kept / fed.layout.P, abs=1e-12)
+
+
+def test_of_equal_self_weights_the_first_layers_are_retained(small):
+    fed = small(alice=None)
+    _, log = PFedLA(retained=1).round(fed, PFedLA().start(fed), 1)
+    assert torch.equal(log["weights"][0], torch.eye(4, dtype=torch.float64))
+    assert torch.equal(log["weights"][1], torch.full((4, 4), 0.25, dtype=torch.float64))
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def test_norms_are_layers_that_k_never_counts_and_their_statistics_stay(small, play):
+    fed = small(alice=None, batch_size=3, model=normed)
+    method = PFedLA(retained=2)
+    for (state, log), (local, _) in zip(play(method, fed), play(Local(), fed), strict=True):
+        eye = torch.eye(4, dtype=torch.float64)
+        assert [torch.equal(weights, eye) for weights in log["weights"]] == [True, False, True]
+        assert log["models_down"] == pytest.approx(4 * 10 / fed.layout.P)
+        served = method.served(fed, state)
+        assert torch.equal(served["statistics"], state["statistics"])
+        assert not torch.equal(state["statistics"][0], state["statistics"][1])
+        assert state["statistics"].shape == local["statistics"].shape
+    with pytest.raises(BadInput, match="^retained 3: the network has 2 layers that are not norms"):
+        PFedLA(retained=3).start(fed)
+
+
+def test_clients_that_are_not_drawn_keep_model_and_hypernetwork_and_are_mixed(small):
+    """Ten clients of which one takes part: the server holds the other nine's last models, at first
+    the initial one, and mixes them like all.
+    """
+    fed = small(clients=6, alice=None, participation=0.34, rounds=8)
+    method = PFedLA()
+    state = method.start(fed)
+    for r in range(1, 9):
+        there = fed.participants(r)
+        others = [i for i in range(6) if i not in there]
+        after, log = method.round(fed, state, r)
+        assert len(there) == 2
+        for name in after:
+            assert torch.equal(after[name][others], state[name][others])
+        assert not torch.equal(after["theta"][there], state["theta"][there])
+        assert log["weights"][:, others].abs().sum() == 0
+        torch.testing.assert_close(
+            log["weights"][:, there].sum(-1), torch.ones(2, 2, dtype=torch.float64)
+        )
+        assert (log["weights"][:, there][:, :, others] > 0).all()
+        state = after
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 0, 2, 1)], ids=str)
+def test_clients_in_another_order_get_the_same_models_and_weights(small, play, order):
+    here, there = small(shuffled=False, alice=None), small(shuffled=False, alice=None, order=order)
+    method, order = PFedLA(retained=1), list(order)
+    for (one, log), (other, permuted) in zip(play(method, here), play(method, there), strict=True):
+        weights = log["weights"][:, order][:, :, order]
+        torch.testing.assert_close(permuted["weights"], weights, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            method.served(there, other)["theta"],
+            method.served(here, one)["theta"][order],
+            rtol=1e-9,
+            atol=1e-12,
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "retained", "megabytes"),
+    [
+        ("pfedla_cnn", (1, 28, 28), (), 491.08),
+        ("pfedla_cnn", (1, 28, 28), ("fc3",), 488.65),
+        ("pfedla_cnn", (1, 28, 28), ("fc3", "fc1"), 312.52),
+        ("pfedla_cnn-norm", (3, 32, 32), (), 693.98),
+        ("pfedla_cnn-norm", (3, 32, 32), ("fc1",), 418.97),
+        ("pfedla_cnn-norm", (3, 32, 32), ("fc1", "conv2"), 382.25),
+        ("pfedla_cnn-norm", (3, 32, 32), ("fc1", "conv2", "fc3"), 379.82),
+    ],
+)
+def test_what_is_sent_costs_what_table_3_prints(model, shape, retained, megabytes):
+    """Its MB are 3000 bytes a parameter that a client sends or receives in a round, over 2^20."""
+    data = [(torch.zeros(2, *shape), torch.tensor([0, 1]))] * 2
+    fed = Federation.from_arrays(
+        data, data, lambda: models.build(model, shape, 10), Schedule(1, lr=0.01), device="cpu"
+    )
+    method = PFedLA(retained)
+    _, log = method.round(fed, method.start(fed), 1)
+    parameters = (log["models_up"] + log["models_down"]) / 2 * fed.layout.P
+    assert 3000 * parameters / 2**20 == pytest.approx(megabytes, abs=0.03)
+
+
+def test_a_hundred_hypernetworks_take_32_mb(small):
+    """100 + 3 * 100 * 101 + 5 * 100 * 101 = 80,900 numbers each, for 5 layers and 100 clients."""
+    shapes = {
+        "embedding": (100,),
+        **hypernetwork.hidden_shapes(100, (100, 100, 100)),
+        "head weight": (5, 100, 100),
+        "head bias": (5, 100),
+    }
+    width = hypernetwork.blocks(shapes)[-1].stop
+    assert width == 80_900 and 100 * width * 4 == 32_360_000
+    fed, small_one = small(clients=3, alice=None), PFedLA()
+    assert small_one.start(fed)["hypernetworks"].shape == (3, 100 + 30_300 + 2 * 3 * 101)
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"retained": -1}, "retained -1: give a whole number, 0 or more"),
+        ({"retained": "fc1"}, "retained 'fc1': give a whole number, 0 or more"),
+        ({"retained": ("fc1", "fc1")}, r"retained \('fc1', 'fc1'\): name each layer once"),
+        ({"step": -1.0}, "step -1.0: give a step of 0 or more"),
+        ({"step": math.nan}, "step nan: give a step of 0 or more"),
+        ({"scale": "mean"}, "scale 'mean' is not one of absolute, relative"),
+        ({"embedding": 0}, "embedding 0: give a whole number, 1 or more"),
+        ({"hidden": 100}, "hidden 100: give a tuple of sizes, such as"),
+        ({"hidden": (100, 0)}, "a hidden layer's size 0: give a whole number, 1 or more"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused_in_one_line(settings, sentence):
+    with pytest.raises(BadInput, match=f"^{sentence}"):
+        PFedLA(**settings)
+
+
+def test_more_retained_layers_than_there_are_and_unknown_names_are_refused(small):
+    fed = small(alice=None)
+    with pytest.raises(
+        BadInput,
+        match="^retained 3: the network has 2 layers that are not norms; give 2 or less$",
+    ):
+        PFedLA(retained=3).start(fed)
+    with pytest.raises(BadInput, match="^layer 'fc1' is not one of 0, 2$"):
+        PFedLA(retained=("fc1",)).start(fed)
