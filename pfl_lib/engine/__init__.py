@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pfl_lib.engine.augment import moved
+
 VERSION = 1
 """Part of every result's key; raised by hand when local training or evaluation changes a result
 beyond rounding.
@@ -41,11 +43,14 @@ LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "half_cross_entropy":
 class Work:
     """One client's local work in one round: its examples' place in the pool, their labels, and the
     batches as positions in both.
+
+    `moves`, where images are augmented, holds [b, 3] for each batch (`augment.draw_moves`).
     """
 
     index: Tensor
     labels: Tensor
     batches: tuple[Tensor, ...]
+    moves: tuple[Tensor, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,15 +66,16 @@ class Pool:
     scale: Tensor
     shift: Tensor
 
-    def inputs(self, index: Tensor) -> Tensor:
+    def inputs(self, index: Tensor, moves: Tensor | None = None) -> Tensor:
         """The normalised examples at `index` [...], in the dtype of `scale`: [..., C, H, W] or
-        [..., F].
+        [..., F].  `moves` [..., 3] says how each image is augmented.
 
         Images come channels-last, which makes every later activation channels-last too: the papers'
         colour networks then train 1.3 to 1.6 times as fast on a CPU.  With one channel it is a
         matter of strides and costs nothing.
         """
-        x = self.x[index].to(self.scale.dtype).mul_(self.scale).add_(self.shift)
+        x = self.x[index] if moves is None else moved(self.x[index], moves)
+        x = x.to(self.scale.dtype).mul_(self.scale).add_(self.shift)
         if x.dim() == 4 and x.shape[1] == 1:
             height, width = x.shape[2:]
             x = x.as_strided(x.shape, (height * width, 1, width, 1))

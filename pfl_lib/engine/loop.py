@@ -87,8 +87,11 @@ def _client(
     # All batches' places and labels at once: two small operations a batch less.
     sizes, positions = [len(batch) for batch in work.batches], torch.cat(work.batches)
     batches = zip(
-        work.index[positions].split(sizes), work.labels[positions].split(sizes), strict=True
+        work.index[positions].split(sizes),
+        work.labels[positions].split(sizes),
+        work.moves or (None,) * len(sizes),
+        strict=True,
     )
-    for number, (index, labels) in enumerate(batches):
-        step(rows, module.gradient, Batch(pool.inputs(index), labels, number, **sgd))
+    for number, (index, labels, moves) in enumerate(batches):
+        step(rows, module.gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
     return rows

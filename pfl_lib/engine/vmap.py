@@ -45,7 +45,9 @@ def train(
             positions = [work[i].batches[number] for i in group]
             index = torch.stack([work[i].index[p] for i, p in zip(group, positions, strict=True)])
             labels = torch.stack([work[i].labels[p] for i, p in zip(group, positions, strict=True)])
-            step(part, gradient, Batch(pool.inputs(index), labels, number, **sgd))
+            moves = [work[i].moves[number] for i in group if work[i].moves is not None]
+            x = pool.inputs(index, torch.stack(moves) if moves else None)
+            step(part, gradient, Batch(x, labels, number, **sgd))
             if part is not rows:
                 for name in part:
                     rows[name][group] = part[name]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import LOSSES, Work, loop, vmap
+from pfl_lib.engine.augment import draw_moves
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import clients as client_data
@@ -76,6 +77,11 @@ class Federation:
                 )
         if recorded_as is not None and not (isinstance(recorded_as, str) and recorded_as):
             raise BadInput(f"recorded_as {recorded_as!r}: give a name, a text that is not empty")
+        if schedule.augment != "none" and len(clients.input_shape) != 3:
+            raise BadInput(
+                f"augment {schedule.augment!r} moves images, and these inputs have shape"
+                f" {clients.input_shape}: give augment='none'"
+            )
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
         self.device = choose_device(device)
         self.dtype = dtype
@@ -212,14 +218,11 @@ class Federation:
         schedule's local work by so many passes.
         """
         split = self._splits["train"]
-        work = [
-            Work(
-                split.index[i],
-                split.labels[i],
-                self._batches(i, round, epochs, purpose, len(split.index[i])),
-            )
-            for i in clients
-        ]
+        work = []
+        for i in clients:
+            batches = self._batches(i, round, epochs, purpose, len(split.index[i]))
+            moves = self._moves(i, round, purpose, batches)
+            work.append(Work(split.index[i], split.labels[i], batches, moves))
         schedule = self.schedule
         sgd_settings = {
             "lr": schedule.lr_at(round),
@@ -334,6 +337,18 @@ class Federation:
             )
         passes = schedule.local_epochs if epochs is None else epochs
         return tuple(batch for epoch in range(passes) for batch in one_pass(round, client, epoch))
+
+    def _moves(
+        self, client: int, round: int, purpose: str, batches: Sequence[Tensor]
+    ) -> tuple[Tensor, ...] | None:
+        """How the images of each batch are augmented; None where they are not."""
+        if self.schedule.augment == "none":
+            return None
+        key = (self.seed, f"moves of {purpose}", round, client)
+        return tuple(
+            draw_moves(len(batch), generator(*key, number)).to(self.device)
+            for number, batch in enumerate(batches)
+        )
 
 
 def choose_device(name: str) -> torch.device:

@@ -4,7 +4,9 @@ method.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
+from pfl_lib.engine.augment import AUGMENTATIONS
 from pfl_lib.errors import BadInput, choose, number, whole
 
 
@@ -19,8 +21,11 @@ class Schedule:
     (r - 1)`; `momentum` and `weight_decay` are torch.optim.SGD's, with momentum buffers made anew
     each round.  `participation` is the fraction of the available clients drawn each round (at least
     one; Alice, where there is one, always).  `availability` lists (client, first round, last round)
-    for clients that are not there all the time.
+    for clients that are not there all the time.  `augment` "crop_flip" moves and mirrors the images
+    of every training batch at random (by seed, round, client and batch); data sets of images only.
     """
+
+    later: ClassVar[tuple[str, ...]] = ("augment",)
 
     rounds: int
     local_epochs: int = 1
@@ -33,6 +38,7 @@ class Schedule:
     weight_decay: float = 0.0
     participation: float = 1.0
     availability: tuple[tuple[int, int, int], ...] = ()
+    augment: str = "none"
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_epochs", "batch_size"):
@@ -40,6 +46,7 @@ class Schedule:
         if self.local_batches is not None:
             whole("local_batches", self.local_batches, 1)
         choose("order", self.order, ("shuffled", "fixed"))
+        choose("augment", self.augment, AUGMENTATIONS)
         number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)
         number("lr_decay", self.lr_decay, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
         number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)

@@ -65,6 +65,7 @@ CHANGES = {
             "weight_decay": 1e-4,
             "participation": 0.5,
             "availability": ((1, 1, 1),),
+            "augment": "crop_flip",
         }.items()
     },
 }
@@ -231,9 +232,11 @@ def test_a_field_that_came_later_is_in_the_key_only_where_it_is_not_at_its_defau
         "name", "version", "alpha", "adaptive"
     }  # fmt: skip
     assert spec(APFL(mixture_step="round")).config()["method"]["mixture_step"] == "round"
-    for method in METHODS.values():
-        names = {field.name for field in dataclasses.fields(method)}
-        assert set(getattr(method, "later", ())) <= names
+    assert "augment" not in spec(schedule={"augment": "none"}).config()["schedule"]
+    assert spec(schedule={"augment": "crop_flip"}).config()["schedule"]["augment"] == "crop_flip"
+    for described in (Schedule, *METHODS.values()):
+        names = {field.name for field in dataclasses.fields(described)}
+        assert set(getattr(described, "later", ())) <= names
 
 
 def test_every_method_has_a_golden_key():

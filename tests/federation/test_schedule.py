@@ -28,6 +28,7 @@ def test_equal_schedules_are_equal_and_hashable():
         ({"local_batches": 0}, "local_batches 0: give a whole number, 1 or more"),
         ({"batch_size": -1}, "batch_size -1: give a whole number, 1 or more"),
         ({"order": "random"}, "order 'random' is not one of shuffled, fixed"),
+        ({"augment": "flip"}, "augment 'flip' is not one of none, crop_flip"),
         ({"lr": 0}, "lr 0: give a number above 0"),
         ({"lr": -0.1}, "lr -0.1: give a number above 0"),
         ({"lr": math.nan}, "lr nan: give a number above 0"),
