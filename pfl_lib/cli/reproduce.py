@@ -213,7 +213,7 @@ def estimate(specs: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
     from pfl_lib.experiments.runner import federation_of, one_thread
     from pfl_lib.rows import copies
 
-    longest = max(specs, key=_gradients)
+    longest = max(specs, key=lambda spec: spec.examples())
     # A few batches at a time: all that a client has may take minutes where networks are large.
     work = replace(longest.schedule, local_batches=BATCHES_TIMED, order="fixed")
     with one_thread():
@@ -240,20 +240,8 @@ def estimate(specs: Sequence, jobs: int, data_dir: Path | None, device: str) -> 
     rate = (
         BATCHES_TIMED * float(a_batch.sum()) / statistics.median(passes)
     )  # one of them may have made a recording
-    total = sum(map(_gradients, specs))
-    return rate, SECONDS_PER_WORKER + max(total / jobs, _gradients(longest)) / rate
-
-
-def _gradients(spec) -> float:
-    """Examples whose gradient a run takes: APFL trains a personal model as well, of every client
-    whose model is read.
-    """
-    from pfl_lib.methods import APFL
-
-    own = (
-        (1.0 if spec.alice is None else 1 / spec.clients) if isinstance(spec.method, APFL) else 0.0
-    )
-    return spec.examples() * (1 + own)
+    total = sum(spec.examples() for spec in specs)
+    return rate, SECONDS_PER_WORKER + max(total / jobs, longest.examples()) / rate
 
 
 def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, reports: Path) -> dict:

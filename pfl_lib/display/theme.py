@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from pfl_lib.methods import METHODS, short_name
+
 if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where they draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -17,15 +19,16 @@ if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where
 WIDTH = 6.4  # inches
 DPI = 120
 
-# Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page.
+# Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
+# whichever of its names it has there.
 LOOKS: dict[str, tuple[str, str, str]] = {
-    "local": ("#949494", "x", ":"),
-    "fedavg": ("#0173b2", "o", "--"),
-    "scaffold": ("#56b4e9", "^", "-."),
-    "weight erosion": ("#029e73", "s", "-"),
-    "waffle": ("#d55e00", "D", "-"),
-    "apfl": ("#cc78bc", "v", "--"),
-    # Other readings of the last two, on one page with them: lines of their own, and a purple that
+    **{
+        known.lower(): method.look
+        for name, method in METHODS.items()
+        if hasattr(method, "look")
+        for known in (name, method.title, short_name(method))
+    },
+    # Other readings of two methods, on one page with them: lines of their own, and a purple that
     # the palette lacks.
     "waffle, c as printed": ("#de8f05", "d", ":"),
     "apfl, by round": ("#5b2a86", "<", ":"),
@@ -42,7 +45,6 @@ ON_LINES = {
     "alpha": 0.8,
     "pad": 1,
 }  # the box of words that may lie on lines
-ALIASES = {"we": "weight erosion", "weight_erosion": "weight erosion"}
 
 
 @contextmanager
@@ -74,16 +76,12 @@ def look(method: str, among: Iterable[str] = ()) -> dict[str, str]:
     """Colour, marker and line style of a method; an unknown one takes a spare look by its place
     `among` the unknown.
     """
-    if _known(method) in LOOKS:
-        colour, marker, line = LOOKS[_known(method)]
+    if method.lower() in LOOKS:
+        colour, marker, line = LOOKS[method.lower()]
     else:
-        unknown = [name for name in among if _known(name) not in LOOKS] or [method]
+        unknown = [name for name in among if name.lower() not in LOOKS] or [method]
         colour, marker, line = OTHER_LOOKS[unknown.index(method) % len(OTHER_LOOKS)]
     return {"color": colour, "marker": marker, "linestyle": line}
-
-
-def _known(method: str) -> str:
-    return ALIASES.get(method.lower(), method.lower())
 
 
 def show(figure: "Figure", alt: str) -> None:

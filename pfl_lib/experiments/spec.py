@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,17 +108,16 @@ class RunSpec:
         return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{key}"
 
     def examples(self) -> int:
-        """About how many gradient examples the run takes: a measure of its length."""
+        """About how many examples' gradients the run takes: a measure of its length."""
         images = self.images or data.DATASETS[self.dataset].examples
-        a_round = images * self.schedule.local_epochs
-        if self.schedule.local_batches is not None:
-            a_round = min(
-                images, self.clients * self.schedule.local_batches * self.schedule.batch_size
-            )
-        trained = (
-            1 / self.clients if self.method.name == "local" and self.alice is not None else 1.0
-        )
-        return math.ceil(a_round * self.schedule.rounds * self.schedule.participation * trained)
+        schedule = self.schedule
+        passes = float(schedule.local_epochs)
+        if schedule.local_batches is not None:
+            batches = self.clients * schedule.local_batches
+            passes = min(1.0, batches * schedule.batch_size / images)
+        if hasattr(self.method, "cost"):
+            passes = self.method.cost(passes, 1.0 if self.alice is None else 1 / self.clients)
+        return round(images * passes * schedule.rounds * schedule.participation)
 
 
 def _fields(of: Any) -> dict[str, Any]:

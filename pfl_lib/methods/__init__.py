@@ -8,6 +8,10 @@ A method is a frozen dataclass with class attributes `name` and `title` and an i
   enter the key only where they are not at their default, so that older results keep theirs;
 * `versions(schedule, statistics)`, where some settings' results have changed and others' not: their
   versions by name, in the key where not 1 (`statistics`: whether the model has running ones);
+* where they are not the usual ones: `short`, the name in tables and legends (else `title`);
+  `look`, colour, marker and line of its curves (else a spare one); `cost(passes, read)`, how many
+  passes over the participants' data a round takes (else `passes`, one local training of each;
+  `read` is the share of the clients whose model is read);
 * `start(fed) -> state`: a flat mapping of names to tensors, enough to go on from;
 * `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither
   `fed` nor `state`;
@@ -66,6 +70,11 @@ METHODS: dict[str, type] = {
         PFedLA,
     )
 }
+
+
+def short_name(method: type[Method] | Method) -> str:
+    """The method's name in tables and legends."""
+    return getattr(method, "short", method.title)
 
 
 def make_method(name: str) -> Method:

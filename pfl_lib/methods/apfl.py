@@ -57,6 +57,7 @@ class APFL:
     title: ClassVar[str] = "APFL"
     version: ClassVar[int] = 1
     later: ClassVar[tuple[str, ...]] = ("mixture_step",)
+    look: ClassVar[tuple[str, str, str]] = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:
         number(
@@ -74,6 +75,9 @@ class APFL:
         model's.
         """
         return {"statistics of the mixture": 2 if statistics else 1}
+
+    def cost(self, passes: float, read: float) -> float:
+        return passes * (1 + read)
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         # Rows "personal ..." belong to the evaluated clients, in their order.

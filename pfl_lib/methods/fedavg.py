@@ -23,6 +23,7 @@ class FedAvg:
     name: ClassVar[str] = "fedavg"
     title: ClassVar[str] = "FedAvg"
     version: ClassVar[int] = 1
+    look: ClassVar[tuple[str, str, str]] = ("#0173b2", "o", "--")
 
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))

@@ -15,13 +15,17 @@ class Local:
     """Each client trains its own model on its own data, with the same rounds and local epochs as
     everybody else.
 
-    WAFFLE, section 3: "local training using only Alice's dataset".  Where one client's model is
-    read, she alone is trained.
+    WAFFLE, section 3: "local training using only Alice's dataset".  Where only Alice's model
+    is read, she alone is trained.
     """
 
     name: ClassVar[str] = "local"
     title: ClassVar[str] = "Local"
     version: ClassVar[int] = 1
+    look: ClassVar[tuple[str, str, str]] = ("#949494", "x", ":")
+
+    def cost(self, passes: float, read: float) -> float:
+        return passes * read
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         return copies(fed.initial(), len(fed))

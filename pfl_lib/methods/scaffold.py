@@ -1,10 +1,14 @@
 """SCAFFOLD (Karimireddy et al. 2020): control variates take the drift out of local training."""
 
+import functools
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
+from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import (
     Batch,
@@ -23,21 +27,40 @@ from pfl_lib.rows import (
 
 @dataclass(frozen=True)
 class Scaffold:
-    """SCAFFOLD, Algorithm 1, with server step 1 and option II for the control variates.
+    """SCAFFOLD, Algorithm 1, with server step 1.
 
-    client:  y <- x;  K times  y <- y - lr (g_i(y) - c_i + c);   c_i <- mean of the K raw gradients
-    g_i(y) server:  x <- mean y_i;   c <- mean over all N clients of c_i
+    client:  y <- x;  K times  y <- y - lr (g_i(y) - c_i + c);   c_i <- by `option` (line 12)
+    server:  x <- mean y_i;   c <- mean over all N clients of c_i
 
-    Option II, c_i - c + (x - y) / (K lr), is that mean of gradients when there is no momentum and
-    no weight decay; with them it would overestimate the gradient (tenfold at momentum 0.9), so the
-    mean itself is kept.  The correction is added to the raw gradient, before weight decay and
-    momentum.  c stays the mean of the c_i under partial participation too, since each round changes
-    it by 1/N of the participants' changes.  WAFFLE's paper gives neither option nor server step.
+    * `option`: "I" is c_i <- the gradient at x, the server's model, over all of the client's data:
+      "an additional pass over the local data" (section 4), in the schedule's batches.  "II" is
+      c_i <- the mean of the K raw gradients g_i(y), which costs nothing.  WAFFLE's paper names
+      neither; II is what implementations use.
+    * The paper's formula for II, c_i - c + (x - y) / (K lr), is that mean without momentum and
+      weight decay.  With them it overestimates the gradient (tenfold at momentum 0.9), so the mean
+      itself is kept.
+    * The correction is added to the raw gradient, before weight decay and momentum.
+    * c stays the mean of the c_i under partial participation too, since each round changes it by
+      1/N of the participants' changes.
+    * `clip`: every mini-batch's gradient is shortened to at most this norm before anything else, so
+      that the control variates are bounded by it too.  No paper does so; with ReLU units SCAFFOLD
+      diverges on MNIST without it.
     """
+
+    option: str = "II"
+    clip: float | None = None
 
     name: ClassVar[str] = "scaffold"
     title: ClassVar[str] = "SCAFFOLD"
     version: ClassVar[int] = 1
+    later: ClassVar[tuple[str, ...]] = ("option", "clip")
+    look: ClassVar[tuple[str, str, str]] = ("#56b4e9", "^", "-.")
+
+    def __post_init__(self) -> None:
+        check_control(self.option, self.clip)
+
+    def cost(self, passes: float, read: float) -> float:
+        return passes + (self.option == "I")
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         return {**fed.initial(), "control": fed.zeros(), "controls": fed.zeros(len(fed))}
@@ -46,7 +69,7 @@ class Scaffold:
         self, fed: Federation, state: dict[str, Tensor], r: int
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        trained, controls = corrected_training(fed, state, r, clients)
+        trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
         weights = uniform(len(clients))
         control = uniform(len(fed)).to(controls) @ controls
         log = {
@@ -60,8 +83,20 @@ class Scaffold:
         return model(state)
 
 
+def check_control(option: str, clip: float | None) -> None:
+    """BadInput for an option that SCAFFOLD does not have, or a norm that is none."""
+    choose("option", option, ("I", "II"))
+    if clip is not None:
+        number("clip", clip, "a norm above 0, or None", lambda v: 0 < v < math.inf)
+
+
 def corrected_training(
-    fed: Federation, state: dict[str, Tensor], r: int, clients: list[int]
+    fed: Federation,
+    state: dict[str, Tensor],
+    r: int,
+    clients: list[int],
+    option: str,
+    clip: float | None,
 ) -> tuple[Rows, Tensor]:
     """The clients' part of a round: their trained models ([n, P]) and all control variates after it
     ([N, P]).
@@ -69,16 +104,56 @@ def corrected_training(
     rows = {
         **copies(state, len(clients)),
         "correction": state["control"] - select_rows(state["controls"], clients),
-        "gradient sum": fed.zeros(1).expand(len(clients), -1),
     }
-    trained, steps = fed.train(rows, r, clients, corrected_step, trained=("theta", "gradient sum"))
+    if option == "I":
+        step = functools.partial(corrected_step, clip=clip)
+        trained, _ = fed.train(rows, r, clients, step)
+        means = gradients_at(fed, state, r, clients, clip)
+    else:
+        rows["gradient sum"] = fed.zeros(1).expand(len(clients), -1)
+        step = functools.partial(summed_step, clip=clip)
+        trained, steps = fed.train(rows, r, clients, step, trained=("theta", "gradient sum"))
+        means = trained.pop("gradient sum").div_(steps.to(fed.device, fed.dtype)[:, None])
     del rows  # with a thousand clients every [n, P] counts
-    means = trained.pop("gradient sum").div_(steps.to(fed.device, fed.dtype)[:, None])
     return trained, with_rows(state["controls"], clients, means)
 
 
-def corrected_step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
-    """y <- y - lr (g_i(y) - c_i + c)."""
-    raw = gradient(rows["theta"], batch, rows["statistics"])
-    rows["gradient sum"].add_(raw)
+def gradients_at(
+    fed: Federation, state: Rows, r: int, clients: list[int], clip: float | None = None
+) -> Tensor:
+    """Gradients [n, P] of one model over all of each client's data, batch by batch; running
+    statistics stay as they are.
+    """
+
+    def add(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        found = clipped(gradient(rows["theta"], batch), clip)
+        rows["gradient sum"].add_(found, alpha=batch.y.shape[-1])
+
+    rows = {
+        **copies(state, len(clients)),
+        "gradient sum": fed.zeros(1).expand(len(clients), -1),
+    }
+    sums, _ = fed.train(
+        rows, r, clients, add, trained=("gradient sum",), epochs=1, purpose="control variates"
+    )
+    return sums["gradient sum"].div_(fed.sizes(clients).to(fed.device, fed.dtype)[:, None])
+
+
+def corrected_step(rows: Rows, gradient: Gradient, batch: Batch, clip: float | None) -> Tensor:
+    """y <- y - lr (g_i(y) - c_i + c); returns g_i(y)."""
+    raw = clipped(gradient(rows["theta"], batch, rows["statistics"]), clip)
     descend(rows, "theta", raw + rows["correction"], batch)
+    return raw
+
+
+def summed_step(rows: Rows, gradient: Gradient, batch: Batch, clip: float | None) -> None:
+    """The same, and g_i(y) is added to the row "gradient sum"."""
+    rows["gradient sum"].add_(corrected_step(rows, gradient, batch, clip))
+
+
+def clipped(gradient: Tensor, clip: float | None) -> Tensor:
+    """Gradients [P] or [n, P], each shortened to a norm of at most `clip`."""
+    if clip is None:
+        return gradient
+    length = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
+    return gradient * (clip / length.clamp(min=clip))

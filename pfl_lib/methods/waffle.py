@@ -10,8 +10,10 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, check_alice, choose, number
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods.scaffold import corrected_training
+from pfl_lib.methods.scaffold import check_control, corrected_training
 from pfl_lib.rows import Rows, average, distances, model, select_rows, weights_of_all
+
+TRANSITIONS = ("sigmoid", "linear")
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,11 @@ class Waffle:
       weight is Alice's from round 1 on (section 2.1).  They differ once weights change: as
       printed, c keeps contributions of clients whose weight is zero, and Alice's last, local phase
       is biased by a constant.  The default has no such bias.
-    * Server step 1; the control variates are SCAFFOLD's option II (the paper names neither).
+    * `transition`: Omega falls along Eq. 4's "sigmoid", or along a "linear" line from 1 to 0; the
+      paper leaves other functions open.  `shift` is the value that section 2.2 proposes to add to
+      r, as a share of R: above 0 local training comes earlier, below 0 later.
+    * `option` and `clip` are SCAFFOLD's; the paper names no option and does not clip.  Server step
+      1.
     * With partial participation, of which the paper has none, weights are computed among the
       participants S, and Alice always takes part.  "mean" is then the mean over S, not over all N
       as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of the change,
@@ -37,14 +43,26 @@ class Waffle:
 
     slope: float = 3.2
     control: str = "mean"
+    option: str = "II"
+    clip: float | None = None
+    transition: str = "sigmoid"
+    shift: float = 0.0
 
     name: ClassVar[str] = "waffle"
     title: ClassVar[str] = "WAFFLE"
     version: ClassVar[int] = 1
+    later: ClassVar[tuple[str, ...]] = ("option", "clip", "transition", "shift")
+    look: ClassVar[tuple[str, str, str]] = ("#d55e00", "D", "-")
 
     def __post_init__(self) -> None:
         number("slope", self.slope, "a finite number; the paper uses 3.2", math.isfinite)
         choose("control", self.control, ("mean", "literal"))
+        check_control(self.option, self.clip)
+        choose("transition", self.transition, TRANSITIONS)
+        number("shift", self.shift, "a share of the rounds, such as 0.1", math.isfinite)
+
+    def cost(self, passes: float, read: float) -> float:
+        return passes + (self.option == "I")
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         """Versions of what has changed under some settings only, where `version` would count for
@@ -69,12 +87,13 @@ class Waffle:
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
         alice = clients.index(alice_of(fed, self.title))
-        trained, controls = corrected_training(fed, state, r, clients)
+        trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
 
         if 100 * r >= 95 * fed.schedule.rounds:  # Algorithm 1: the last twentieth is Alice's alone
             now = torch.eye(len(clients), dtype=torch.float64)[alice]
         else:
-            personal = omega(r, fed.schedule.rounds, self.slope)
+            rounds = fed.schedule.rounds
+            personal = omega(r, rounds, self.slope, self.transition, self.shift)
             # Between models as between updates, since all start from one x.
             apart = distances(trained["theta"], trained["theta"][alice])
             # A diverged update makes the model NaN, which ends the run and is recorded; it is no
@@ -109,15 +128,25 @@ class Waffle:
         return model(state)
 
 
-def omega(round: int, rounds: int, slope: float = 3.2) -> float:
+def omega(
+    round: int,
+    rounds: int,
+    slope: float = 3.2,
+    transition: str = "sigmoid",
+    shift: float = 0.0,
+) -> float:
     """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way,
     near 0 late (local training).
+
+    "linear" is 1 - r/R, without slope.  `shift` R is added to r.
     """
     if not 1 <= round <= rounds:
         raise BadInput(f"round {round} is not between 1 and {rounds}, the number of rounds")
-    # Beyond 700 the exponential is no float any more; 1e-304 is zero to every purpose, and Alice's
-    # weight needs more than zero.
-    return 1 / (1 + math.exp(min(slope * (2 * round / rounds - 1), 700.0)))
+    # 1e-304 is zero to every purpose, and Alice's weight needs more than zero; beyond 700 the
+    # exponential is no float any more.
+    if choose("transition", transition, TRANSITIONS) == "linear":
+        return min(max(1 - round / rounds - shift, 1e-304), 1.0)
+    return 1 / (1 + math.exp(min(slope * (2 * round / rounds - 1 + 2 * shift), 700.0)))
 
 
 def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:

@@ -42,7 +42,9 @@ class WeightErosion:
 
     name: ClassVar[str] = "weight_erosion"
     title: ClassVar[str] = "Weight Erosion"
+    short: ClassVar[str] = "WE"
     version: ClassVar[int] = 1
+    look: ClassVar[tuple[str, str, str]] = ("#029e73", "s", "-")
 
     def __post_init__(self) -> None:
         number("p_d", self.p_d, "a penalty of 0 or more", lambda v: v >= 0)

@@ -314,7 +314,7 @@ def test_the_accuracy_that_a_diverged_result_had_reached_is_not_told():
 
 
 def test_methods_differ_in_colour_marker_and_name_their_looks_by_paper_and_package():
-    known = list(theme.LOOKS.values())
+    known = set(theme.LOOKS.values())  # a method's names share its look
     assert (
         len({colour for colour, _, _ in known})
         == len({marker for _, marker, _ in known})

@@ -272,3 +272,21 @@ def test_c_as_printed_has_a_version_of_its_own_where_not_all_clients_take_part()
 
     assert versions("literal", 0.5) == {"literal control under participation": 2}
     assert versions("literal", 1.0) is versions("mean", 0.5) is None
+
+
+def test_a_runs_length_counts_what_its_method_computes():
+    """1,438 digits, two epochs, three rounds; ten clients, of whom Alice is one."""
+    local = 1438 * 2 * 3
+
+    def examples(method, **settings) -> int:
+        schedule = Schedule(3, local_epochs=2)
+        return RunSpec(method, schedule, dataset="digits", **settings).examples()
+
+    assert examples(FedAvg()) == examples(Scaffold()) == examples(Waffle()) == local
+    assert examples(Local()) == pytest.approx(local / 10, abs=1)
+    assert examples(Local(), alice=None) == local
+    assert examples(APFL()) == pytest.approx(local * 1.1, abs=1)
+    assert examples(APFL(), alice=None) == 2 * local
+    assert examples(Scaffold("I")) == examples(Waffle(option="I")) == local * 3 / 2
+    batches = Schedule(3, local_batches=5)
+    assert RunSpec(FedAvg(), batches, dataset="digits", clients=2).examples() == 2 * 5 * 32 * 3

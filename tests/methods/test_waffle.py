@@ -80,8 +80,9 @@ def test_two_clients_are_scaffold_bit_for_bit_until_the_last_twentieth(small, pl
     assert not torch.equal(mine[9][0]["theta"], theirs[9][0]["theta"])
 
 
+@pytest.mark.parametrize("option", ["I", "II"])
 @pytest.mark.parametrize("clients", [3, 4, 6])
-def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients):
+def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients, option):
     """Bit for bit where 1/N is exact in binary, to rounding elsewhere; with momentum, weight decay
     and unequal clients.
     """
@@ -91,10 +92,27 @@ def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients):
     fed = small(clients=clients, rounds=10, momentum=0.5, weight_decay=0.01)
     tolerance = {"rtol": 0, "atol": 0} if clients == 4 else {"rtol": 1e-12, "atol": 1e-12}
     for (state, _), (plain, _) in zip(
-        play(Waffle(), fed, 9), play(Scaffold(), fed, 9), strict=True
+        play(Waffle(option=option), fed, 9), play(Scaffold(option), fed, 9), strict=True
     ):
         for name in ("theta", "control", "controls"):
             torch.testing.assert_close(state[name], plain[name], **tolerance)
+
+
+@pytest.mark.parametrize("control", ["mean", "literal"])
+def test_both_readings_are_scaffold_at_uniform_weights_and_local_training_at_alices(
+    small, play, monkeypatch, control
+):
+    """They differ only where weights change from round to round."""
+    fed = small(rounds=10)
+    for alone, other in ((False, Scaffold()), (True, Local())):
+        share = torch.eye(4, dtype=torch.float64)[0] if alone else torch.full((4,), 0.25).double()
+        monkeypatch.setattr(waffle, "weights", lambda *given, share=share: share)
+        start = Waffle().start(fed) | {"history": torch.stack([share, share])}
+        for (state, _), (plain, _) in zip(
+            play(Waffle(control=control), fed, 9, start), play(other, fed, 9), strict=True
+        ):
+            expected = plain["theta"][0] if alone else plain["theta"]
+            torch.testing.assert_close(state["theta"], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, monkeypatch):
@@ -121,12 +139,13 @@ def test_where_not_all_take_part_the_control_variate_is_the_participants_mean(sm
         )
 
 
+@pytest.mark.parametrize("option", ["I", "II"])
 @pytest.mark.parametrize("alice", [0, 2])
 @pytest.mark.parametrize(
     "settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=["plain", "momentum"]
 )
 def test_all_weight_on_alice_is_local_training_bit_for_bit(
-    small, play, monkeypatch, alice, settings
+    small, play, monkeypatch, alice, settings, option
 ):
     """Weights e_alice from round 1 on, history included: c = c_alice always, so her correction is
     exactly zero.
@@ -137,7 +156,7 @@ def test_all_weight_on_alice_is_local_training_bit_for_bit(
     fed = small(dtype=torch.float32, alice=alice, **settings)
     start = Waffle().start(fed) | {"history": torch.eye(4, dtype=torch.float64)[[alice, alice]]}
     for (state, _), (local, _) in zip(
-        play(Waffle(), fed, state=start), play(Local(), fed), strict=True
+        play(Waffle(option=option), fed, state=start), play(Local(), fed), strict=True
     ):
         assert torch.equal(state["theta"], local["theta"][alice])
 
@@ -205,11 +224,44 @@ def test_omega_is_equation_4():
     assert waffle.omega(100, 100) == pytest.approx(1 / (1 + math.exp(3.2)), rel=1e-15)
 
 
+def test_a_linear_omega_falls_from_one_to_zero():
+    found = [waffle.omega(r, 100, transition="linear") for r in (1, 25, 50, 75, 100)]
+    assert found == pytest.approx([0.99, 0.75, 0.5, 0.25, 0], abs=1e-15)
+    assert found[-1] > 0  # Alice's weight
+
+
+def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
+    for transition in waffle.TRANSITIONS:
+        later, sooner = (
+            waffle.omega(50, 100, transition=transition, shift=shift) for shift in (-0.2, 0.2)
+        )
+        assert later == pytest.approx(waffle.omega(30, 100, transition=transition), rel=1e-12)
+        assert sooner == pytest.approx(waffle.omega(70, 100, transition=transition), rel=1e-12)
+
+
+def test_with_another_omega_the_weights_go_to_alice_sooner_or_later(small, play):
+    """Her share before the last twentieth, summed over the rounds."""
+    fed, shares = small(rounds=19), {}
+    for shift in (-0.3, 0.0, 0.3):
+        for transition in waffle.TRANSITIONS:
+            played = play(Waffle(transition=transition, shift=shift), fed, 18)
+            shares[transition, shift] = sum(log["weights"][0].item() for _, log in played)
+    for transition in waffle.TRANSITIONS:
+        assert shares[transition, -0.3] < shares[transition, 0.0] < shares[transition, 0.3]
+    assert shares["linear", 0.0] != shares["sigmoid", 0.0]
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 200), st.integers(1, 200), st.floats(-1e12, 1e12))
-def test_omega_is_above_zero_and_at_most_one_for_every_slope(r, rounds, slope):
+@given(
+    st.integers(1, 200),
+    st.integers(1, 200),
+    st.floats(-1e12, 1e12),
+    st.sampled_from(waffle.TRANSITIONS),
+    st.floats(-2, 2),
+)
+def test_omega_is_above_zero_and_at_most_one_for_every_slope(r, rounds, slope, transition, shift):
     r, rounds = min(r, rounds), max(r, rounds)
-    assert 0 < waffle.omega(r, rounds, slope) <= 1
+    assert 0 < waffle.omega(r, rounds, slope, transition, shift) <= 1
 
 
 @pytest.mark.parametrize("round", [0, -1, 101])
@@ -350,6 +402,8 @@ def test_an_agent_that_is_away_weighs_nothing_and_keeps_its_variate(small, play)
         ({"slope": math.inf}, "slope inf: give a finite number; the paper uses 3.2"),
         ({"slope": "steep"}, "slope 'steep': give a finite number; the paper uses 3.2"),
         ({"control": "sum"}, "control 'sum' is not one of mean, literal"),
+        ({"transition": "step"}, "transition 'step' is not one of sigmoid, linear"),
+        ({"shift": math.nan}, "shift nan: give a share of the rounds, such as 0.1"),
     ],
 )
 def test_bad_hyper_parameters_are_refused(wrong, sentence):
