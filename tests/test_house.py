@@ -451,10 +451,10 @@ def test_the_readmes_table_is_what_the_published_results_say():
     assert max(apart["C"]) <= 0.4
 
 
-def test_the_readmes_speeds_are_those_that_the_bench_wrote():
+def test_the_speeds_in_the_docs_are_those_that_the_bench_wrote():
     rows = json.loads((ROOT / "reports" / "bench.json").read_text())["workloads"]
     table = re.search(
-        r"\| workload \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text()
+        r"\| workload \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "docs" / "speed.md").read_text()
     )[1]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert len(cells) == len(rows) >= 8
@@ -479,27 +479,36 @@ def test_what_the_readmes_commands_leave_is_not_taken_into_git():
     assert len(left) == 2 and all(f"/{''.join(name)}" in ignored for name in left)
 
 
-def test_the_readmes_python_runs_as_it_is_typed(tmp_path):
-    """All of it but what needs MNIST, the Titanic or a cluster, pasted one after the other."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    statements = [
-        ast.unparse(statement)
-        for block in blocks
-        if "mnist" not in block and "dask" not in block
-        for statement in ast.parse(block).body
-    ]
-    code = "\n".join(statement for statement in statements if "titanic" not in statement)
-    assert all(name in code for name in ("SameDirection", "from_arrays", "from_csv", "save_model"))
-    rows = [
-        f"{age},{'mf'[age % 2]},{age % 7 / 10},{('no', 'yes')[age % 3 == 0]}"
-        for age in range(5, 80)
-    ]
-    (tmp_path / "patients.csv").write_text("\n".join(["age,sex,dose,recovered", *rows]))
+def snippets(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+SNIPPETS = {
+    f"{path.name}, snippet {number}": snippet
+    for path in (ROOT / "README.md", ROOT / "docs" / "own_work.md")
+    for number, snippet in enumerate(snippets(path), 1)
+}
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_each_snippet_runs_when_it_is_pasted_alone(name, tmp_path):
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=lambda *_: ["waffle"])
     subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", SNIPPETS[name]],
         cwd=tmp_path,
         env={**os.environ, "PFL_RESULTS_DIR": str(tmp_path / "results"), "PYTHONPATH": str(ROOT)},
         check=True,
         timeout=300,
     )
-    assert (tmp_path / "alice.pt").is_file()
+    assert (tmp_path / "alice.pt").is_file() == ("save_model" in SNIPPETS[name])
+
+
+def test_there_are_snippets_for_a_method_data_and_a_table_of_ones_own():
+    told = "\n".join(SNIPPETS.values())
+    assert len(SNIPPETS) >= 5
+    assert all(name in told for name in ("served(self", "from_arrays", "from_csv", "save_model"))
+
+
+def test_the_pages_that_the_readme_names_are_there():
+    named = set(re.findall(r"`(docs/\w+\.md)`", (ROOT / "README.md").read_text()))
+    assert {ROOT / name for name in named} == set((ROOT / "docs").glob("*.md"))
