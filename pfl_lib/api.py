@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pfl_lib import partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.runner import federation_of, one_thread, run_one
@@ -13,7 +14,7 @@ from pfl_lib.experiments.training import Run
 from pfl_lib.federation.federation import Federation, cores
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method, make_method
-from pfl_lib.partitions import PARTITIONS
+from pfl_lib.partitions import Recipe
 from pfl_lib.progress import progress
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
@@ -23,7 +24,7 @@ def run(
     method: str | Method,
     *,
     dataset: str = "digits",
-    partition: str = "C",
+    partition: str | Recipe = "C",
     model: str | None = None,
     clients: int | None = None,
     images: int | None = None,
@@ -38,6 +39,7 @@ def run(
     weight_decay: float = 0.0,
     participation: float = 1.0,
     loss: str = "cross_entropy",
+    validation: float = 0.0,
     seed: int = 1,
     alice: int | None = 0,
     data_dir: str | os.PathLike | None = None,
@@ -52,12 +54,15 @@ def run(
     `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go
     through its class.  `alice` is the client whose model is read (None: all clients, and accuracies
     are their mean).  `model` and `clients` default to what fits the data set (lenet5; linear for
-    tables) and the partition (10 clients; 4 for ages).  Stored results that come with the package
+    tables) and the partition (10 clients; 4 for ages).  `partition` is a short name ("A" to "B*",
+    "age_strict", ...), a recipe such as Shards(per_client=2), or a frozen dataclass of one's own
+    with `name`, `default_clients` and `split`; `validation` is the share of each client's training
+    examples that is held out.  Stored results that come with the package
     have no model to save; `with_model` trains those again here.  With `federation`, made by
     `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the
     federation's, and no other argument may be given.  Runs of a federation of one's own, and of
-    methods that are not the package's, are not stored. Raises BadInput for a value that does not
-    fit, before anything is trained.
+    methods or recipes that are not the package's, are not stored.  Raises BadInput for a value that
+    does not fit, before anything is trained.
     """
     given = locals()
     method = _method(method)
@@ -80,7 +85,7 @@ def run(
             )
         return _unstored(method, federation)
     model = DATASETS[choose("dataset", dataset, DATASETS)].model if model is None else model
-    recipe = PARTITIONS[choose("distribution", partition, PARTITIONS)]
+    recipe = partitions.find(partition)
     schedule = Schedule(
         rounds,
         local_epochs,
@@ -93,9 +98,21 @@ def run(
         weight_decay,
         participation,
     )
-    clients = recipe.agents if clients is None else clients
-    spec = RunSpec(method, schedule, dataset, partition, model, clients, images, seed, alice, loss)
-    if type(method) is not METHODS.get(method.name):
+    clients = recipe.default_clients if clients is None else clients
+    spec = RunSpec(
+        method,
+        schedule,
+        dataset,
+        recipe,
+        model,
+        clients,
+        images,
+        seed,
+        alice,
+        loss,
+        validation=validation,
+    )
+    if type(method) is not METHODS.get(method.name) or not partitions.is_own(recipe):
         return _unstored(method, federation_of(spec, data_dir, device, engine, cores()))
     with _rounds_shown(rounds) as reached:
         return run_one(

@@ -159,7 +159,7 @@ def _table(results: Iterable) -> str:
             "method": result.config["method"]["name"],
             "data set": result.config["dataset"],
             "images": result.config["images"] or "all",
-            "distribution": result.config["partition"]["name"],
+            "distribution": _distribution(result.config["partition"]),
             "rounds": result.config["schedule"]["rounds"],
             "seed": result.config["seed"],
             "best": (
@@ -187,8 +187,9 @@ def _settings(config: dict) -> str:
     from pfl_lib.data import DATASETS
     from pfl_lib.federation.schedule import Schedule
     from pfl_lib.methods import METHODS
-    from pfl_lib.partitions import PARTITIONS
 
+    # A newer version of the package may know methods, data sets and partitions that this one does
+    # not: of those nothing is left out as usual.
     method, schedule = dict(config["method"]), dict(config["schedule"])
     usual = METHODS.get(method.pop("name"))
     of_method = {} if usual is None else vars(usual())
@@ -197,12 +198,13 @@ def _settings(config: dict) -> str:
         "loss": "cross_entropy",
         "measures": [],
         "evaluate_every": 1,
+        "validation": 0.0,
         "versions": {},
+        "clients": _usual_clients(config["partition"]),
+        "model": getattr(DATASETS.get(config["dataset"]), "model", None),
     }
-    of_run["clients"] = PARTITIONS[config["partition"]["name"]].agents
-    of_run["model"] = DATASETS[config["dataset"]].model
     beside = (
-        (method, of_method | {"version": method["version"]}),
+        (method, of_method | {"version": method.get("version")}),
         (schedule, vars(Schedule(rounds=schedule["rounds"]))),
         ({name: config[name] for name in of_run if name in config}, of_run),
     )
@@ -213,3 +215,19 @@ def _settings(config: dict) -> str:
         if value != defaults.get(name) and not (value == [] and defaults.get(name) == ())
     ]
     return ", ".join(words)
+
+
+def _distribution(config: dict) -> str:
+    """A partition as it is stored, in words: "C", or "shards(per_client=2)"."""
+    fields = [f"{k}={v}" for k, v in config.items() if k not in ("name", "version")]
+    return f"{config['name']}({', '.join(fields)})" if fields else str(config["name"])
+
+
+def _usual_clients(config: dict) -> int | None:
+    """The number of clients that a stored partition has by itself; None where it is not known
+    here.
+    """
+    from pfl_lib.partitions import from_settings
+
+    recipe = from_settings(config)
+    return None if recipe is None else recipe.default_clients

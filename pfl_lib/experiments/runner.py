@@ -32,9 +32,10 @@ def federation_of(
 ) -> Federation:
     """The federation a run describes."""
     dataset = data.load(spec.dataset, data_dir, spec.images)
-    held = client_data.from_partition(
-        dataset, partitions.make(spec.partition, dataset, spec.clients, spec.seed, spec.alice)
+    made = partitions.make(
+        spec.partition, dataset, spec.clients, spec.seed, spec.alice, spec.validation
     )
+    held = client_data.from_partition(dataset, made)
     make = lambda: models.build(spec.model, held.input_shape, held.classes)  # noqa: E731
     settings = {
         "loss": spec.loss,

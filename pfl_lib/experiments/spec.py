@@ -11,6 +11,7 @@ from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.experiments import measures
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method
+from pfl_lib.partitions import Recipe
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,15 @@ class RunSpec:
     `images` keeps the first so many training images; `alice` is the client whose model is read
     (None: all).  `measures` names what is recorded beside accuracy and loss (`measures.MEASURES`),
     and "start" that the initial model is evaluated too, as round 0. `evaluate_every`: every so many
-    rounds models are evaluated, and after the last one in any case.
+    rounds models are evaluated, and after the last one in any case.  `partition`: a short name, or
+    a recipe of `partitions.FAMILIES`; a recipe that has a short name is kept as that name.
+    `validation`: the share of each client's training examples that is held out to validate on.
     """
 
     method: Method
     schedule: Schedule
     dataset: str = "mnist"
-    partition: str = "C"
+    partition: str | Recipe = "C"
     model: str = "lenet5"
     clients: int = 10
     images: int | None = None
@@ -35,10 +38,13 @@ class RunSpec:
     loss: str = "cross_entropy"
     measures: tuple[str, ...] = ()
     evaluate_every: int = 1
+    validation: float = 0.0
 
     def __post_init__(self) -> None:
         choose("dataset", self.dataset, data.DATASETS)
-        choose("distribution", self.partition, partitions.PARTITIONS)
+        recipe = partitions.find(self.partition)
+        # One description of one run: "C" and LabelSkew("C") are equal and give the same key.
+        object.__setattr__(self, "partition", partitions.short_name(recipe) or recipe)
         choose("model", self.model, models.MODELS)
         choose("loss", self.loss, engine.LOSSES)
         for measure in self.measures:
@@ -49,12 +55,19 @@ class RunSpec:
         if self.images is not None:
             whole("images", self.images, 1)
         check_alice(self.alice, self.clients)
+        partitions.check_share(self.validation)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the data set is split over the clients."""
+        return partitions.find(self.partition)
 
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it.
 
-        Raises BadInput for a method that is not the package's own: no version number tells when it
-        changes, so its results cannot be told from older ones, nor a subclass's from its parent's.
+        Raises BadInput for a method or a recipe that is not the package's own: no version number
+        tells when it changes, so its results cannot be told from older ones, nor a subclass's from
+        its parent's.
         """
         method = self.method
         if type(method) is not METHODS.get(getattr(method, "name", None)):
@@ -62,7 +75,13 @@ class RunSpec:
                 f"method {method!r} is not the package's own, so its results are not stored: use"
                 " pfl_lib.run"
             )
-        recipe = partitions.PARTITIONS[self.partition]
+        recipe = self.recipe
+        if not partitions.is_own(recipe):
+            raise BadInput(
+                f"distribution {recipe!r} is not the package's own, so its results are not stored:"
+                " use pfl_lib.run"
+            )
+        of_recipe = {} if recipe is not self.partition else partitions.settings(recipe)
         versions = {
             f"dataset {self.dataset}": data.DATASETS[self.dataset].version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
@@ -77,7 +96,11 @@ class RunSpec:
             "dataset": self.dataset,
             "fingerprint": data.fingerprint(self.dataset),
             "images": self.images,
-            "partition": {"name": self.partition, "version": recipe.version},
+            "partition": {
+                "name": self.partition if isinstance(self.partition, str) else recipe.name,
+                "version": recipe.version,
+                **of_recipe,
+            },
             "model": self.model,
             "clients": self.clients,
             "schedule": _fields(self.schedule),
@@ -90,6 +113,7 @@ class RunSpec:
             **({"versions": raised} if raised else {}),
             **({"measures": list(self.measures)} if self.measures else {}),
             **({"evaluate_every": self.evaluate_every} if self.evaluate_every != 1 else {}),
+            **({"validation": self.validation} if self.validation else {}),
         }
 
     @property
@@ -104,12 +128,15 @@ class RunSpec:
         """A readable folder name that is unique: method, data, partition, seed and the key's first
         digits.
         """
-        key, letters = self.key[:10], self.partition.replace("*", "star")
+        key = self.key[:10]
+        letters = self.config()["partition"]["name"].replace("*", "star")
         return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{key}"
 
     def examples(self) -> int:
         """About how many examples' gradients the run takes: a measure of its length."""
         images = self.images or data.DATASETS[self.dataset].examples
+        of_each = getattr(self.recipe, "training_examples", None)
+        images = (images if of_each is None else of_each * self.clients) * (1 - self.validation)
         schedule = self.schedule
         passes = float(schedule.local_epochs)
         if schedule.local_batches is not None:

@@ -47,7 +47,10 @@ class Clients:
 
 
 def from_partition(dataset: Dataset, partition: Partition) -> Clients:
-    """The clients of a data set under a partition; nothing is copied but labels."""
+    """The clients of a data set under a partition; nothing is copied but labels, and the examples
+    where a partition pools them.
+    """
+    dataset = partition.of(dataset)
     images = not dataset.train_x.dtype.is_floating_point
     mean, std = (
         torch.tensor(dataset.mean, dtype=torch.float64),

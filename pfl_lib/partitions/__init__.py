@@ -1,67 +1,109 @@
-"""Who holds which examples, and under which labels.
+"""Who holds which examples, and under which labels: one file for each family of recipes.
 
-Every way to split a data set is a row of `PARTITIONS`.  Implemented: the five distributions of
-WAFFLE, by the recipe of its authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py),
-and Weight Erosion's splits of a table by a column (EPFLiGHT/coML-Personalized-v2, module/utils.py
-and Jax_federated_learning.ipynb).
+A recipe is a frozen dataclass, such as `Shards(per_client=2)` or `LabelSkew("C")`.  Some go by a
+short name too: "A" to "B*" and "age_strict" are rows of `PARTITIONS`.  `FAMILIES` holds all classes
+that come with the package.
 """
 
-import functools
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import choose
-from pfl_lib.partitions.base import Partition, Recipe
-from pfl_lib.partitions.by_column import AGES, RADII, _by_column
-from pfl_lib.partitions.label_skew import (
-    EVEN,
-    FOUR_LABELS,
-    ONE_MAIN_LABEL,
-    concept_shift,
-    label_skew,
-)
+from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.partitions import by_column
+from pfl_lib.partitions.base import Partition, Recipe, called, settings
+from pfl_lib.partitions.by_column import ByColumn
+from pfl_lib.partitions.label_skew import TITLES, LabelSkew
+from pfl_lib.partitions.validation import check, check_share, hold_out_validation
+
+__all__ = [
+    "FAMILIES",
+    "PARTITIONS",
+    "ByColumn",
+    "LabelSkew",
+    "Partition",
+    "Recipe",
+    "called",
+    "check_share",
+    "find",
+    "from_settings",
+    "is_own",
+    "make",
+    "settings",
+    "short_name",
+]
+
+FAMILIES: dict[str, type] = {family.name: family for family in (LabelSkew, ByColumn)}
+
+PARTITIONS: dict[str, Recipe] = {
+    **{letter: LabelSkew(letter) for letter in TITLES},
+    **by_column.SHORT,
+}
 
 
 def make(
-    name: str, dataset: Dataset, clients: int | None = None, seed: int = 0, alice: int | None = None
+    recipe: str | Recipe,
+    dataset: Dataset,
+    clients: int | None = None,
+    seed: int = 0,
+    alice: int | None = None,
+    validation: float = 0.0,
 ) -> Partition:
-    """Split a data set over clients (None: the recipe's own number of them) by a recipe of
-    `PARTITIONS`.
+    """Split a data set over clients (None: the recipe's own number of them).
 
-    `alice`, the client whose model is read, matters to the splits of tables only: see `by_column`.
-    Raises `BadInput` if the name is unknown or the recipe cannot serve this data set or number of
-    clients.
+    `recipe`: a short name of `PARTITIONS`, or a recipe, one's own too.  `alice`, the client whose
+    model is read, matters to `ByColumn` only.  `validation`: the share of each client's training
+    examples that is held out.
+
+    Raises `BadInput` if the name is unknown, the recipe cannot serve this data set or number of
+    clients, or the share leaves a client without training or validation examples.
     """
-    recipe = PARTITIONS[choose("distribution", name, PARTITIONS)]
-    clients = recipe.agents if clients is None else clients
-    return recipe.split(name, dataset, clients, seed, *((alice,) if recipe.personal else ()))
+    recipe = find(recipe)
+    clients = recipe.default_clients if clients is None else clients
+    whole("clients", clients)
+    made = recipe.split(dataset, clients, seed, alice)
+    if not is_own(recipe):
+        check(made, called(recipe), dataset, clients)
+    return hold_out_validation(made, validation, seed) if validation else made
 
 
-PARTITIONS: dict[str, Recipe] = {
-    "A": Recipe("every label evenly (IID)", 1, functools.partial(label_skew, percent=EVEN)),
-    "B": Recipe("four labels each", 1, functools.partial(label_skew, percent=FOUR_LABELS)),
-    "C": Recipe(
-        "one main label and its neighbours",
-        1,
-        functools.partial(label_skew, percent=ONE_MAIN_LABEL),
-    ),
-    "A*": Recipe(
-        "A, with labels swapped at every agent but agent 0 (the paper's Alice)",
-        1,
-        functools.partial(concept_shift, percent=EVEN),
-        seeded=True,
-    ),
-    "B*": Recipe(
-        "B, with labels swapped at every agent but agent 0 (the paper's Alice)",
-        1,
-        functools.partial(concept_shift, percent=FOUR_LABELS),
-        seeded=True,
-    ),
-    "age_strict": _by_column("up to 20, 21 to 35, 36 and older, age unknown", AGES),
-    "age_some": _by_column(
-        "two random halves of those up to 35, 36 and older, age unknown", AGES, mixed=True
-    ),
-    "radius_strict": _by_column("mean radius up to 12, 13.5, 16, and larger", RADII),
-    "radius_some": _by_column(
-        "two random halves of those up to 13.5, up to 16, and larger", RADII, mixed=True
-    ),
-}
+def find(recipe: str | Recipe) -> Recipe:
+    """The recipe of a short name, or the recipe itself; BadInput for anything else."""
+    if isinstance(recipe, str):
+        return PARTITIONS[choose("distribution", recipe, PARTITIONS)]
+    parts = ("name", "default_clients", "split")
+    missing = [part for part in parts if not hasattr(recipe, part)]
+    frozen = dataclasses.is_dataclass(recipe) and type(recipe).__hash__ is not None
+    if isinstance(recipe, type) or not frozen or missing or not isinstance(recipe.name, str):
+        raise BadInput(
+            f"distribution {recipe!r}: give a short name ({', '.join(PARTITIONS)}), or an instance"
+            f" of {', '.join(family.__name__ for family in FAMILIES.values())} or of a frozen"
+            f" dataclass of your own with {', '.join(parts)}"
+        )
+    return recipe
+
+
+def is_own(recipe: Recipe) -> bool:
+    """Whether the recipe comes with the package, which alone says when its partitions change."""
+    return type(recipe) is FAMILIES.get(recipe.name)
+
+
+def short_name(recipe: Recipe) -> str | None:
+    """The name that a recipe of the package goes by, such as "C"; None where it has none."""
+    return getattr(recipe, "short", None) if is_own(recipe) else None
+
+
+def from_settings(config: Mapping[str, Any]) -> Recipe | None:
+    """The recipe that a stored result's `partition` describes; None where this version of the
+    package does not know it.
+    """
+    if config["name"] in PARTITIONS:
+        return PARTITIONS[config["name"]]
+    fields = {name: value for name, value in config.items() if name not in ("name", "version")}
+    try:
+        return FAMILIES[config["name"]](
+            **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+        )
+    except (KeyError, TypeError, BadInput):
+        return None

@@ -1,8 +1,12 @@
-"""What a partition is: who holds which examples, and under which labels."""
+"""What a recipe and a partition are: how a data set is split, and who then holds which examples,
+under which labels.
+"""
 
+import dataclasses
+import functools
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import LongTensor, Tensor
@@ -17,7 +21,10 @@ class Partition:
     `train[i]`, `test[i]`: int64 positions of client i's examples in the data set's training and
     test pool; `validation[i]` likewise in the training pool, an empty tuple when no client has any.
     `relabel`: int64 [N, classes], the label that client i gives to class l, or None when every
-    client uses the data set's labels; it holds for all of a client's examples.
+    client uses the data set's labels; it holds for all of a client's examples.  `pooled`: all
+    positions are those of `pooled_examples`, the training pool with the test pool behind it.
+    `targets`: client i is tested and validated on data like those of client `targets[i]`, or on
+    data like its own (None); `test` says so already, `validation` is drawn from that client.
     """
 
     name: str
@@ -25,6 +32,8 @@ class Partition:
     test: tuple[LongTensor, ...]
     validation: tuple[LongTensor, ...] = ()
     relabel: LongTensor | None = None
+    pooled: bool = False
+    targets: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
         sizes = (("train", self.train), ("test", self.test), ("validation", self.validation))
@@ -41,6 +50,10 @@ class Partition:
         """Training examples of each client, int64 [N]."""
         return torch.tensor([len(indices) for indices in self.train])
 
+    def of(self, dataset: Dataset) -> Dataset:
+        """The data set whose pools the positions count: the pooled one, or the data set itself."""
+        return pooled_examples(dataset) if self.pooled else dataset
+
     def own_labels(self, client: int, labels: Tensor) -> Tensor:
         """The data set's `labels` as `client` sees them (int64, any shape, same shape back)."""
         return labels if self.relabel is None else self.relabel[client][labels]
@@ -49,17 +62,15 @@ class Partition:
         """Training examples of each client and label, under the client's own labels, int64 [N,
         classes].
         """
-        rows = [
-            self.own_labels(client, dataset.train_y[indices])
-            for client, indices in enumerate(self.train)
-        ]
-        return torch.stack([torch.bincount(labels, minlength=dataset.classes) for labels in rows])
+        labels = self.of(dataset).train_y
+        rows = [self.own_labels(client, labels[mine]) for client, mine in enumerate(self.train)]
+        return torch.stack([torch.bincount(row, minlength=dataset.classes) for row in rows])
 
     def checksum(self) -> str:
         """16 hex digits over all positions and labels: equal exactly when two partitions give every
         client the same.
         """
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(b"pooled\n" if self.pooled else b"")
         parts = {"train": self.train, "test": self.test, "validation": self.validation}
         parts["relabel"] = () if self.relabel is None else tuple(self.relabel)
         for part, rows in parts.items():
@@ -69,19 +80,54 @@ class Partition:
         return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A row of `PARTITIONS`: `split(name, dataset, clients, seed)` makes the partition.
+class Recipe(Protocol):
+    """How a data set is split over clients: a frozen dataclass whose fields are its settings.
 
-    `version` is part of every result's key and is raised by hand when the same arguments give other
-    clients' data; `seeded` says whether the seed changes anything.  `agents` is the number of
-    clients in the recipe's paper.  Where `personal`, who holds what depends on whose model is read:
-    `split` is handed `alice` (or None) as a fifth argument.
+    A recipe that also goes by a short name, such as "C", has it as `short`.
+
+    `name` is the family's; `version` is part of every result's key and is raised by hand when the
+    same settings give other clients' data.  `default_clients`: the number of clients in the
+    recipe's paper.  `seeded` says whether the seed changes anything, `personal` whether it matters
+    which client is Alice.
     """
 
-    title: str
+    name: str
     version: int
-    split: Callable[..., Partition]
-    seeded: bool = False
-    agents: int = 10
-    personal: bool = False
+    title: str
+    default_clients: int
+    seeded: bool
+    personal: bool
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        """The examples of each client; BadInput where the recipe cannot serve this data set or
+        number of clients.
+        """
+
+
+def called(recipe: Recipe) -> str:
+    """The recipe's short name where it has one, else the recipe as Python writes it."""
+    return getattr(recipe, "short", None) or repr(recipe)
+
+
+@functools.cache
+def pooled_examples(dataset: Dataset) -> Dataset:
+    """The data set with all of its examples in both pools: the training pool's, then the test
+    pool's.  A table whose two pools are one already stays as it is.
+    """
+    if dataset.train_x is dataset.test_x:
+        return dataset
+    x = torch.cat([dataset.train_x, dataset.test_x])
+    y = torch.cat([dataset.train_y, dataset.test_y])
+    return dataclasses.replace(dataset, train_x=x, train_y=y, test_x=x, test_y=y)
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """A recipe's fields as JSON has them; equal values give equal texts: where a field is a
+    fraction, 3 becomes 3.0 and -0.0 becomes 0.0.
+    """
+    found = {}
+    for field in dataclasses.fields(recipe):
+        value = getattr(recipe, field.name)
+        value = value + 0.0 if field.type is float else value
+        found[field.name] = list(value) if isinstance(value, tuple) else value
+    return found

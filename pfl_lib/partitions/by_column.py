@@ -1,72 +1,106 @@
-"""Weight Erosion's splits of a table by a column."""
+"""Weight Erosion's splits of a table by a column (EPFLiGHT/coML-Personalized-v2, module/utils.py
+and Jax_federated_learning.ipynb).
+"""
 
-import functools
-from collections.abc import Sequence
+import itertools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_alice
 from pfl_lib.partitions import groups
-from pfl_lib.partitions.base import Partition, Recipe
+from pfl_lib.partitions.base import Partition, called
 
 SHUFFLE = 278  # the seed of the authors' splits (and of their initial model)
 
 
-def by_column(
-    name: str,
-    dataset: Dataset,
-    clients: int,
-    seed: int,
-    alice: int | None,
-    column: str,
-    bins: Sequence[float],
-    agents: int,
-    mixed: bool = False,
-) -> Partition:
-    """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column, unknown
-    values last.
+@dataclass(frozen=True)
+class ByColumn:
+    """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column.
 
-    Client i holds the i-th group of `groups.by_bins`, with the bins and (`mixed`) the first two of
-    them joined and halved. `alice` is tested on the first 1 + n // 2 of her rows and trains on the
-    rest; the others train on all of theirs and have no test set.  With `alice` None every client's
-    rows are halved.  Seed 278 makes the authors' splits, whatever `seed`.
-
-    Raises `BadInput` for a data set without that column, another number of clients, or a client
-    whose half would be empty.
+    Client i holds the i-th group of `groups.by_bins`, with the `bins` and (`mixed`) the first two
+    of them joined and halved; with `unknown` the rows without a value are a last client.  `alice`
+    is tested on the first 1 + n // 2 of her rows and trains on the rest; the others train on all of
+    theirs and have no test set.  With `alice` None every client's rows are halved.  Rows are always
+    shuffled by 278, the authors' seed, whatever the run's.
     """
-    if column not in dataset.columns:
-        raise BadInput(
-            f"distribution {name!r} splits a table by {column}, which dataset {dataset.name!r}"
-            " lacks: choose another dataset or distribution"
+
+    name: ClassVar[str] = "by_column"
+    version: ClassVar[int] = 1
+    seeded: ClassVar[bool] = False
+    personal: ClassVar[bool] = True
+
+    column: str
+    bins: tuple[float, ...]
+    mixed: bool = False
+    unknown: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            bins = tuple(float(bound) for bound in self.bins)
+        except (TypeError, ValueError):
+            bins = ()
+        if not bins or sorted(set(bins)) != list(bins) or not all(map(math.isfinite, bins)):
+            raise BadInput(f"bins {self.bins!r}: give one number or more, in ascending order")
+        object.__setattr__(self, "bins", bins)  # a list is taken too, and 20 is 20.0
+
+    @property
+    def default_clients(self) -> int:
+        """The only number of clients there is."""
+        return len(self.bins) + 1 + self.unknown
+
+    @property
+    def title(self) -> str:
+        limits = [f"{bound:g}" for bound in self.bins[self.mixed :]]
+        named = [
+            *(f"up to {limit}" for limit in limits[:1]),
+            *(f"above {low} up to {high}" for low, high in itertools.pairwise(limits)),
+            *(f"above {limit}" for limit in limits[-1:]),
+        ] or ["all"]
+        if self.mixed:
+            named[0] = f"two random halves of {named[0]}"
+        return f"{self.column}: {', '.join([*named, *['unknown'] * self.unknown])}"
+
+    @property
+    def short(self) -> str | None:
+        return next((name for name, recipe in SHORT.items() if recipe == self), None)
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        """Raises `BadInput` for a data set without that column, another number of clients, values
+        unknown against `unknown`, or a client whose half would be empty.
+        """
+        name = called(self)
+        if self.column not in dataset.columns:
+            raise BadInput(
+                f"distribution {name!r} splits a table by {self.column}, which dataset"
+                f" {dataset.name!r} lacks: choose another dataset or distribution"
+            )
+        if clients != self.default_clients:
+            raise BadInput(
+                f"clients {clients!r}: distribution {name!r} makes {self.default_clients}; give"
+                f" clients={self.default_clients}"
+            )
+        check_alice(alice, clients)
+        values = dataset.columns[self.column]
+        if bool(values.isnan().any()) != self.unknown:
+            raise BadInput(
+                f"{self.column} of {dataset.name!r} is {'never' if self.unknown else 'sometimes'}"
+                f" unknown: give unknown={not self.unknown}"
+            )
+        rows = groups.by_bins(values.numpy(), self.bins, SHUFFLE, self.mixed)
+        train, test = (
+            tuple(torch.tensor(part, dtype=torch.int64) for part in parts)
+            for parts in groups.hold_out(rows, alice)
         )
-    if clients != agents:
-        raise BadInput(
-            f"clients {clients!r}: distribution {name!r} makes {agents}; give clients={agents}"
-        )
-    check_alice(alice, agents)
-    rows = groups.by_bins(dataset.columns[column].numpy(), bins, SHUFFLE, mixed)
-    train, test = groups.hold_out(rows, alice)
-    return Partition(
-        name,
-        *(
-            tuple(torch.tensor(part, dtype=torch.int64) for part in split)
-            for split in (train, test)
-        ),
-    )
+        return Partition(name, train, test)
 
 
-AGES = {"column": "age", "bins": (20, 35), "agents": 4}
-
-
-RADII = {"column": "mean radius", "bins": (12, 13.5, 16), "agents": 4}
-
-
-def _by_column(title: str, of: dict, mixed: bool = False) -> Recipe:
-    return Recipe(
-        title,
-        1,
-        functools.partial(by_column, mixed=mixed, **of),
-        agents=of["agents"],
-        personal=True,
-    )
+SHORT = {
+    "age_strict": ByColumn("age", (20, 35), unknown=True),
+    "age_some": ByColumn("age", (20, 35), mixed=True, unknown=True),
+    "radius_strict": ByColumn("mean radius", (12, 13.5, 16)),
+    "radius_some": ByColumn("mean radius", (12, 13.5, 16), mixed=True),
+}

@@ -1,17 +1,65 @@
 """WAFFLE's distributions: label skew, and concept shift on top of it."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, choose
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
 
 AGENTS = 10  # of the recipe, which hands every chunk to exactly one of ten agents
-
-
 CHUNKS = 100  # per label, so that a chunk is one percent of it
+
+EVEN = (10,) * 10
+FOUR_LABELS = (25, 25, 25, 25, 0, 0, 0, 0, 0, 0)
+ONE_MAIN_LABEL = (0, 0, 0, 10, 20, 40, 20, 10, 0, 0)
+
+TITLES = {
+    "A": "every label evenly (IID)",
+    "B": "four labels each",
+    "C": "one main label and its neighbours",
+    "A*": "A, with labels swapped at every client but client 0 (the paper's Alice)",
+    "B*": "B, with labels swapped at every client but client 0 (the paper's Alice)",
+}
+
+
+@dataclass(frozen=True)
+class LabelSkew:
+    """WAFFLE's distributions, by letter: A, B and C by `label_skew`, A* and B* by `concept_shift`.
+
+    Recipe of the authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
+    """
+
+    name: ClassVar[str] = "label_skew"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = AGENTS
+    personal: ClassVar[bool] = False
+
+    distribution: str
+
+    def __post_init__(self) -> None:
+        choose("distribution", self.distribution, TITLES)
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.distribution]
+
+    @property
+    def short(self) -> str:
+        return self.distribution
+
+    @property
+    def seeded(self) -> bool:
+        return self.distribution.endswith("*")
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        percent = {"A": EVEN, "B": FOUR_LABELS, "C": ONE_MAIN_LABEL}[self.distribution[0]]
+        recipe = concept_shift if self.seeded else label_skew
+        return recipe(self.distribution, dataset, clients, seed, percent)
 
 
 def label_skew(
@@ -104,12 +152,3 @@ def _check(name: str, dataset: Dataset, clients: int) -> None:
             f" label {fewest} has {counts[fewest]} among the {len(dataset.train_y)} images of"
             f" {dataset.name}: use more images"
         )
-
-
-EVEN = (10,) * 10
-
-
-FOUR_LABELS = (25, 25, 25, 25, 0, 0, 0, 0, 0, 0)
-
-
-ONE_MAIN_LABEL = (0, 0, 0, 10, 20, 40, 20, 10, 0, 0)

@@ -17,6 +17,7 @@ from pfl_lib.__main__ import main
 from pfl_lib.cli import results
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local, Waffle
+from pfl_lib.results import files as files_of
 from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
@@ -103,6 +104,20 @@ def test_list_tells_runs_apart_by_what_is_not_as_usual(say, store):
         store.save(spec, result(spec))
     shown = {line.partition(" 81.25% ")[2] for line in say("list")[1][1:]}
     assert shown == {f"{spec.key[:10]} {words}".strip() for spec, words in unusual.items()}
+
+
+def test_list_shows_results_of_a_newer_version_by_their_names(say, store):
+    newer = {
+        "newer_method": {"method": {"name": "newer_method", "depth": 2}},
+        "newer_set": {"dataset": "newer_set"},
+        "dirichlet": {"partition": {"name": "dirichlet", "version": 7, "breadth": 0.3}},
+    }
+    for name, change in newer.items():
+        config = FEDAVG.config() | {"key": name} | change
+        files_of.write(result(FEDAVG, config=config), store.root / "cells" / name)
+    shown = "\n".join(say("list")[1])
+    for words in ("newer_method", "depth=2", "newer_set", "dirichlet(breadth=0.3)"):
+        assert words in shown
 
 
 def test_list_says_where_a_run_diverged_and_no_number(say, store):

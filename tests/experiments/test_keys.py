@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pfl_lib import BadInput, Schedule, data, engine, models, partitions
+from pfl_lib import BadInput, Schedule, data, engine, models
 from pfl_lib.experiments import measures
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunSpec
@@ -24,7 +24,7 @@ from pfl_lib.methods import (
     WeightErosion,
 )
 from pfl_lib.papers import EXHIBITS, PROFILES
-from pfl_lib.partitions import PARTITIONS
+from pfl_lib.partitions import PARTITIONS, ByColumn, LabelSkew
 from pfl_lib.results import store
 
 
@@ -42,6 +42,7 @@ CHANGES = {
     "a hyper-parameter": {"method": FedAvg(weighting="uniform")},
     "the data set": {"dataset": "mnist"},
     "the partition": {"partition": "B"},
+    "the share held out": {"validation": 0.2},
     "the model": {"model": "lenet5-relu"},
     "the number of clients": {"clients": 3},
     "the number of images": {"images": 1000},
@@ -98,8 +99,7 @@ def test_the_key_changes_with_the_version_of_the(of, monkeypatch):
     if of == "method":
         monkeypatch.setattr(FedAvg, "version", FedAvg.version + 1)
     elif of == "partition":
-        raised = dataclasses.replace(PARTITIONS["C"], version=PARTITIONS["C"].version + 1)
-        monkeypatch.setitem(partitions.PARTITIONS, "C", raised)
+        monkeypatch.setattr(LabelSkew, "version", LabelSkew.version + 1)
     elif of == "engine":
         monkeypatch.setattr(engine, "VERSION", engine.VERSION + 1)
     elif of == "data":
@@ -153,7 +153,54 @@ def test_equal_values_give_equal_keys(one, other):
     assert spec(**one) == spec(**other) and spec(**one).key == spec(**other).key
 
 
-# --- methods that are not the package's ---
+def test_a_short_name_and_its_recipe_are_one_description():
+    for name, recipe in PARTITIONS.items():
+        one, other = spec(partition=name, clients=4), spec(partition=recipe, clients=4)
+        assert one == other and one.key == other.key and one.slug == other.slug
+        assert other.partition == name and other.recipe == recipe
+        assert other.config()["partition"] == {"name": name, "version": recipe.version}
+
+
+def test_a_recipe_without_a_short_name_enters_the_key_with_its_fields():
+    recipe = ByColumn("age", [18], unknown=True)
+    described = spec(partition=recipe, clients=3)
+    assert described.config()["partition"] == {
+        "name": "by_column",
+        "version": 1,
+        "column": "age",
+        "bins": [18.0],
+        "mixed": False,
+        "unknown": True,
+    }
+    assert described.slug.startswith("fedavg-digits-by_column-seed1-")
+    assert described.key == spec(partition=ByColumn("age", (18.0,), unknown=True), clients=3).key
+    assert described.key != spec(partition=ByColumn("age", (21,), unknown=True), clients=3).key
+
+
+def test_nothing_held_out_leaves_the_key_as_it_was():
+    assert "validation" not in spec().config()
+    assert spec(validation=0).key == spec(validation=0.0).key == spec().key
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, 1.5, "0.2", True, float("nan")])
+def test_a_share_that_is_none_is_refused(share):
+    with pytest.raises(BadInput, match="give a share from 0 up to below 1"):
+        spec(validation=share)
+
+
+# --- methods and recipes that are not the package's ---
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(LabelSkew):
+    """Goes by a name of the package's, which would be another recipe's key."""
+
+
+def test_a_recipe_that_is_not_the_packages_has_no_key():
+    own = spec(partition=Own("C"))
+    assert own.partition == Own("C") and own != spec()
+    with pytest.raises(BadInput, match="is not the package's own, so its results are not stored"):
+        own.config()
 
 
 class Tuned(FedAvg):

@@ -190,11 +190,11 @@ def test_the_seed_changes_the_concept_shifts_and_nothing_else(hundred):
 
 
 @pytest.mark.parametrize("name", ["A*", "B*"])
-def test_agent_0_keeps_its_labels_whoever_is_alice_and_the_title_says_agent_0(name, hundred):
+def test_agent_0_keeps_its_labels_whoever_is_alice_and_the_title_says_so(name, hundred):
     relabel = partitions.make(name, hundred, seed=1, alice=3).relabel
     identity = torch.arange(10)
     assert torch.equal(relabel[0], identity) and not torch.equal(relabel[3], identity)
-    assert "every agent but agent 0" in partitions.PARTITIONS[name].title
+    assert "every client but client 0" in partitions.PARTITIONS[name].title
 
 
 @pytest.mark.parametrize(("shifted", "plain"), [("A*", "A"), ("B*", "B")])

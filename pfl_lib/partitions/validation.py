@@ -1,0 +1,100 @@
+"""A part of each client's training examples is held out to validate on; and what is checked of a
+partition that comes from outside.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import LongTensor
+
+from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput, number
+from pfl_lib.partitions.base import Partition
+from pfl_lib.randomness import generator
+
+
+def check_share(share: float) -> None:
+    """BadInput unless a share of the training examples can be held out."""
+    number("validation", share, "a share from 0 up to below 1", lambda value: 0 <= value < 1)
+
+
+def hold_out_validation(partition: Partition, share: float, seed: int) -> Partition:
+    """The partition with `share` of each client's training examples, rounded, as its validation
+    examples instead.
+
+    Client i's are drawn by (seed, "validation", i), once for the whole run; both parts keep the
+    order that the examples had.  Where the partition has `targets`, client i validates on what its
+    target holds out.  Raises `BadInput` where a client is left without training or validation
+    examples, or the partition has validation examples already.
+    """
+    check_share(share)
+    if partition.validation:
+        raise BadInput(
+            f"validation {share!r}: distribution {partition.name!r} holds out validation examples"
+            " itself; leave it out"
+        )
+    train, validation = [], []
+    for client, mine in enumerate(partition.train):
+        n, k = len(mine), int(share * len(mine) + 0.5)
+        if not 0 < k < n:
+            left = "validation" if not k else "training"
+            raise BadInput(
+                f"validation {share!r} leaves client {client} with its {n} training"
+                f" example{'' if n == 1 else 's'} without {left} data: give another share"
+            )
+        held_out = torch.zeros(n, dtype=torch.bool)
+        held_out[torch.randperm(n, generator=generator(seed, "validation", client))[:k]] = True
+        train.append(mine[~held_out])
+        validation.append(mine[held_out])
+    targets = partition.targets or range(partition.clients)
+    return dataclasses.replace(
+        partition, train=tuple(train), validation=tuple(validation[target] for target in targets)
+    )
+
+
+def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
+    """BadInput unless a recipe of the user's made a partition of this data set for so many clients:
+    every client trains, and no example is both trained and tested on.
+    """
+    if not isinstance(made, Partition):
+        raise BadInput(f"distribution {name}: its split gives {made!r}, not a Partition")
+    counts = {len(made.train), len(made.test), len(made.validation) or clients}
+    if counts != {clients}:
+        raise BadInput(
+            f"distribution {name}: its split makes {made.clients} clients, asked for were {clients}"
+        )
+    pools = made.of(dataset)
+    one_pool = pools.train_x is pools.test_x
+    for client in range(clients):
+        if not len(made.train[client]):
+            raise BadInput(f"distribution {name} leaves client {client} without training examples")
+        parts = {
+            "train": (made.train[client], len(pools.train_y)),
+            "test": (made.test[client], len(pools.test_y)),
+        }
+        if made.validation:
+            parts["validation"] = (made.validation[client], len(pools.train_y))
+        for part, (positions, size) in parts.items():
+            _check_positions(f"distribution {name}: {part} of client {client}", positions, size)
+        kept_apart = [parts[part][0] for part in parts if part != "test" or one_pool]
+        if _meet(kept_apart):
+            raise BadInput(
+                f"distribution {name} gives client {client} an example twice: training, validation"
+                " and test examples never meet"
+            )
+
+
+def _check_positions(what: str, positions: object, size: int) -> None:
+    if not isinstance(positions, torch.Tensor) or positions.dtype != torch.int64:
+        raise BadInput(f"{what} is {type(positions).__name__}: give positions, a tensor of int64")
+    if len(positions) and not (0 <= positions.min() and positions.max() < size):
+        raise BadInput(
+            f"{what} has positions {int(positions.min())} to {int(positions.max())}: the data set"
+            f" has 0 to {size - 1}"
+        )
+
+
+def _meet(parts: Sequence[LongTensor]) -> bool:
+    together = torch.cat(list(parts))
+    return len(together.unique()) < len(together)

@@ -1,0 +1,172 @@
+"""Recipes by name and by class, and those of one's own."""
+
+import dataclasses
+from typing import ClassVar
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions, run
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions import ByColumn, LabelSkew, Partition
+
+
+@pytest.fixture(scope="module")
+def digits() -> data.Dataset:
+    return data.load("digits")
+
+
+def test_short_names_mean_recipes():
+    assert partitions.find("C") == LabelSkew("C")
+    assert partitions.find("age_strict") == ByColumn("age", (20, 35), unknown=True)
+    assert {name: partitions.called(recipe) for name, recipe in partitions.PARTITIONS.items()} == {
+        name: name for name in partitions.PARTITIONS
+    }
+    assert partitions.called(ByColumn("age", (18,))) == (
+        "ByColumn(column='age', bins=(18.0,), mixed=False, unknown=False)"
+    )
+
+
+def test_every_family_is_found_by_its_name_and_says_what_it_is():
+    for name, family in partitions.FAMILIES.items():
+        assert family.name == name and isinstance(family.version, int) and family.__doc__
+    for recipe in partitions.PARTITIONS.values():
+        assert recipe.title and recipe.default_clients >= 1
+        assert isinstance(recipe.seeded, bool) and isinstance(recipe.personal, bool)
+
+
+def test_a_stored_description_gives_the_recipe_back_and_an_unknown_one_none():
+    for recipe in (*partitions.PARTITIONS.values(), ByColumn("age", (18,))):
+        name = partitions.short_name(recipe)
+        stored = {"name": name or recipe.name, "version": recipe.version}
+        stored |= {} if name else partitions.settings(recipe)
+        assert partitions.from_settings(stored) == recipe
+    for unknown in ({"name": "newer"}, {"name": "by_column", "version": 9, "depth": 3}):
+        assert partitions.from_settings(unknown) is None
+
+
+def test_a_short_name_gives_what_its_recipe_gives(digits):
+    assert (
+        partitions.make("B*", digits, seed=4).checksum()
+        == partitions.make(LabelSkew("B*"), digits, seed=4).checksum()
+    )
+
+
+# --- recipes of one's own ---
+
+
+@dataclasses.dataclass(frozen=True)
+class Halves:
+    """Client 0 holds the even examples, client 1 the odd ones."""
+
+    name: ClassVar[str] = "halves"
+    default_clients: ClassVar[int] = 2
+
+    step: int = 2
+
+    def split(self, dataset, clients, seed, alice) -> Partition:
+        train = tuple(torch.arange(i, len(dataset.train_y), self.step) for i in range(2))
+        test = tuple(torch.arange(i, len(dataset.test_y), self.step) for i in range(2))
+        return Partition("halves", train, test)
+
+
+def test_a_recipe_of_ones_own_runs_with_its_own_number_of_clients_and_is_not_stored(results_dir):
+    result = run("fedavg", partition=Halves(), rounds=1, alice=None, results_dir=results_dir)
+    assert sorted(result.metrics["client"]) == [0, 1]
+    assert not (results_dir / "cells").exists()
+
+
+def test_a_recipe_of_ones_own_may_hold_out_validation_examples(digits):
+    made = partitions.make(Halves(), digits, validation=0.25)
+    assert [len(rows) for rows in made.validation] == [180, 180]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (Halves, "give a short name"),
+        ("halves", "distribution 'halves' is not one of"),
+        (3, "give a short name"),
+        (lambda dataset: None, "or of a frozen dataclass of your own with name, default_clients"),
+    ],
+)
+def test_what_is_no_recipe_is_refused_in_one_line(recipe, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.find(recipe)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def made_by(train, test, validation=()) -> object:
+    @dataclasses.dataclass(frozen=True)
+    class Given:
+        name: ClassVar[str] = "given"
+        default_clients: ClassVar[int] = 2
+
+        def split(self, dataset, clients, seed, alice):
+            return Partition("given", train, test, validation)
+
+    return Given()
+
+
+A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (((A,), (A,)), "its split makes 1 clients, asked for were 2"),
+        (((A, B), (A,)), "asked for were 2"),
+        (((A, NONE), (A, B)), "leaves client 1 without training examples"),
+        (((A, B.float()), (A, B)), "give positions, a tensor of int64"),
+        (((A, B + 1436), (A, B)), "has positions 1438 to 1439: the data set has 0 to 1437"),
+        (((A, B), (A, B - 3)), "has positions -1 to 0"),
+        (((A, torch.tensor([5, 5])), (A, B)), "gives client 1 an example twice"),
+        (((A, B), (A, B), (B, B)), "gives client 1 an example twice"),
+    ],
+)
+def test_a_partition_from_outside_is_checked(digits, parts, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.make(made_by(*parts), digits)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_split_that_gives_no_partition_is_refused(digits):
+    @dataclasses.dataclass(frozen=True)
+    class Nothing(Halves):
+        def split(self, dataset, clients, seed, alice):
+            return None
+
+    with pytest.raises(BadInput, match="its split gives None, not a Partition"):
+        partitions.make(Nothing(), digits)
+
+
+# --- by a column ---
+
+
+@pytest.mark.parametrize(
+    ("recipe", "title", "clients"),
+    [
+        (
+            ByColumn("age", (20, 35), unknown=True),
+            "up to 20, above 20 up to 35, above 35, unknown",
+            4,
+        ),
+        (ByColumn("age", (20, 35), mixed=True), "two random halves of up to 35, above 35", 3),
+        (ByColumn("age", [20]), "up to 20, above 20", 2),
+        (ByColumn("age", (20,), mixed=True), "two random halves of all", 2),
+    ],
+)
+def test_a_split_by_a_column_says_its_groups_and_their_number(recipe, title, clients):
+    assert recipe.title == f"age: {title}" and recipe.default_clients == clients
+
+
+@pytest.mark.parametrize("bins", [(), (35, 20), (20, 20), 20, "ab", (float("inf"),)])
+def test_bins_that_are_none_are_refused(bins):
+    with pytest.raises(BadInput, match="give one number or more, in ascending order"):
+        ByColumn("age", bins)
+
+
+def test_unknown_values_are_asked_about():
+    cancer = data.load("breast_cancer")
+    with pytest.raises(BadInput, match="is never unknown: give unknown=False"):
+        partitions.make(ByColumn("mean radius", (12,), unknown=True), cancer)

@@ -1,0 +1,93 @@
+"""Validation examples: a fixed share of each client's training examples."""
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions, run
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions import Partition
+from pfl_lib.partitions.validation import hold_out_validation
+
+
+@pytest.fixture(scope="module")
+def digits() -> data.Dataset:
+    return data.load("digits")
+
+
+def test_training_and_validation_share_out_what_a_client_had_and_keep_its_order(digits):
+    whole = partitions.make("C", digits)
+    made = partitions.make("C", digits, seed=3, validation=0.2)
+    for client in range(10):
+        n = len(whole.train[client])
+        assert len(made.validation[client]) == int(0.2 * n + 0.5)
+        both = torch.cat([made.train[client], made.validation[client]])
+        assert torch.equal(both.sort().values, whole.train[client].sort().values)
+        place = {position: i for i, position in enumerate(whole.train[client].tolist())}
+        for part in (made.train[client], made.validation[client]):
+            places = [place[position] for position in part.tolist()]
+            assert places == sorted(places)
+        assert torch.equal(made.test[client], whole.test[client])
+
+
+def test_what_is_held_out_depends_on_the_seed_and_the_client_alone(digits):
+    one, same, other = (
+        partitions.make("A", digits, clients, seed, validation=0.5)
+        for clients, seed in ((10, 1), (3, 1), (10, 2))
+    )
+    assert all(torch.equal(a, b) for a, b in zip(one.validation, same.validation, strict=False))
+    assert not torch.equal(one.validation[0], other.validation[0])
+
+
+def test_nothing_is_held_out_by_default(digits):
+    assert partitions.make("A", digits).validation == ()
+    assert (
+        partitions.make("A", digits, validation=0).checksum()
+        == partitions.make("A", digits).checksum()
+    )
+
+
+def test_a_table_whose_pools_are_one_keeps_all_three_apart():
+    cancer = data.load("breast_cancer")
+    made = partitions.make("radius_strict", cancer, alice=2, validation=0.1)
+    rows = torch.cat([*made.train, *made.validation, *made.test])
+    assert sorted(rows.tolist()) == list(range(569))
+
+
+def test_validation_examples_are_drawn_from_the_target_whose_test_examples_a_client_has():
+    rows = tuple(torch.arange(10 * i, 10 * i + 10) for i in range(3))
+    made = hold_out_validation(Partition("moved", rows, rows, targets=(1, 2, 0)), 0.3, seed=1)
+    plain = hold_out_validation(Partition("not moved", rows, rows), 0.3, seed=1)
+    for client, target in enumerate((1, 2, 0)):
+        assert torch.equal(made.validation[client], plain.validation[target])
+        assert torch.equal(made.train[client], plain.train[client])
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.001, "leaves client 0 with its 100 training examples without validation data"),
+        (0.999, "leaves client 0 with its 100 training examples without training data"),
+        (1.0, "validation 1.0: give a share from 0 up to below 1"),
+        (-0.1, "validation -0.1: give a share"),
+    ],
+)
+def test_a_share_that_leaves_a_client_without_data_is_refused_in_one_line(digits, share, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.make("A", digits, validation=share)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_validation_examples_are_not_held_out_twice():
+    rows = (torch.arange(10),)
+    with pytest.raises(BadInput, match="holds out validation examples itself"):
+        hold_out_validation(Partition("mine", rows, rows, rows), 0.3, seed=1)
+
+
+def test_a_run_with_validation_trains_on_fewer_examples_and_is_stored_under_a_key_of_its_own(
+    results_dir,
+):
+    settings = {"rounds": 1, "results_dir": results_dir}
+    without, with_some = run("fedavg", **settings), run("fedavg", validation=0.5, **settings)
+    assert with_some.config["validation"] == 0.5 and "validation" not in without.config
+    assert with_some.config["key"] != without.config["key"]
+    assert len(list((results_dir / "cells").iterdir())) == 2
