@@ -15,11 +15,13 @@ IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupy
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test lab format clean FORCE
+.PHONY: help setup reproduce test test-notebooks test-arithmetic record lab format clean FORCE
 
 help:
 	@echo "make reproduce   run the quick profile of every notebook; pages in reports/build/index.html"
 	@echo "make test        run all tests, then every notebook, then check style"
+	@echo "make test-arithmetic  run again what computes, with other instructions and more threads"
+	@echo "make record      execute the notebooks and record anew what their tests compare with"
 	@echo "make lab         open JupyterLab on the index notebook"
 	@echo "make setup       only make .venv and install into it (the others do so by themselves, once)"
 	@echo "make format      bring code and notebooks into the form that make test asks for"
@@ -53,14 +55,28 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: setup
 	@$(IN_VENV) $(PYTHON) -m pfl_lib reproduce --profile quick $(ARGS)
 
-# OMP_NUM_THREADS=1: kernels and workers run beside each other, one core each.  Notebooks start from an empty results folder.
+# OMP_NUM_THREADS=1: workers and kernels run beside each other, one core each.
 test: setup
-	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest
-	unset PFL_RESULTS_DIR; OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest notebooks \
-		--nbval-lax --nbval-current-env --nbval-cell-timeout 600 --timeout 900
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal
+	@$(MAKE) --no-print-directory test-notebooks
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m nbstripout --verify $(STRIP) $(NOTEBOOKS)
+
+# Notebooks start from an empty results folder, in which their runs are trained once, before any of them starts.
+test-notebooks: setup
+	@results=$$(mktemp -d) && trap 'rm -rf "$$results"' EXIT && \
+	export PFL_RESULTS_DIR="$$results" PFL_HEADLESS=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(IN_VENV) && \
+	$(PYTHON) -m pfl_lib reproduce --profile quick --train-only && \
+	$(PYTHON) -m pytest notebooks -n auto --dist loadfile \
+		--nbval-lax --nbval-current-env --nbval-cell-timeout 600 --timeout 900
+
+# What computes, with other instructions and on more threads: sums then come out with other last bits.
+test-arithmetic: export ATEN_CPU_CAPABILITY = default
+test-arithmetic: export OMP_NUM_THREADS = 2
+test-arithmetic: setup
+	$(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal tests/methods tests/engine tests/federation tests/experiments tests/papers
+	@$(MAKE) --no-print-directory test-notebooks
 
 lab: setup
 	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb
@@ -69,6 +85,11 @@ format: setup
 	$(PYTHON) -m ruff check --fix
 	$(PYTHON) -m ruff format
 	$(PYTHON) -m nbstripout $(STRIP) $(NOTEBOOKS)
+
+# After a change that is meant to change numbers; look at what git diff then says.
+record: setup
+	@results=$$(mktemp -d) && trap 'rm -rf "$$results"' EXIT && export PFL_RESULTS_DIR="$$results" OMP_NUM_THREADS=1 $(IN_VENV) && \
+	$(PYTHON) tests/pages/record.py $(NOTEBOOKS)
 
 # Outputs stay in cells tagged keep_output alone, which nbval compares; counts stay because nbval takes an output without one for an error.
 STRIP = --keep-id --keep-count --extra-keys "metadata.papermill metadata.widgets cell.metadata.papermill"

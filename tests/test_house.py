@@ -47,6 +47,7 @@ TOOLS = {
     "nbval": "what notebooks are tested with",
     "nbstripout": "keeps outputs out of git",
     "pytest-timeout": "stops a test that hangs",
+    "pytest-xdist": "runs tests on all cores",
     "ruff": "style",
 }
 

@@ -1,0 +1,109 @@
+"""Recorded values: what counts as the same, what is refused, and when nothing is compared."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pfl_lib.errors import BadInput
+from pfl_lib.pages import notebook, recorded
+
+TYPES = {name: field.annotation for name, field in notebook.Settings.model_fields.items()}
+DEFAULTS = {
+    "profile": "quick",
+    "seeds": 0,
+    "data_dir": "",
+    "results_dir": "",
+    "jobs": 0,
+    "device": "auto",
+    "plots_only": False,
+}
+VALUES = {"WAFFLE": [96.666, 1.0], "ended": "diverged at round 3", "gone": math.nan}
+
+
+def settings(own_types=None, **changed):
+    names = {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
+    return notebook.settings(names)
+
+
+@pytest.fixture
+def compare(monkeypatch, tmp_path):
+    """Compare values of a page with the recorded `VALUES`."""
+    monkeypatch.setattr(recorded, "_file", lambda page: tmp_path / "recorded" / f"{page}.json")
+    monkeypatch.setenv(recorded.RECORD, "1")
+    recorded.compare_with_recorded("page", settings(), "accuracy", VALUES, within=1)
+    monkeypatch.delenv(recorded.RECORD)
+
+    def call(values, parameters=None, what="accuracy", **limits):
+        return recorded.compare_with_recorded(
+            "page", parameters or settings(), what, values, **{"within": 1, **limits}
+        )
+
+    return call
+
+
+def test_values_within_the_tolerance_pass_and_the_line_names_only_it_and_their_number(
+    compare, capsys
+):
+    capsys.readouterr()
+    compare({**VALUES, "WAFFLE": [np.float64(97.6), 0.1]})
+    assert capsys.readouterr().out == "accuracy: 4 values as recorded to within 1\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"WAFFLE": [97.7, 1.0]}, ["1 of 4", "WAFFLE: 0 is 97.7, recorded 96.666"]),
+        ({"ended": "diverged at round 4"}, ["ended is diverged at round 4"]),
+        ({"gone": 1.0}, ["gone is 1.0, recorded nan"]),
+        ({"WAFFLE": ["not run", 1.0]}, ["is not run, recorded"]),
+        ({"more": 1.0}, ["found", "more"]),
+    ],
+)
+def test_a_value_further_off_another_word_and_another_name_are_failures(compare, values, words):
+    with pytest.raises(AssertionError) as failed:
+        compare({**VALUES, **values})
+    assert all(word in str(failed.value) for word in words)
+
+
+def test_without_a_tolerance_counts_have_to_be_the_same(compare, monkeypatch):
+    monkeypatch.setenv(recorded.RECORD, "1")
+    compare({"images": 30}, what="counts", within=0)
+    monkeypatch.delenv(recorded.RECORD)
+    compare({"images": np.int64(30)}, what="counts", within=0)
+    with pytest.raises(AssertionError, match="images is 31, recorded 30"):
+        compare({"images": 31}, what="counts", within=0)
+
+
+def test_a_relative_tolerance_is_a_share_of_the_recorded_value(compare):
+    compare({**VALUES, "WAFFLE": [97.5, 1.009]}, within=0, relative=0.01)
+    with pytest.raises(AssertionError, match="WAFFLE: 1 is 1.02"):
+        compare({**VALUES, "WAFFLE": [97.5, 1.02]}, within=0, relative=0.01)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"profile": "small"}, {"seeds": 2}, {"plots_only": True}], ids=str
+)
+def test_other_profiles_seeds_and_what_is_only_drawn_are_not_compared(compare, changed, capsys):
+    compare({"another": 0}, settings(**changed))
+    assert "not compared with recorded values" in capsys.readouterr().out
+
+
+def test_values_for_other_parameters_of_the_notebooks_own_are_not_compared(
+    monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(recorded, "_file", lambda page: tmp_path / f"{page}.json")
+    usual = settings({"slope": float}, slope=3.2)
+    monkeypatch.setenv(recorded.RECORD, "1")
+    recorded.compare_with_recorded("page", usual, "share", {"Alice": 0.5}, within=0.1)
+    monkeypatch.delenv(recorded.RECORD)
+    other = settings({"slope": float}, slope=10)
+    recorded.compare_with_recorded("page", other, "share", {"Alice": 1.0}, within=0.1)
+    assert capsys.readouterr().out.endswith("(those are for other slope)\n")
+    with pytest.raises(AssertionError):
+        recorded.compare_with_recorded("page", usual, "share", {"Alice": 1.0}, within=0.1)
+
+
+def test_what_was_never_recorded_is_refused_in_one_line(compare):
+    with pytest.raises(BadInput, match="nothing is recorded for 'loss' of page: run make record"):
+        compare({"loss": 1.0}, what="loss")
