@@ -74,8 +74,33 @@ def _all_in_order(matrix: Tensor, clients: Sequence[int]) -> bool:
 
 
 def average(weights: Tensor, rows: Rows) -> Rows:
-    """The weighted sum of n models: `weights` [n] gives one model, `weights` [m, n] gives m."""
-    return {name: weights.to(matrix) @ matrix for name, matrix in model(rows).items()}
+    """The weighted sum of n models: `weights` [n] gives one model, `weights` [m, n] gives m.
+
+    A model whose weight is 0 does not count, even where it holds NaN or infinity.
+    """
+    return {name: weighted_sum(weights, matrix) for name, matrix in model(rows).items()}
+
+
+def weighted_sum(weights: Tensor, matrix: Tensor) -> Tensor:
+    """`weights` [n] or [m, n] times the rows of a matrix [n, P], [P] or [m, P]; rows of weight 0 do
+    not count, even where they hold NaN or infinity.
+    """
+    weights = weights.to(matrix)
+    out = weights @ matrix
+    if finite_rows(out if out.dim() == 2 else out[None]).all():
+        return out
+    # 0 x NaN is NaN: once more without those rows, for the sums in which they have no weight.
+    finite = finite_rows(matrix)
+    without = weights @ matrix.where(finite[:, None], 0)
+    counts = (weights[..., ~finite] != 0).any(-1, keepdim=True)
+    return torch.where(counts, out, without)
+
+
+def finite_rows(matrix: Tensor) -> Tensor:
+    """Which rows of a matrix [n, P] hold neither NaN nor infinity, [n]; without a copy of it."""
+    if not matrix.shape[1]:
+        return torch.ones(len(matrix), dtype=torch.bool, device=matrix.device)
+    return matrix.amax(1).isfinite() & matrix.amin(1).isfinite()
 
 
 def distances(matrix: Tensor, row: Tensor) -> Tensor:

@@ -1,10 +1,12 @@
 """The matrix algebra of rows: averages, copies, one step of SGD."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
-from pfl_lib.rows import Batch, average, copies, descend, model, sgd, uniform, velocity
+from pfl_lib.rows import Batch, average, copies, descend, finite_rows, model, sgd, uniform, velocity
 
 
 def matrix(values: list, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -34,6 +36,37 @@ def test_average_is_the_weighted_sum_of_models_by_hand():
     assert one["theta"].tolist() == [7, 3] and one["statistics"].tolist() == [6]
     many = average(matrix([[0.25, 0.75], [1, 0]]), rows)
     assert many["theta"].tolist() == [[7, 3], [4, 0]] and many["statistics"].tolist() == [[6], [0]]
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
+def test_a_model_of_weight_zero_does_not_count_even_where_it_is_not_finite(lost):
+    """1/4 (4, 0) + 0 (NaN, 4) + 3/4 (8, 4) = (7, 3); where its weight is above 0, the sum is not
+    finite either.
+    """
+    theta = matrix([[4, 0], [lost, 4], [8, 4]])
+    rows = {"theta": theta, "statistics": torch.zeros(3, 0)}
+    assert average(matrix([0.25, 0, 0.75]), rows)["theta"].tolist() == [7, 3]
+    many = average(matrix([[0.25, 0, 0.75], [0, 0.5, 0.5], [1, 0, 0]]), rows)["theta"]
+    assert many[[0, 2]].tolist() == [[7, 3], [4, 0]]
+    assert not many[1, 0].isfinite() and many[1, 1] == 4
+    assert not average(matrix([0.25, 1e-9, 0.75]), rows)["theta"][0].isfinite()
+
+
+def test_an_average_of_finite_models_has_the_bits_of_the_product():
+    """Rows of weight 0 stay in the sum: leaving them out could change the order of additions."""
+    generator = torch.Generator().manual_seed(0)
+    theta = torch.randn(30, 1001, generator=generator)
+    weights = torch.rand(30, generator=generator).double() * (torch.arange(30) % 3 > 0)
+    assert torch.equal(
+        average(weights, {"theta": theta, "statistics": theta[:, :0]})["theta"],
+        weights.float() @ theta,
+    )
+
+
+def test_rows_are_finite_without_nan_and_infinity():
+    theta = matrix([[1, 2], [math.nan, 1], [1, math.inf], [-math.inf, 1], [1e300, -1e300]])
+    assert finite_rows(theta).tolist() == [True, False, False, False, True]
+    assert finite_rows(torch.zeros(2, 0)).tolist() == [True, True]
 
 
 def test_average_keeps_the_rows_type_whatever_the_weights():

@@ -91,7 +91,10 @@ def _show(args: argparse.Namespace) -> int:
             f" {accuracy.iloc[-1]:.2%} (round {accuracy.index[-1]})"
         )
     if result.diverged is not None:
-        print(f"diverged in round {result.diverged}")
+        print(f"diverged in round {result.diverged}{result.lost_clients}")
+    if result.bytes is not None:
+        up, down = result.bytes
+        print(f"{up / 2**20:,.2f} MB sent by all clients, {down / 2**20:,.2f} MB received")
     if result.weights is not None:
         print(f"weights {_shape(result.weights, result.weights_rounds)}")
     for name, matrix in result.matrices.items():

@@ -1,7 +1,8 @@
-"""Weights and matrices in a method's log: which shapes they have, and in which rounds they are
-kept.
+"""What a method's log may hold: weights and matrices, the rounds in which they are kept, numbers,
+and the bytes that were sent.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,49 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
         f" [{len(participants)}], one for each that took part, or [{n}, {n}], a row for each"
         f" client's model, or [layers, {n}, {n}]"
     )
+
+
+BYTES = 4
+"""Of a number that is sent: single precision, whatever the run computes with."""
+
+
+def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
+    """All else in the log by name, each one number for all or one for each client [N], in float64.
+
+    Raises BadLog for anything else.
+    """
+    numbers = {}
+    for name, given in log.items():
+        if name in ("weights", "matrices"):
+            continue
+        try:
+            value = torch.as_tensor(given).detach().cpu().double()
+        except (TypeError, ValueError, RuntimeError):
+            value = None
+        if value is None or value.dim() > 1 or (value.dim() == 1 and len(value) != n):
+            what = type(given).__name__ if value is None else str(list(value.shape))
+            raise BadLog(
+                f"{name} {what} in its log; it should give a number, or [{n}], one for each client"
+            )
+        numbers[name] = value
+    return numbers
+
+
+def bytes_in(numbers: Mapping[str, Tensor], parameters: int) -> tuple[float, float]:
+    """Bytes that all clients together sent and received in a round, nan where the log does not
+    tell.
+
+    They are the log's "bytes_up" and "bytes_down" ([N] by client, or one number for all together),
+    else 4 bytes for each number of "models_up" and "models_down" models of so many parameters.
+    """
+
+    def total(way: str) -> float:
+        if f"bytes_{way}" in numbers:
+            return float(numbers[f"bytes_{way}"].sum())
+        models = numbers.get(f"models_{way}")
+        return math.nan if models is None else BYTES * parameters * float(models.sum())
+
+    return total("up"), total("down")
 
 
 def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows
+from pfl_lib.rows import Rows, copies
 
 START = "start"
 """The measure that is no column: the served model is also evaluated before the first round, as
 round 0.
 """
 
-Measure = Callable[[Federation, Rows, Sequence[int]], Tensor]
-"""A federation, a model ([P]) or each client's own ([n, P]), and the n clients to one number for
-each, [n] in float64.
+Measure = Callable[[Federation, Rows, Sequence[int], int], dict[str, Tensor]]
+"""A federation, a model ([P]) or each client's own ([n, P]), the n clients and the round to columns
+of one number for each client, [n] in float64.
 """
 
 
@@ -44,7 +45,42 @@ def batch_accuracy(fed: Federation, model: Rows, clients: Sequence[int]) -> Tens
     return torch.stack(values)
 
 
-MEASURES: dict[str, Measure] = {"batch_accuracy": batch_accuracy}
+def trained(fed: Federation, model: Rows, clients: Sequence[int], round: int) -> dict[str, Tensor]:
+    """Test accuracy and loss of the served model after each client's own local work of this round.
+
+    Plain SGD by the schedule, on batches drawn for this alone; the run itself goes on as if it had
+    not been measured.  A loss may be infinite or NaN here.
+    """
+    rows = copies(model, len(clients)) if model["theta"].dim() == 1 else model
+    after, _ = fed.train(rows, max(round, 1), clients, purpose="evaluation")
+    loss, accuracy = fed.evaluate(after, clients=clients)
+    return {"accuracy_trained": accuracy, "loss_trained": loss}
+
+
+def validation(
+    fed: Federation, model: Rows, clients: Sequence[int], round: int
+) -> dict[str, Tensor]:
+    """Accuracy and loss of the served model on each client's validation data."""
+    loss, accuracy = fed.evaluate(model, "validation", clients)
+    return {"accuracy_validation": accuracy, "loss_validation": loss}
+
+
+MEASURES: dict[str, Measure] = {
+    "batch_accuracy": lambda fed, model, clients, round: {
+        "batch_accuracy": batch_accuracy(fed, model, clients)
+    },
+    "trained": trained,
+    "validation": validation,
+}
 
 VERSIONS: dict[str, int] = {}
 """Part of a result's key: raised by hand when a measure gives other numbers; 1 where not named."""
+
+
+def check(names: Sequence[str], fed: Federation) -> None:
+    """Raise BadInput where a measure needs what the federation does not have."""
+    if "validation" in names and "validation" not in fed.clients.splits:
+        raise BadInput(
+            "measure 'validation' needs validation data, and the clients have none: give a"
+            " validation share, or leave the measure out"
+        )

@@ -2,6 +2,7 @@
 must hold.
 """
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput
-from pfl_lib.experiments import logs, measures
+from pfl_lib.experiments import logs
+from pfl_lib.experiments.measures import MEASURES, START, check
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
 from pfl_lib.results.result import Result
@@ -40,12 +42,15 @@ class Run:
         self.state = method.start(fed)
         if not isinstance(self.state, Mapping):
             self._refuse("start", type(self.state).__name__, "a dict, the state")
+        check(self.measures, fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
         self.weights: list[Tensor] = []
         self.weights_rounds: list[int] = []
         self.matrices: list[dict[str, Tensor]] = []
         self.matrices_rounds: list[int] = []
+        self.bytes = [0.0, 0.0]
+        self.non_finite: dict[int, int] = {}
         self.made_with = {"device": [str(fed.device)], "torch": [str(torch.__version__)]}
 
     @property
@@ -59,19 +64,25 @@ class Run:
         In a round that is not evaluated the loss is unknown, and the run stops where the model
         itself is NaN or infinite.
         """
-        if measures.START in self.measures and not self.done:
-            self._evaluate(0, {"models_up": 0, "models_down": 0})
+        if START in self.measures and not self.done:
+            self._evaluate(0, {name: torch.zeros(()) for name in ("models_up", "models_down")})
         while not self.finished:
             began, r = time.perf_counter(), self.done + 1
+            self.fed.non_finite.clear()
             self.state, log = self._round(r)
             self.done = r
-            weights, matrices = self._matrices(log, r)
-            numbers = {name: log[name] for name in log if name not in ("weights", "matrices")}
+            weights, matrices, numbers = self._read(log, r)
+            lost = sorted(self.fed.non_finite)
             evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
-            if not (self._evaluate(r, numbers) if evaluated else _finite(self._served())):
+            broken = self._evaluate(r, numbers) if evaluated else self._broken(self._served())
+            if broken:
                 self.diverged = r
             else:
                 self._keep(r, weights, matrices)
+            for client in lost or broken:
+                self.non_finite.setdefault(client, r)
+            sent = logs.bytes_in(numbers, self.fed.layout.P)
+            self.bytes = [before + now for before, now in zip(self.bytes, sent, strict=True)]
             self.seconds += time.perf_counter() - began
             yield r
 
@@ -91,13 +102,15 @@ class Run:
             )
         return parts
 
-    def _matrices(self, log: Mapping[str, Any], r: int) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The weights and the further matrices of a round's log; BadInput where they do not fit, or
-        have other shapes than before.
+    def _read(
+        self, log: Mapping[str, Any], r: int
+    ) -> tuple[Tensor | None, dict[str, Tensor], dict[str, Tensor]]:
+        """The weights, the further matrices and the numbers of a round's log; BadInput where they
+        do not fit, or matrices have other shapes than before.
         """
         try:
             weights = logs.weights_in(log, self.fed.participants(r), len(self.fed))
-            matrices = logs.matrices_in(log)
+            matrices, numbers = logs.matrices_in(log), logs.numbers_in(log, len(self.fed))
             if weights is not None and self.weights:
                 logs.check_same_shapes({"weights": self.weights[-1]}, {"weights": weights})
             if self.matrices:
@@ -105,7 +118,7 @@ class Run:
         except logs.BadLog as error:
             given, _, wanted = str(error).partition("; it should give ")
             self._refuse("round", given, wanted)
-        return weights, matrices
+        return weights, matrices, numbers
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
         """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`."""
@@ -143,50 +156,41 @@ class Run:
             f"method {self.method.name!r}: its {part} gives {given}; it should give {wanted}"
         )
 
-    def _evaluate(self, r: int, log: dict[str, Any]) -> bool:
-        """Record the served model after round r; False, and nothing recorded, if it or its loss is
-        NaN or infinite.
+    def _evaluate(self, r: int, numbers: dict[str, Tensor]) -> list[int]:
+        """Record the served model after round r, with the log's numbers; where it or its loss is
+        NaN or infinite nothing is recorded, and the clients for whom it is are returned.
         """
-        model, evaluated_clients = self._served(), self.fed.evaluated_clients
+        model, clients = self._served(), self.fed.evaluated_clients
+        if broken := self._broken(model):
+            return broken
         if model["theta"].dim() == 2:
-            model = {name: select_rows(matrix, evaluated_clients) for name, matrix in model.items()}
-        loss, accuracy = self.fed.evaluate(model, clients=evaluated_clients)
-        if not (loss.isfinite().all() and _finite(model)):
-            return False
-        extra = {
-            name: measures.MEASURES[name](self.fed, model, evaluated_clients)
-            for name in self.measures
-            if name != measures.START
-        }
-        self._record(r, evaluated_clients, loss, accuracy, extra, log)
-        return True
-
-    def _record(
-        self,
-        r: int,
-        evaluated_clients: Sequence[int],
-        loss: Tensor,
-        accuracy: Tensor,
-        extra: dict[str, Tensor],
-        log: dict[str, Any],
-    ) -> None:
-        for k, client in enumerate(evaluated_clients):
-            row = {
-                "round": r,
-                "client": client,
-                "accuracy": accuracy[k].item(),
-                "loss": loss[k].item(),
+            model = {name: select_rows(matrix, clients) for name, matrix in model.items()}
+        loss, accuracy = self.fed.evaluate(model, clients=clients)
+        if not loss.isfinite().all():
+            return [client for client, own in zip(clients, loss, strict=True) if not own.isfinite()]
+        columns = {"accuracy": accuracy, "loss": loss}
+        for name in self.measures:
+            if name != START:
+                columns |= MEASURES[name](self.fed, model, clients, r)
+        if taken := ({"round", "client", *columns} & numbers.keys()):
+            what = ", ".join(sorted(taken))
+            self._refuse("round", f"{what} in its log", "that another name: it is measured here")
+        for k, client in enumerate(clients):
+            measured = {name: values[k].item() for name, values in columns.items()}
+            logged = {
+                name: (value[client] if value.dim() else value).item()
+                for name, value in numbers.items()
             }
-            self.metrics.append(
-                row
-                | {name: values[k].item() for name, values in extra.items()}
-                | {
-                    name: float(
-                        value[client] if isinstance(value, Tensor) and value.dim() else value
-                    )
-                    for name, value in log.items()
-                }
-            )
+            self.metrics.append({"round": r, "client": client} | measured | logged)
+        return []
+
+    def _broken(self, model: Rows) -> list[int]:
+        """The evaluated clients whose model holds NaN or infinity."""
+        clients = self.fed.evaluated_clients
+        if model["theta"].dim() == 1:
+            finite = all(bool(row.isfinite().all()) for row in model.values())
+            return [] if finite else clients
+        return [i for i in clients if not all(bool(m[i].isfinite().all()) for m in model.values())]
 
     def checkpoint(self) -> dict[str, Any]:
         return {
@@ -198,6 +202,8 @@ class Run:
             "weights_rounds": self.weights_rounds,
             "matrices": self.matrices,
             "matrices_rounds": self.matrices_rounds,
+            "bytes": self.bytes,
+            "non_finite": self.non_finite,
             "made_with": self.made_with,
         }
 
@@ -207,12 +213,14 @@ class Run:
         }
         self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
         self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
-        # Checkpoints of earlier versions have weights [N] of every round, and no matrices.
+        # Checkpoints of earlier versions have weights [N] of every round, no matrices and no bytes.
         self.weights_rounds = checkpoint.get(
             "weights_rounds", list(range(1, len(self.weights) + 1))
         )
         self.matrices = checkpoint.get("matrices", [])
         self.matrices_rounds = checkpoint.get("matrices_rounds", [])
+        self.bytes = checkpoint.get("bytes", [math.nan, math.nan])
+        self.non_finite = checkpoint.get("non_finite", {})
         before = checkpoint.get(
             "made_with", self.made_with
         )  # checkpoints of earlier versions do not say
@@ -251,15 +259,6 @@ class Run:
             np.array(self.weights_rounds) if self.weights else None,
             {name: torch.stack([m[name] for m in self.matrices]).numpy() for name in names},
             np.array(self.matrices_rounds, dtype=int),
+            None if math.isnan(sum(self.bytes)) else tuple(self.bytes),
+            self.non_finite,
         )
-
-
-def _finite(model: Rows) -> bool:
-    """Whether a model, or every client's, holds neither NaN nor infinity; some rows at a time,
-    since the test makes copies.
-    """
-    return all(
-        bool(part.isfinite().all())
-        for matrix in model.values()
-        for part in matrix.split(64 if matrix.dim() == 2 else 2**20)
-    )

@@ -17,7 +17,7 @@ from pfl_lib.federation import model_checks
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, Step, sgd
+from pfl_lib.rows import Rows, Step, finite_rows, sgd
 
 SMALL_MODEL = 1_000_000
 """Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
@@ -83,6 +83,9 @@ class Federation:
                 f" {clients.input_shape}: give augment='none'"
             )
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
+        self.non_finite: set[int] = (
+            set()
+        )  # whose training ended in NaN or infinity; a run empties it
         self.device = choose_device(device)
         self.dtype = dtype
         module = (
@@ -244,6 +247,8 @@ class Federation:
                 f"the model cannot train on a client's batch of one: {error}; give another"
                 " batch_size"
             ) from None
+        for matrix in out.values():
+            self.non_finite.update(clients[k] for k in (~finite_rows(matrix)).nonzero()[:, 0])
         return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)
 
     def evaluate(

@@ -38,6 +38,7 @@ def write(result: Result, folder: Path) -> None:
         "diverged": result.diverged,
         "seconds": round(result.seconds, 3),
         "weights_shape": shape,
+        **_told(result),
         "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
     }
     config["checksum"] = _checksum(config)
@@ -83,6 +84,7 @@ def read(folder: Path, key: str | None = None) -> Result | None:
         weights_rounds = arrays.pop(WEIGHTS_ROUNDS, None)
         matrices_rounds = arrays.pop(MATRICES_ROUNDS, np.zeros(0, dtype=int))
         model = torch.load(folder / "model.pt", weights_only=True) if "model.pt" in files else None
+        sent, non_finite = config.pop("bytes", None), config.pop("non_finite", {})
         matrices = {name.removeprefix(MATRIX): matrix for name, matrix in arrays.items()}
         return Result(
             config,
@@ -94,6 +96,8 @@ def read(folder: Path, key: str | None = None) -> Result | None:
             weights_rounds,
             matrices,
             matrices_rounds,
+            None if sent is None else tuple(sent),
+            {int(client): round for client, round in non_finite.items()},
         )
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, BadZipFile):
         return None
@@ -115,6 +119,15 @@ def _arrays(result: Result) -> dict[str, np.ndarray]:
     if result.weights.ndim > 2 or not np.array_equal(rounds, np.arange(1, len(rounds) + 1)):
         arrays[WEIGHTS_ROUNDS] = rounds
     return arrays
+
+
+def _told(result: Result) -> dict[str, Any]:
+    """What config.json says where there is anything to say."""
+    told = {
+        "bytes": None if result.bytes is None else list(result.bytes),
+        "non_finite": {str(client): round for client, round in result.non_finite.items()},
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 def _checksum(config: dict[str, Any]) -> str:

@@ -36,7 +36,10 @@ class Result:
     of a resumed run.  `model`: tensors of the served model by name, [evaluated_clients, ...], or
     [1, ...] where it is the same for all; None for published results, which carry no model.
     `matrices`: what else the method logs by client and client, such as FedFomo's "affinity",
-    [rounds, N, N]; `matrices_rounds` are their rounds.
+    [rounds, N, N]; `matrices_rounds` are their rounds.  `bytes`: what all clients together sent
+    and received in all rounds (up, down), at 4 bytes a number; None where the method does not tell.
+    `non_finite`: the first round in which a client's local training, or the model it was served,
+    held NaN or infinity, by client; where its weight is 0 the run goes on.
     """
 
     config: dict[str, Any]
@@ -48,6 +51,8 @@ class Result:
     weights_rounds: np.ndarray | None = None
     matrices: dict[str, np.ndarray] = field(default_factory=dict)
     matrices_rounds: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    bytes: tuple[float, float] | None = None
+    non_finite: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.weights is not None and self.weights_rounds is None:
@@ -59,7 +64,7 @@ class Result:
             self.metrics["round"].max() if len(self.metrics) else 0,
         )
         end = (
-            f"diverged in round {self.diverged}"
+            f"diverged in round {self.diverged}{self.lost_clients}"
             if self.diverged is not None
             else f"last {self.last_accuracy:.2%}"
         )
@@ -67,6 +72,17 @@ class Result:
             f"<Result of {method}: {rounds} rounds, accuracy best {self.best_accuracy:.2%}, {end};"
             " .metrics, .weights, .plot()>"
         )
+
+    @property
+    def lost_clients(self) -> str:
+        """Who brought NaN or infinity into the round in which the run diverged: " (client 2)", or
+        nothing where that is unknown.
+        """
+        lost = [client for client, round in sorted(self.non_finite.items())]
+        lost = [client for client in lost if self.non_finite[client] == self.diverged]
+        some = f", {len(lost)} in all" if len(lost) > 5 else ""
+        names = ", ".join(map(str, lost[:5]))
+        return f" (client{'s' if len(lost) > 1 else ''} {names}{some})" if lost else ""
 
     def accuracy_by_round(self) -> pd.Series:
         """Test accuracy (0 to 1) by round: Alice's where there is an Alice, else the mean over
@@ -97,6 +113,7 @@ class Result:
         """One number out of `metrics`, as a table's protocol reads it: accuracies 0 to 1.
 
         * `metric`: a column, such as "accuracy" or "loss".  Of a loss the lowest is the best.
+          "bytes" are those of all clients and rounds, both ways, whatever else is asked for.
         * `protocol`: "best", the best round of this metric; "last", the last evaluated round; "best
           on validation", the round with the highest accuracy of the served model on validation data
           (measure "validation").  The first of equal rounds.
@@ -108,6 +125,8 @@ class Result:
         NaN where a run has no such number: no round, no Alice, or a metric, model or split that was
         not measured.  Raises BadInput for an unknown protocol, over or model.
         """
+        if metric == "bytes":
+            return float("nan") if self.bytes is None else float(sum(self.bytes))
         alice = self.config.get("alice")
         mean, each = self._read(metric, protocol, model, alice if over == "alice" else None)
         if choose("over", over, OVER) == "clients" or not len(each):

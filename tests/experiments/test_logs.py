@@ -187,3 +187,75 @@ def test_a_method_that_serves_every_client_its_own_mixture_has_its_weights_in_th
     assert kept.weights.shape == (3, 4, 4) and kept.weights[2, 1].tolist() == [
         *(0.125, 0.625, 0.125, 0.125)
     ]
+
+
+# --- numbers and bytes ---
+
+
+def told(rounds: int = 3, every: int = 1, **log) -> Result:
+    class Tells(FedAvg):
+        def round(self, fed, state, r):
+            return state, {name: value(r) for name, value in log.items()}
+
+    run = Run(Tells(), federation(rounds), evaluate_every=every)
+    assert list(run.rounds())[-1] == rounds
+    return run.result({})
+
+
+def test_bytes_are_four_for_each_number_of_the_models_sent_in_all_rounds():
+    """12 parameters; rounds 1, 2, 3 send 1, 2, 3 models up and 4 down each: 4 x 12 x 6 and 4 x 12 x
+    12 bytes, also where only the last round is evaluated.
+    """
+    for every in (1, 3):
+        sent = told(every=every, models_up=lambda r: r, models_down=lambda r: 4)
+        assert sent.bytes == (288.0, 576.0) and sent.value("bytes") == 864.0
+    assert told(rounds=1, models_up=lambda r: 0, models_down=lambda r: 0).bytes == (0.0, 0.0)
+
+
+def test_bytes_that_a_method_counts_itself_go_before_its_models():
+    own = torch.tensor([10.0, 20.0, 0.0, 5.0])
+    sent = told(bytes_up=lambda r: own * r, bytes_down=lambda r: 7, models_up=lambda r: 99)
+    assert sent.bytes == (35.0 * 6, 21.0)
+    by_client = sent.metrics.query("round == 2")
+    assert by_client["bytes_up"].tolist() == [20.0, 40.0, 0.0, 10.0]
+
+
+def test_where_a_method_does_not_tell_no_bytes_are_known():
+    for unknown in (told(drift=lambda r: 1.0), told(models_up=lambda r: 3)):
+        assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
+
+
+def test_a_resumed_run_counts_the_bytes_of_all_rounds():
+    whole, first = Run(Logs(), federation(4)), Run(FedAvg(), federation(4))
+    assert next(first.rounds()) == 1 and whole.bytes == [0.0, 0.0]
+    second = Run(FedAvg(), federation(4))
+    second.restore(first.checkpoint())
+    assert list(second.rounds()) == [2, 3, 4] and second.result({}).bytes == (768.0, 768.0)
+
+
+@pytest.mark.parametrize(
+    ("log", "sentence"),
+    [
+        (
+            {"drift": lambda r: torch.ones(4, 4)},
+            "drift [4, 4] in its log; it should give a number, or [4], one for each client",
+        ),
+        (
+            {"drift": lambda r: torch.ones(3)},
+            "drift [3] in its log; it should give a number, or [4], one for each client",
+        ),
+        (
+            {"note": lambda r: "good"},
+            "note str in its log; it should give a number, or [4], one for each client",
+        ),
+        (
+            {"loss": lambda r: 1.0},
+            "loss in its log; it should give that another name: it is measured here",
+        ),
+    ],
+    ids=["a matrix", "too few", "a text", "a column"],
+)
+def test_a_log_that_holds_something_else_is_told_in_one_line(log, sentence):
+    with pytest.raises(BadInput, match="^method 'fedavg': its round gives ") as refused:
+        told(**log)
+    assert str(refused.value).endswith(f"gives {sentence}")

@@ -100,3 +100,72 @@ def test_measures_are_part_of_the_key_and_none_leaves_it_as_it_was():
 def test_an_unknown_measure_is_refused():
     with pytest.raises(BadInput, match="measure 'f1' is not one of start, batch_accuracy"):
         dataclasses.replace(CELL, measures=("f1",))
+
+
+# --- after the client's own epochs, and on validation data ---
+
+
+def pulls(**settings) -> Federation:
+    """f = (theta - target)^2 / 2 for each example, written as a network whose logits are (theta -
+    x) and its negative; two clients of different data, one of validation data too.
+    """
+    x = torch.tensor([[1.0], [2.0], [-1.0], [3.0]])
+    train = [(x, [1, 1, 0, 1]), (-x, [1, 1, 0, 1])]
+    module = nn.Linear(1, 2)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[0.5], [-0.5]]))
+        module.bias.zero_()
+    schedule = Schedule(3, local_epochs=2, batch_size=2, lr=0.5, lr_decay=0.5, momentum=0.5)
+    return Federation.from_arrays(
+        train, train, module, schedule, validation=train[::-1], device="cpu", **settings
+    )
+
+
+def finished(method, fed: Federation, *names: str) -> runner.Run:
+    run = runner.Run(method, fed, names)
+    assert list(run.rounds()) == [1, 2, 3]
+    return run
+
+
+def test_the_served_model_is_trained_on_for_evaluation_as_the_schedule_says():
+    """What local training of the served model gives, with batches of its own."""
+    fed = pulls()
+    run = finished(FedAvg(), fed, "trained")
+    metrics = run.result({}).metrics
+    served = {name: row.expand(2, -1) for name, row in run.state.items()}
+    after, steps = fed.train(served, 3, [0, 1], purpose="evaluation")
+    loss, accuracy = fed.evaluate(after)
+    assert steps.tolist() == [4, 4]
+    assert metrics["loss_trained"].tolist()[-2:] == loss.tolist()
+    assert metrics["accuracy_trained"].tolist()[-2:] == accuracy.tolist()
+    assert (metrics["loss_trained"] < metrics["loss"]).all()
+    other, _ = fed.train(served, 3, [0, 1])
+    assert not torch.equal(other["theta"], after["theta"])
+
+
+@pytest.mark.parametrize("method", [FedAvg(), Local()], ids=["shared", "own"])
+def test_measuring_changes_nothing_of_the_run(method):
+    plain, measured = finished(method, pulls()), finished(method, pulls(), "trained", "validation")
+    assert torch.equal(plain.state["theta"], measured.state["theta"])
+    plain, measured = (run.result({}).metrics for run in (plain, measured))
+    assert measured[plain.columns].equals(plain)
+    assert [name for name in measured if name not in plain] == [
+        *("accuracy_trained", "loss_trained", "accuracy_validation", "loss_validation")
+    ]
+
+
+def test_validation_is_measured_on_validation_data():
+    """Each client's validation data are the other's test data."""
+    metrics = finished(FedAvg(), pulls(), "validation").result({}).metrics
+    for name in ("accuracy", "loss"):
+        by_round = metrics[f"{name}_validation"].to_numpy().reshape(3, 2)
+        assert by_round[:, ::-1].tolist() == metrics[name].to_numpy().reshape(3, 2).tolist()
+
+
+def test_validation_without_validation_data_is_refused_before_training():
+    with pytest.raises(BadInput) as refused:
+        runner.Run(FedAvg(), federation(), ("validation",))
+    assert str(refused.value) == (
+        "measure 'validation' needs validation data, and the clients have none: give a validation"
+        " share, or leave the measure out"
+    )

@@ -9,7 +9,8 @@ import torch
 
 from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.training import Run
-from pfl_lib.methods import APFL, FedAvg
+from pfl_lib.methods import APFL, FedAvg, Local
+from pfl_lib.rows import with_rows
 
 
 def federation(rounds: int = 5, alice: int | None = None) -> Federation:
@@ -116,3 +117,61 @@ def test_a_result_holds_one_model_where_it_is_the_same_for_all(alice, tmp_path):
         assert torch.equal(saved["weight"], shared.model["weight"][0])
         saved = torch.load(own.save_model(tmp_path / "model.pt", client), weights_only=True)
         assert torch.equal(saved["weight"], own.model["weight"][client if alice is None else 0])
+
+
+# --- who diverged ---
+
+
+def with_lost(*lost: int, alice: int | None = 0) -> Federation:
+    """Four clients, of whom the `lost` come in round 2, with inputs whose gradients overflow."""
+    random = torch.Generator().manual_seed(0)
+    data = [
+        (torch.randn(6, 4, generator=random), torch.randint(3, (6,), generator=random))
+        for _ in range(4)
+    ]
+    train = [(x * 1e37 if i in lost else x, y) for i, (x, y) in enumerate(data)]
+    schedule = Schedule(9, batch_size=2, lr=0.2, availability=tuple((i, 2, 9) for i in lost))
+    make = lambda: torch.nn.Linear(4, 3)  # noqa: E731
+    return Federation.from_arrays(train, data, make, schedule, alice=alice, device="cpu")
+
+
+@pytest.mark.parametrize("alice", [0, None])
+@pytest.mark.parametrize(
+    ("lost", "words"), [((2,), " (client 2)"), ((1, 3), " (clients 1, 3)")], ids=["one", "two"]
+)
+@pytest.mark.parametrize("every", [1, 9])
+def test_a_run_that_diverges_names_the_clients_who_brought_it_about(lost, words, alice, every):
+    run = finished(Run(FedAvg(), with_lost(*lost, alice=alice), evaluate_every=every))
+    result = run.result({"method": {"name": "fedavg"}})
+    assert result.diverged == 2 and result.non_finite == dict.fromkeys(lost, 2)
+    assert f"diverged in round 2{words};" in repr(result)
+
+
+def test_where_only_a_served_model_is_not_finite_its_client_is_named():
+    @dataclass(frozen=True)
+    class Breaks(Local):
+        def served(self, fed, state):
+            theta = state["theta"].clone()
+            theta[1] = math.nan
+            return {**state, "theta": theta}
+
+    run = finished(Run(Breaks(), federation()))
+    assert (run.diverged, run.non_finite) == (1, {1: 1})
+
+
+def test_a_client_who_is_lost_and_has_no_weight_is_remembered_and_the_run_goes_on():
+    """Local training of each client; only Alice is read."""
+
+    class Everybody(Local):
+        def round(self, fed, state, r):
+            clients = fed.participants(r)
+            rows = {name: matrix[clients] for name, matrix in state.items()}
+            trained, _ = fed.train(rows, r, clients)
+            return {n: with_rows(state[n], clients, trained[n]) for n in state}, {}
+
+    run = Run(Everybody(), with_lost(2, 3))
+    assert list(run.rounds())[-1] == 9 and run.diverged is None
+    assert run.result({}).non_finite == {2: 2, 3: 2}
+    second = Run(Everybody(), with_lost(2, 3))
+    second.restore(run.checkpoint())
+    assert second.result({}).non_finite == {2: 2, 3: 2}

@@ -97,6 +97,13 @@ def test_the_rounds_of_weights_and_matrices_are_stored_with_them(store):
     assert found.matrices_rounds.tolist() == [1, 9]
 
 
+def test_bytes_and_lost_clients_are_stored(store):
+    store.save(CELL, result(bytes=(48.0, 0.5), non_finite={2: 7, 11: 1}))
+    found = store.find(CELL)
+    assert found.bytes == (48.0, 0.5) and found.non_finite == {2: 7, 11: 1}
+    assert "bytes" not in found.config and "non_finite" not in found.config
+
+
 def test_the_files_of_weights_for_each_client_are_those_of_before(store):
     """Nothing new is written for a result without matrices, to the last byte."""
     store.save(CELL, result())
