@@ -32,8 +32,10 @@ from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
+from pfl_lib.methods.ditto import Ditto
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.fedfomo import FedFomo
+from pfl_lib.methods.finetuned import FineTuned
 from pfl_lib.methods.local import Local
 from pfl_lib.methods.pfedla import PFedLA
 from pfl_lib.methods.scaffold import Scaffold
@@ -65,6 +67,8 @@ METHODS: dict[str, type] = {
         WeightErosion,
         Waffle,
         APFL,
+        Ditto,
+        FineTuned,
         BrokenGlobal,
         FedFomo,
         PFedLA,

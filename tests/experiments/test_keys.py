@@ -15,8 +15,10 @@ from pfl_lib.methods import (
     APFL,
     METHODS,
     BrokenGlobal,
+    Ditto,
     FedAvg,
     FedFomo,
+    FineTuned,
     Local,
     PFedLA,
     Scaffold,
@@ -262,6 +264,8 @@ GOLDEN = {
     "local-breast_cancer-radius_some-seed1-3f94578038": RunSpec(
         Local(), SELDOM, alice=None, evaluate_every=5, **RADII
     ),
+    "ditto-digits-C-seed1-e00c9093c4": RunSpec(Ditto(), Schedule(20), dataset="digits"),
+    "finetuned-digits-C-seed1-cca89da9a0": RunSpec(FineTuned(), Schedule(20), dataset="digits"),
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
     "pfedla-digits-C-seed1-00fe22e429": RunSpec(
         PFedLA(retained=1), Schedule(20), dataset="digits", alice=None

@@ -10,8 +10,10 @@ import torch
 from pfl_lib.methods import (
     APFL,
     METHODS,
+    Ditto,
     FedAvg,
     FedFomo,
+    FineTuned,
     Local,
     PFedLA,
     Scaffold,
@@ -23,6 +25,8 @@ from pfl_lib.methods import (
 ALL = [
     Local(),
     FedAvg(),
+    FineTuned(),
+    Ditto(0.5),
     FedAvg("uniform"),
     Scaffold(),
     Scaffold("I"),
@@ -86,8 +90,9 @@ def test_local_training_starts_from_the_served_aggregate(small, method):
     state = method.start(fed)
     for r in (1, 2, 3):
         started.clear()
-        # APFL trains the shared model beside the mixture that it serves.
-        served = state if method.name == "apfl" else method.served(fed, state)
+        # These three train the shared model, and what they serve beside it.
+        beside = method.name in ("apfl", "ditto", "finetuned")
+        served = state if beside else method.served(fed, state)
         expected = served["theta"]
         state, _ = method.round(fed, state, r)
         # SCAFFOLD's option I passes over everybody's data twice.
@@ -96,7 +101,7 @@ def test_local_training_starts_from_the_served_aggregate(small, method):
         )
         for rows, clients in started:
             for k, i in enumerate(clients):
-                assert torch.equal(
+                assert "anchor" in rows or torch.equal(
                     rows["theta"][k], expected[i] if expected.dim() == 2 else expected
                 )
         assert not torch.equal(method.served(fed, state)["theta"], expected)

@@ -1,0 +1,80 @@
+"""Ditto (Li et al. 2021): a model of each client's own, held near the shared one."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from pfl_lib.errors import choose, number
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, select_rows, with_rows
+
+
+@dataclass(frozen=True)
+class Ditto:
+    """Ditto, Algorithm 1: beside FedAvg's model w, every client trains one of its own, v.
+
+    client:  v <- v - lr (grad f(v) + lambda (v - w)), with w as received;  server:  FedAvg of the
+    w's.   Served is v.
+
+    * `strength` is lambda; 0 is local training.  The paper tunes it for each data set; 0.1 here.
+    * v starts at the common initial model, and takes as many local steps as w does, on the same
+      batches.
+    * Only clients whose model is read keep and train a v.
+    * `weighting` is FedAvg's.
+    """
+
+    strength: float = 0.1
+    weighting: str = "size"
+
+    name: ClassVar[str] = "ditto"
+    title: ClassVar[str] = "Ditto"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        number("strength", self.strength, "lambda, 0 or more", lambda v: 0 <= v < math.inf)
+        choose("weighting", self.weighting, ("size", "uniform"))
+
+    def cost(self, passes: float, read: float) -> float:
+        return passes * (1 + read)
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        # Rows "personal ..." belong to the evaluated clients, in their order.
+        own = copies(fed.initial(), len(fed.evaluated_clients))
+        personal = {"personal": own["theta"], "personal statistics": own["statistics"]}
+        return fed.initial() | personal
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        shared, log = FedAvg(self.weighting).round(fed, state, r)
+        there = set(fed.participants(r))
+        place = {i: k for k, i in enumerate(fed.evaluated_clients) if i in there}
+        own = list(place.values())
+        rows = {
+            "theta": select_rows(state["personal"], own),
+            "statistics": select_rows(state["personal statistics"], own),
+            "anchor": copies(state, len(own))["theta"],
+        }
+        trained, _ = fed.train(rows, r, list(place), self._step)
+        personal = {
+            "personal": with_rows(state["personal"], own, trained["theta"]),
+            "personal statistics": with_rows(
+                state["personal statistics"], own, trained["statistics"]
+            ),
+        }
+        return shared | personal, log
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        own = {"theta": state["personal"], "statistics": state["personal statistics"]}
+        return {
+            name: with_rows(state[name].expand(len(fed), -1), fed.evaluated_clients, rows)
+            for name, rows in own.items()
+        }
+
+    def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        raw = gradient(rows["theta"], batch, rows["statistics"])
+        pull = self.strength * (rows["theta"] - rows["anchor"])
+        descend(rows, "theta", raw + pull, batch)

@@ -1,0 +1,59 @@
+"""FedAvg whose model every client trains on before using it: the baseline that a personalised
+method should beat.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfl_lib.errors import choose, whole
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.rows import Rows, copies, model, with_rows
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """FedAvg; served is its model after `epochs` passes over the client's own data.
+
+    * The passes are those with which the client would begin the next round: the same batches,
+      learning rate, momentum and weight decay.  They are lost again: FedAvg's own rounds are as
+      without them.
+    * `epochs` 0 is FedAvg.  `weighting` is FedAvg's.
+    """
+
+    epochs: int = 1
+    weighting: str = "size"
+
+    name: ClassVar[str] = "finetuned"
+    title: ClassVar[str] = "FedAvg, fine-tuned"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        whole("epochs", self.epochs, 0)
+        choose("weighting", self.weighting, ("size", "uniform"))
+
+    def cost(self, passes: float, read: float) -> float:
+        """With a model served after every round."""
+        return passes + self.epochs * read
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        return {**fed.initial(), "next round": torch.tensor(1)}
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        shared, log = FedAvg(self.weighting).round(fed, state, r)
+        return {**shared, "next round": torch.tensor(r + 1)}, log
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        if not self.epochs:
+            return model(state)
+        clients, r = fed.evaluated_clients, int(state["next round"])
+        tuned, _ = fed.train(copies(state, len(clients)), r, clients, epochs=self.epochs)
+        return {
+            name: with_rows(state[name].expand(len(fed), -1), clients, rows)
+            for name, rows in tuned.items()
+        }
