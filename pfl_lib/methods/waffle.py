@@ -11,7 +11,16 @@ from pfl_lib.errors import BadInput, check_alice, choose, number
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods.scaffold import check_control, corrected_training
-from pfl_lib.rows import Rows, average, distances, model, select_rows, weights_of_all
+from pfl_lib.rows import (
+    Rows,
+    average,
+    distances,
+    finite_rows,
+    model,
+    select_rows,
+    weights_of_all,
+    with_rows,
+)
 
 TRANSITIONS = ("sigmoid", "linear")
 
@@ -89,22 +98,29 @@ class Waffle:
         alice = clients.index(alice_of(fed, self.title))
         trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
 
-        if 100 * r >= 95 * fed.schedule.rounds:  # Algorithm 1: the last twentieth is Alice's alone
-            now = torch.eye(len(clients), dtype=torch.float64)[alice]
+        # Between models as between updates, since all start from one x.
+        apart = distances(trained["theta"], trained["theta"][alice])
+        # A client whose training ended in NaN or infinity is infinitely far away: it has no weight
+        # and keeps its control variate.  Where that is Alice, the run diverges.
+        lost = ~(apart.isfinite() & finite_rows(select_rows(controls, clients)).cpu())
+        near = (~lost).nonzero()[:, 0].tolist()
+        now = torch.zeros(len(clients), dtype=torch.float64)
+        if lost[alice]:
+            now[:] = math.nan
+        elif (
+            100 * r >= 95 * fed.schedule.rounds
+        ):  # Algorithm 1: the last twentieth is Alice's alone
+            now[alice] = 1
         else:
             rounds = fed.schedule.rounds
             personal = omega(r, rounds, self.slope, self.transition, self.shift)
-            # Between models as between updates, since all start from one x.
-            apart = distances(trained["theta"], trained["theta"][alice])
-            # A diverged update makes the model NaN, which ends the run and is recorded; it is no
-            # bad input.
-            now = (
-                weights(apart, alice, personal, personal)
-                if apart.isfinite().all()
-                else apart * float("nan")
-            )
+            now[near] = weights(apart[near], near.index(alice), personal, personal)
         now = weights_of_all(now, clients, len(fed))
         smoothed = torch.stack([*state["history"], now]).mean(0)[clients]
+        if lost.any() and not lost[alice]:
+            smoothed[lost] = 0
+            gone = [clients[k] for k in lost.nonzero()[:, 0]]
+            controls = with_rows(controls, gone, state["controls"][gone])
         smoothed /= smoothed.sum()
 
         moved = select_rows(controls, clients)

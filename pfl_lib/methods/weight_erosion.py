@@ -114,10 +114,12 @@ def erode(
 
 def relative_distances(updates: Tensor, alice: int) -> Tensor:
     """Eq. 4: ||g_i - g_0|| / ||g_0|| of updates [n, P], [n] in float64; infinite where g_0 is zero
-    and g_i is not (Appendix A, Example 3).
+    and g_i is not (Appendix A, Example 3), and where g_i holds NaN and g_0 is finite.
     """
     apart = distances(updates, updates[alice])
     length = torch.linalg.vector_norm(updates[alice]).double().cpu()
+    if length.isfinite():
+        apart = torch.where(apart.isnan(), math.inf, apart)
     return torch.where(apart == 0, 0.0, apart / length)
 
 
