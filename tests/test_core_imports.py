@@ -137,15 +137,19 @@ def test_every_method_trains_a_small_federation():
             x = torch.randn(n, 4, generator=generator)
             return x, (x[:, 0] > 0).long()
 
-        parts = [part(n) for n in (20, 30, 25)]
-        def federation(alice):
-            return pfl_lib.Federation.from_arrays(
-                train=parts, test=parts, model=lambda: torch.nn.Linear(4, 2),
-                schedule=pfl_lib.Schedule(rounds=3, batch_size=8, lr=0.5), alice=alice,
+        # Five clients with validation examples for FedFomo, a norm for FedBN.
+        parts = [part(n) for n in (20, 30, 25, 20, 25)]
+        def network():
+            return torch.nn.Sequential(
+                torch.nn.Linear(4, 3), torch.nn.LayerNorm(3), torch.nn.Linear(3, 2)
             )
 
         for name in METHODS:
-            result = pfl_lib.run(name, federation=federation(0))
+            federation = pfl_lib.Federation.from_arrays(
+                train=parts, test=parts, validation=parts, model=network,
+                schedule=pfl_lib.Schedule(rounds=3, batch_size=8, lr=0.1), alice=0,
+            )
+            result = pfl_lib.run(name, federation=federation)
             assert len(result.metrics) == 3 and result.diverged is None, name
             assert 0.5 < result.last_accuracy <= 1, (name, result.last_accuracy)
         print("trained", len(METHODS) >= 6)

@@ -34,8 +34,12 @@ from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.ditto import Ditto
 from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.fedbn import FedBN
 from pfl_lib.methods.fedfomo import FedFomo
+from pfl_lib.methods.fedprox import FedProx
+from pfl_lib.methods.fedrep import FedRep
 from pfl_lib.methods.finetuned import FineTuned
+from pfl_lib.methods.lg_fedavg import LGFedAvg
 from pfl_lib.methods.local import Local
 from pfl_lib.methods.pfedla import PFedLA
 from pfl_lib.methods.scaffold import Scaffold
@@ -72,6 +76,10 @@ METHODS: dict[str, type] = {
         BrokenGlobal,
         FedFomo,
         PFedLA,
+        FedBN,
+        FedRep,
+        LGFedAvg,
+        FedProx,
     )
 }
 

@@ -1,5 +1,6 @@
 """Federated Averaging (McMahan et al. 2017): the server averages what clients have trained."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,8 +37,7 @@ class FedAvg:
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
-        sizes = fed.sizes(clients)
-        weights = sizes / sizes.sum() if self.weighting == "size" else uniform(len(clients))
+        weights = averaging_weights(self.weighting, fed, clients)
         log = {
             "weights": weights_of_all(weights, clients, len(fed)),
             "models_up": len(clients),
@@ -47,3 +47,11 @@ class FedAvg:
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
         return model(state)
+
+
+def averaging_weights(weighting: str, fed: Federation, clients: Sequence[int]) -> Tensor:
+    """The participants' weights [n], float64: n_i / sum n for "size", 1/n for "uniform"."""
+    if weighting == "uniform":
+        return uniform(len(clients))
+    sizes = fed.sizes(clients)
+    return sizes / sizes.sum()

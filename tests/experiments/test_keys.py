@@ -17,8 +17,12 @@ from pfl_lib.methods import (
     BrokenGlobal,
     Ditto,
     FedAvg,
+    FedBN,
     FedFomo,
+    FedProx,
+    FedRep,
     FineTuned,
+    LGFedAvg,
     Local,
     PFedLA,
     Scaffold,
@@ -269,6 +273,18 @@ GOLDEN = {
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
     "pfedla-digits-C-seed1-00fe22e429": RunSpec(
         PFedLA(retained=1), Schedule(20), dataset="digits", alice=None
+    ),
+    "fedbn-digits-C-seed1-bd4fa5135b": RunSpec(
+        FedBN(), Schedule(20), dataset="digits", alice=None, model="pfedla_cnn-norm"
+    ),
+    "fedrep-digits-C-seed1-43f039d672": RunSpec(
+        FedRep(), Schedule(20), dataset="digits", alice=None
+    ),
+    "lg_fedavg-digits-C-seed1-527afc9b0d": RunSpec(
+        LGFedAvg(), Schedule(20), dataset="digits", alice=None
+    ),
+    "fedprox-digits-C-seed1-549a28c2b3": RunSpec(
+        FedProx(), Schedule(20), dataset="digits", alice=None
     ),
 }
 

@@ -37,8 +37,9 @@ CELLS = {
     **{
         name: RunSpec(make_method(name), Schedule(4), **DIGITS)
         for name in METHODS
-        if name not in ("broken_global", "fedfomo")
+        if name not in ("broken_global", "fedfomo", "fedbn")
     },
+    "fedbn": RunSpec(make_method("fedbn"), Schedule(4), model="pfedla_cnn-norm", **DIGITS),
     "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),
     "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),
     "broken_global": RunSpec(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),

@@ -1,0 +1,53 @@
+"""FedBN (Li et al. 2021): normalisation stays with the clients, all else is averaged."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods import partial
+from pfl_lib.rows import Rows, copies, model
+
+
+@dataclass(frozen=True)
+class FedBN:
+    """FedBN, Algorithm 1: as FedAvg, but every client keeps the parameters of her norms, and their
+    running statistics.
+
+    * Norms are found by their type (BatchNorm, GroupNorm, LayerNorm, ...), not by a name that
+      holds "bn", as the authors' code finds them.  A network without norms is refused: FedBN would
+      be FedAvg there.
+    * `weighting`: "size" as FedAvg's default, or "uniform", as the authors' Algorithm 1 and code;
+      pFedLA's clients are equally large, where both are one.
+    """
+
+    weighting: str = "size"
+
+    name: ClassVar[str] = "fedbn"
+    title: ClassVar[str] = "FedBN"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        choose("weighting", self.weighting, ("size", "uniform"))
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        """All clients' models; BadInput where the network has no norm."""
+        if not any(layer.norm for layer in fed.layout.layers):
+            raise BadInput(
+                f"{self.title} keeps the norms of a network with its clients, and this one has"
+                " none: choose a model with norms, such as pfedla_cnn-norm, or the method fedavg"
+            )
+        return copies(fed.initial(), len(fed))
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        clients = fed.participants(r)
+        trained, _ = fed.train(partial.given(state, clients), r, clients)
+        shared = [layer for layer in fed.layout.layers if not layer.norm]
+        return partial.averaged(fed, state, clients, trained, shared, self.weighting)
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        return model(state)

@@ -1,0 +1,75 @@
+"""LG-FedAvg (Liang et al. 2020): the lower layers, a representation, stay with the clients; the
+upper ones are averaged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from pfl_lib.engine.layout import Layer, Layout
+from pfl_lib.errors import choose
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods import partial
+from pfl_lib.rows import Rows, copies, model
+
+
+@dataclass(frozen=True)
+class LGFedAvg:
+    """LG-FedAvg, Algorithm 1, with the prediction loss alone: both parts train together on it, then
+    the server averages the upper, global part.
+
+    * `local`: the layers that stay, by name, such as ("conv1", "conv2").  None: all before the
+      first fully connected layer behind the convolutions, or, in a network without convolutions,
+      all but the last layer (our choice).  The authors' CIFAR-10 script averages "the last two" of
+      a list that ends with the convolutions, which is the lower end.
+    * Everybody starts from the initial model; the authors start from one that FedAvg has trained.
+    * `weighting`: "size" (Algorithm 1) or "uniform" (the authors' code).
+    """
+
+    local: tuple[str, ...] | None = None
+    weighting: str = "size"
+
+    name: ClassVar[str] = "lg_fedavg"
+    title: ClassVar[str] = "LG-FedAvg"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        partial.check_names("local", self.local)
+        choose("weighting", self.weighting, ("size", "uniform"))
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        """All clients' models; BadInput where `local` names no layer."""
+        self._shared(fed)
+        return copies(fed.initial(), len(fed))
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        clients = fed.participants(r)
+        trained, _ = fed.train(partial.given(state, clients), r, clients)
+        return partial.averaged(fed, state, clients, trained, self._shared(fed), self.weighting)
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        return model(state)
+
+    def _shared(self, fed: Federation) -> Sequence[Layer]:
+        local = representation(fed.layout) if self.local is None else self.local
+        return partial.shared_layers(fed, local)
+
+
+def representation(layout: Layout) -> list[str]:
+    """The names of the layers below the fully connected ones; of all but the last layer where the
+    network has no convolution.
+    """
+    names = [layer.name for layer in layout.layers]
+    convolutions = {
+        block.name.rpartition(".")[0] for block in layout.parameters if len(block.shape) > 2
+    }
+    if not convolutions:
+        return names[:-1]
+    behind = 1 + max(names.index(name) for name in convolutions)
+    while behind < len(names) and layout.layers[behind].norm:
+        behind += 1
+    return names[:behind]

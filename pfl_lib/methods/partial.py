@@ -1,0 +1,72 @@
+"""Models of which every client keeps some layers while the server averages the others: what FedBN,
+FedRep and LG-FedAvg share.
+
+The state is all clients' models, {"theta": [N, P], "statistics": [N, S]}: rows that agree in the
+averaged layers.  A layer's running statistics go where its parameters go.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from pfl_lib.engine.layout import Layer
+from pfl_lib.errors import BadInput
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods.fedavg import averaging_weights
+from pfl_lib.rows import Rows, average, select_rows, weights_of_all, with_rows
+
+
+def check_names(setting: str, names: object) -> None:
+    """BadInput unless `names` is None or a tuple of different names."""
+    if names is None:
+        return
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise BadInput(f'{setting} {names!r}: give a tuple of layers\' names, such as ("fc3",)')
+    if len(set(names)) < len(names):
+        raise BadInput(f"{setting} {names!r}: name each layer once")
+
+
+def shared_layers(fed: Federation, kept: Collection[str]) -> list[Layer]:
+    """The layers that the server averages: all but those `kept`; BadInput for a name that is no
+    layer.
+    """
+    for name in kept:
+        fed.layout.layer(name)
+    return [layer for layer in fed.layout.layers if layer.name not in kept]
+
+
+def given(state: dict[str, Tensor], clients: Sequence[int]) -> Rows:
+    """The participants' models at the round's start."""
+    return {name: select_rows(state[name], clients) for name in ("theta", "statistics")}
+
+
+def averaged(
+    fed: Federation,
+    state: dict[str, Tensor],
+    clients: list[int],
+    trained: Rows,
+    shared: Sequence[Layer],
+    weighting: str,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The state and log after `clients` have `trained`: the shared layers' average is everybody's,
+    also theirs who were not there.
+
+    Sent, up and down, are the shared layers alone: so many P-ths of a model.
+    """
+    weights = averaging_weights(weighting, fed, clients)
+    mean, after = average(weights, trained), {}
+    for name in ("theta", "statistics"):
+        after[name] = with_rows(state[name], clients, trained[name])
+        for layer in shared:
+            columns = slice(layer.start, layer.stop)
+            if name == "statistics":
+                columns = slice(layer.statistics_start, layer.statistics_stop)
+            after[name][:, columns] = mean[name][columns]
+    sent = len(clients) * sum(layer.size for layer in shared) / fed.layout.P
+    log = {
+        "weights": weights_of_all(weights, clients, len(fed)),
+        "models_up": sent,
+        "models_down": sent,
+    }
+    return after, log
