@@ -425,17 +425,17 @@ def test_the_readmes_table_is_what_the_published_results_say():
     for no other.
     """
     from pfl_lib.papers import waffle
+    from pfl_lib.papers.table import gathered
     from pfl_lib.results.store import Store
-    from pfl_lib.results.summary import gather
 
     store, rows, apart = Store(ROOT / "no results here"), [], {}
     for letters in waffle.DISTRIBUTIONS:
-        entries = [
-            e for e in waffle.entries(waffle.FULL) if (e.dataset, e.setting) == ("MNIST", letters)
-        ]
-        found = [gather((cell.seed, store.find(cell)) for cell in entry.runs) for entry in entries]
+        table = waffle.TABLE1.only([letters], datasets=["MNIST"])
+        lines = table.frame(waffle.FULL, store.find)
+        found = list(gathered(lines[lines["protocol"] == table.protocol]).values())
+        printed = [value.value for value in table.printed().values()]
         if all(ours.seeds for ours in found):
-            rows += [[f"{letters}, paper", *(f"{entry.printed.value:.2f}" for entry in entries)]]
+            rows += [[f"{letters}, paper", *(f"{value:.2f}" for value in printed)]]
             rows += [
                 [
                     f"{letters}, ours (seeds)",
@@ -443,8 +443,7 @@ def test_the_readmes_table_is_what_the_published_results_say():
                 ]
             ]
             apart[letters] = [
-                abs(entry.printed.value - ours.mean)
-                for entry, ours in zip(entries, found, strict=True)
+                abs(value - ours.mean) for value, ours in zip(printed, found, strict=True)
             ]
     readme = (ROOT / "README.md").read_text()
     table = re.search(r"from `reports/published/`:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", readme)[1]

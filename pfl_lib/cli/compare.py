@@ -10,8 +10,9 @@ from pfl_lib.papers import comparison
 
 WIDTH = 100
 COLUMNS = [
-    "distribution",
+    "setting",
     "method",
+    "metric",
     "paper",
     "ours",
     "last round",
@@ -47,9 +48,12 @@ def add_parser(subparsers) -> None:
     arguments.add_results_dir(parser)
     parser.add_argument(
         "--format",
-        choices=("table", "csv"),
+        choices=("table", "csv", "runs", "latex"),
         default="table",
-        help="for reading, or every number (table)",
+        help=(
+            "for reading; every printed value with ours (csv); every run's number (runs); a table"
+            " for a paper, with the package booktabs (latex) (table)"
+        ),
     )
     parser.set_defaults(run=run)
 
@@ -70,14 +74,13 @@ def run(args: argparse.Namespace) -> int:
     for page in exhibits:
         for name in [args.profile] if args.profile else reversed(PROFILES):
             profile = page.profile(name, args.seeds)
-            if not page.entries(profile):
-                continue
-            table = comparison.compare_with_paper(page, profile, store)
-            if args.profile or (table["status"] != "not run").any():
-                table.insert(0, "page", page.id)
-                found.append((page, table))
+            for described in page.tables:
+                table = comparison.compare(described, profile, store)
+                if args.profile or (table["status"] != "not run").any():
+                    table.insert(0, "page", page.id)
+                    found.append((page, described, profile, table))
     if not found:
-        comparing = [page.id for page in EXHIBITS.values() if page.entries(page.profile("paper"))]
+        comparing = [page.id for page in EXHIBITS.values() if page.tables]
         if any(page.id in comparing for page in exhibits):
             print("nothing to compare: nothing was run yet (pfl-lib reproduce)")
         else:
@@ -86,13 +89,25 @@ def run(args: argparse.Namespace) -> int:
                 f" {', '.join(comparing)} does"
             )
     elif args.format == "csv":
-        print(tables.to_csv(pd.concat([table for _, table in found])), end="")
+        print(tables.to_csv(pd.concat([table for *_, table in found])), end="")
+    elif args.format == "runs":
+        frames = [
+            described.frame(profile, store.find).assign(page=page.id, profile=profile.name)
+            for page, described, profile, _ in found
+        ]
+        print(tables.to_csv(pd.concat(frames)), end="")
     else:
-        for page, table in found:
-            print(textwrap.fill(f"{page.paper}, {page.title}", WIDTH))
-            print(f"{textwrap.fill(table.attrs['banner'], WIDTH)}\n")
-            print(f"{_compact(table)}\n")
+        for page, _, _, table in found:
+            print(textwrap.fill(f"{page.paper}, {page.title}", WIDTH, **_comment(args.format)))
+            banner = textwrap.fill(table.attrs["banner"], WIDTH, **_comment(args.format))
+            print(f"{banner}\n")
+            print(comparison.to_latex(table) if args.format == "latex" else f"{_compact(table)}\n")
     return 0
+
+
+def _comment(format: str) -> dict[str, str]:
+    mark = "% " if format == "latex" else ""
+    return {"initial_indent": mark, "subsequent_indent": mark}
 
 
 def _compact(table) -> str:
@@ -107,8 +122,21 @@ def _compact(table) -> str:
     if ran.empty:
         return left
     words = comparison.in_words(ran)
-    words["distribution"] = words["dataset"] + ", " + words["distribution"]
+    words["setting"] = words["dataset"] + ", " + words["setting"]
     words["ours"] = words["ours"].str.partition(" at ")[0]  # "diverged at round 7"
     words["verdict"] = words["verdict"].str.partition(":")[0]
     words.attrs.clear()  # the banner is printed already
-    return tables.to_text(words[COLUMNS]) + (f"\n\n{left}" if len(ran) < len(table) else "")
+    columns = [name for name in COLUMNS if name in words]
+    rows = comparison.row_by_row(table)
+    lines = [_line(row) for row in rows.to_dict("records")]
+    parts = [tables.to_text(words[columns]), "\n".join(lines), left * (len(ran) < len(table))]
+    return "\n\n".join(filter(None, parts))
+
+
+def _line(row: dict[str, str]) -> str:
+    """A row of the table in one line: its ranking and what its tolerance can tell apart."""
+    place = ", ".join(filter(None, [row["dataset"], row["setting"], row.get("metric", "")]))
+    passing = row.get("wrong pairings that pass")
+    words = f"{place}: {row['ranking']}"
+    words += f"; {passing} wrong pairings would pass as reproduced" if passing else ""
+    return textwrap.fill(words, WIDTH, subsequent_indent="    ")

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 from pfl_lib.errors import choose
 from pfl_lib.papers import waffle, weight_erosion
-from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
+from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
 
-__all__ = ["EXHIBITS", "PROFILES", "Entry", "Exhibit", "Profile", "exhibit"]
+__all__ = ["EXHIBITS", "PROFILES", "Exhibit", "Profile", "exhibit"]
 
 # The index and the quickstart show the package, not a paper's data: they are quick in every
 # profile.
@@ -27,8 +27,6 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 "Index: what is here, and where to start",
                 "00_index.ipynb",
                 _ALWAYS_QUICK,
-                nothing,
-                nothing,
             ),
             Exhibit(
                 "quickstart",
@@ -37,10 +35,9 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 "01_quickstart.ipynb",
                 _ALWAYS_QUICK,
                 waffle.quickstart,
-                nothing,
             ),
-            *waffle.exhibits(),
-            *weight_erosion.exhibits(),
+            *waffle.PAGES,
+            *weight_erosion.PAGES,
         )
     }
 )

@@ -1,11 +1,11 @@
 """Sentences of a paper that say one method beats another: yes, no or undecided, with the numbers.
 
 A claim is a list of comparisons, "on distribution B, WAFFLE is above FedAvg".  It is answered *yes*
-when all of them hold, *no* when one is contradicted, else *undecided*.  With two seeds and more a
-comparison holds when the mean of the differences, seed by seed, is more than two standard errors
-above 0, and is contradicted when it is as far below; with one seed 0.4 points take the place of two
-standard errors.  For the paper's own numbers the margin is the larger of the two printed standard
-deviations.
+when all of them hold, *no* when one is contradicted, else *undecided*.  A comparison holds when the
+mean of the differences, seed by seed, is above the larger of the metric's floor (0.4 points) and
+two standard errors, and is contradicted when it is as far below.  Where the paper's own two numbers
+are less than the metric's `near` (1 point) apart, fewer than three seeds leave it open.  For the
+paper's own numbers the margin is the larger of the two printed standard deviations.
 """
 
 import math
@@ -15,10 +15,13 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import FLOOR, Printed
+from pfl_lib.papers.table import Find, Table, gathered
+from pfl_lib.papers.verdicts import Printed
 from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
 
+ENOUGH = 3  # seeds, to answer on a difference that is small in the paper
 QUICK = "no answer (quick profile)"
 Place = tuple[str, str]  # (distribution, method)
 
@@ -44,12 +47,15 @@ def answer(holds: Iterable[bool | None]) -> str:
     return "yes" if holds and None not in holds else "undecided"
 
 
-def is_above(better: Ours, worse: Ours) -> bool | None:
+def is_above(
+    better: Ours, worse: Ours, printed: float = math.inf, metric: Metric = ACCURACY
+) -> bool | None:
     """Whether our runs of one method are above those of another, seed by seed; None when that is
     open.
 
-    Only the seeds that both ran count.  A method that diverged on one of them is above nothing;
-    being above one that diverged decides nothing.
+    `printed`: how far apart the paper's two numbers are.  Only the seeds that both ran count.  A
+    method that diverged on one of them is above nothing; being above one that diverged decides
+    nothing.
     """
     seeds = common(better, worse)
     if any(seed in seeds for seed, _ in better.diverged):
@@ -57,8 +63,10 @@ def is_above(better: Ours, worse: Ours) -> bool | None:
     if not seeds or any(seed in seeds for seed, _ in worse.diverged):
         return None
     found = differences(better, worse)
-    margin = FLOOR if len(found) == 1 else 2 * statistics.stdev(found) / math.sqrt(len(found))
-    return _beyond(statistics.fmean(found), margin)
+    if len(found) < ENOUGH and abs(printed) < metric.near - HAIR:
+        return None
+    errors = 0.0 if len(found) == 1 else 2 * statistics.stdev(found) / math.sqrt(len(found))
+    return _beyond(statistics.fmean(found), max(metric.floor, errors))
 
 
 def is_printed_above(better: Printed, worse: Printed) -> bool | None:
@@ -84,7 +92,10 @@ def answers(
     rows = []
     for claim in claims:
         pairs = [(ours[where, better], ours[where, worse]) for where, better, worse in claim.above]
-        found = [is_above(*pair) for pair in pairs]
+        found = [
+            is_above(*pair, printed[where, better].value - printed[where, worse].value)
+            for pair, (where, better, worse) in zip(pairs, claim.above, strict=True)
+        ]
         own = [
             is_printed_above(printed[where, better], printed[where, worse])
             for where, better, worse in claim.above
@@ -108,9 +119,17 @@ def answers(
                 else "; ".join(open_or_no) or "nothing",
             }
         )
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+    return profile.table(rows)
+
+
+def about_table(claims: Iterable[Claim], table: Table, profile: Profile, find: Find):
+    """`answers` to claims about a table of one data set and metric; their distributions are its
+    settings.
+    """
+    lines = table.frame(profile, find)
+    ours = gathered(lines[lines["protocol"] == table.protocol], ["setting", "method"])
+    printed = {(place[1], place[2]): value for place, value in table.printed().items()}
+    return answers(claims, profile, ours, printed)
 
 
 def with_seeds(word: str, pairs: Iterable[tuple[Ours, Ours]], profile: Profile) -> str:

@@ -1,130 +1,256 @@
-"""The paper's printed values beside ours."""
+"""A paper's printed table beside ours, from its description and what is stored.
+
+`compare` makes the rows, one a printed value; the others are pivots of these rows.
+"""
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 
 import pandas as pd
 
-from pfl_lib.display.table_format import Strong, keep, written
-from pfl_lib.papers.verdicts import MEANINGS, judge, ranking
+from pfl_lib.display.table_format import NONE, Strong, keep, written
+from pfl_lib.papers.metrics import Metric
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Table, gathered
+from pfl_lib.papers.verdicts import MEANINGS, Printed, judge, ranking, wrong_pairings
 from pfl_lib.results.store import Store
-from pfl_lib.results.summary import Ours, gather
+from pfl_lib.results.summary import Ours
+
+OF_ROUND = {
+    "best": "best of {rounds} rounds",
+    "last": "after {rounds} rounds",
+    "best on validation": "best of {rounds} rounds on validation data",
+}
+OVER = {
+    "alice": "on Alice's test set",
+    "clients": "mean over the clients' test sets",
+    "worst": "worst client",
+    "p10": "client at the worst tenth",
+}
+SHORT = {"best": "best round", "last": "last round", "best on validation": "best on validation"}
 
 
-def compare_with_paper(exhibit, profile, store: "Store") -> pd.DataFrame:
-    """One row for each printed result of an exhibit (`papers.Exhibit`): what the paper prints, what
-    `store` has, the verdict.
+def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
+    """One row for each printed value: what the paper prints, what `store` has, the verdict.
 
-    Columns: profile, dataset and distribution (the paper's), run on (our data set, empty where this
-    package has no runs), method, paper and paper std, ours and ours std (mean and sample standard
-    deviation over seeds of the best round, the papers' protocol), last round (mean), seeds (how
-    many finished), difference (ours - paper; none for the quick profile, whose data are not the
-    paper's), protocol, status ("ran", "not run", "diverged at round 7") and verdict.  Numbers in
-    percent, NaN where there is none; `attrs["banner"]` says what was run.
+    Columns: profile, dataset and setting (the paper's), run on (our data set, empty where this
+    package has no runs), method, metric, paper and paper std, ours and ours std (mean and sample
+    standard deviation over seeds, by the table's protocol), last round (mean), seeds (how many
+    finished), difference (ours - paper; none for the quick profile, whose data are not the
+    paper's), protocol, status ("ran", "not run", "diverged at round 7"), verdict, and, the same for
+    a whole row of the table, ranking (in words), clear pairs, pairs in order, wrong pairings that
+    pass and wrong pairings.  Numbers in the metric's unit, NaN where there is none; the banner says
+    what was run.
     """
-    rows = []
-    for _, of_row in groupby(exhibit.entries(profile), key=lambda entry: entry.row):
-        of_row = list(of_row)
-        ours = {
-            entry.method: gather((spec.seed, store.find(spec)) for spec in entry.runs)
-            for entry in of_row
-        }
-        order = ranking({entry.method: entry.printed for entry in of_row}, ours)
-        for entry in of_row:
-            found = ours[entry.method]
+    frame = table.frame(profile, store.find)
+    by_row = ["dataset", "setting", "metric", "protocol"]
+    ours = {key: gathered(lines) for key, lines in frame.groupby(by_row, sort=False)}
+    explained = {
+        place for place, page in table.explained_by.items() if _shown(page, profile, store)
+    }
+    at = {(row.dataset, row.setting): row.at for row in table.rows}
+    rows: dict[tuple, dict[str, Printed]] = {}
+    for (dataset, setting, method, metric), printed in table.printed().items():
+        if not math.isnan(printed.value):
+            rows.setdefault((dataset, setting, metric), {})[method] = printed
+    lines = []
+    metrics = {metric.name: metric for metric in table.metrics}
+    for (dataset, setting, name), row in rows.items():
+        found = ours[dataset, setting, name, table.protocol]
+        last = ours[dataset, setting, name, "last"]
+        common = _of_row(row, found, profile, metrics[name])
+        run = profile.make(at[dataset, setting]) if at[dataset, setting] else None
+        for method, printed in row.items():
+            of, place = found[method], (dataset, setting, method)
+            page = table.explained_by[place] if place in explained else ""
             verdict = judge(
-                profile.name, entry.printed, found, order, entry.reason, profile.paper_seeds
+                profile.name, method, row, found, profile.paper_seeds, metrics[name], page
             )
-            rows.append(_line(entry, profile, ours[entry.method], str(verdict)))
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+            lines.append(
+                {
+                    "profile": profile.name,
+                    "dataset": dataset,
+                    "run on": run.dataset if run else "",
+                    "setting": setting,
+                    "method": method,
+                    "metric": name,
+                    "paper": printed.value,
+                    "paper std": printed.std,
+                    "ours": of.mean,
+                    "ours std": of.std,
+                    "last round": last[method].mean,
+                    "seeds": len(of.seeds),
+                    "difference": math.nan if profile.name == "quick" else of.mean - printed.value,
+                    "protocol": _protocol(table, run),
+                    "status": of.status,
+                    "verdict": str(verdict),
+                    **common,
+                }
+            )
+    return profile.table(lines)
 
 
-def _line(entry, profile, ours: Ours, verdict: str) -> dict[str, object]:
-    comparable = profile.name != "quick"
+def _of_row(
+    row: dict[str, Printed], ours: dict[str, Ours], profile: Profile, metric: Metric
+) -> dict[str, object]:
+    order = ranking(row, ours)
+    passing, pairings = wrong_pairings(row, ours, profile.paper_seeds, metric)
+    ran = any(found.ran for found in ours.values())
     return {
-        "profile": profile.name,
-        "dataset": entry.dataset,
-        "run on": profile.dataset if entry.runs else "",
-        "distribution": entry.setting,
-        "method": entry.method,
-        "paper": entry.printed.value,
-        "paper std": entry.printed.std,
-        "ours": ours.mean,
-        "ours std": ours.std,
-        "last round": ours.last_mean,
-        "seeds": len(ours.seeds),
-        "difference": ours.mean - entry.printed.value if comparable else math.nan,
-        "protocol": f"best of {profile.rounds} rounds on Alice's test set",
-        "status": ours.status,
-        "verdict": verdict,
+        "ranking": "not run" if not ran else "–" if profile.name == "quick" else str(order),
+        "clear pairs": order.pairs,
+        "pairs in order": len(order.stand),
+        "wrong pairings that pass": passing if profile.name == "paper" else 0,
+        "wrong pairings": pairings if profile.name == "paper" else 0,
     }
 
 
-def in_words(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `beside` as they are read: numbers as text, words where there is no number."""
-    signed = table["difference"].map(lambda number: written(number, sign=True))
-    ours = [_ours(row.ours, row.status) for row in table.itertuples()]
+def _protocol(table: Table, run) -> str:
+    if run is None:
+        return ""
+    words = OF_ROUND[table.protocol].format(rounds=run.schedule.rounds)
+    trained = ", after its own epochs" if table.model == "trained" else ""
+    return f"{words} {OVER[table.over]}{trained}"
+
+
+def _shown(page: str, profile: Profile, store: Store) -> bool:
+    """Whether a page exists and all the runs behind it do."""
+    from pfl_lib.papers import EXHIBITS
+
+    if page not in EXHIBITS:
+        return False
+    runs = EXHIBITS[page].runs(EXHIBITS[page].profile(profile.name))
+    return bool(runs) and all(store.find(run) is not None for run in runs)
+
+
+def in_words(compared: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `compare` as they are read: numbers as text, words where there is no number."""
+    signed = compared["difference"].map(lambda number: written(number, sign=True))
+    ours = [_ours(row.ours, row.status) for row in compared.itertuples()]
+    columns = {name: compared[name] for name in ("dataset", "run on", "setting", "method")}
+    if compared["metric"].nunique() > 1:
+        columns["metric"] = compared["metric"]
     return keep(
-        table,
-        {
-            "dataset": table["dataset"],
-            "run on": table["run on"],
-            "distribution": table["distribution"],
-            "method": table["method"],
-            "paper": table["paper"].map(written),
-            "paper std": table["paper std"].map(written),
+        compared,
+        columns
+        | {
+            "paper": compared["paper"].map(written),
+            "paper std": compared["paper std"].map(written),
             "ours": ours,
-            "ours std": table["ours std"].map(written),
-            "last round": table["last round"].map(written),
-            "seeds": table["seeds"].astype(str),
+            "ours std": compared["ours std"].map(written),
+            "last round": compared["last round"].map(written),
+            "seeds": compared["seeds"].astype(str),
             "difference": signed,
-            "protocol": table["protocol"],
-            "verdict": table["verdict"],
+            "protocol": compared["protocol"],
+            "verdict": compared["verdict"],
         },
     )
 
 
-def as_printed(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `beside` in the paper's layout: a column for each method; for each distribution
-    the paper's value, ours (best round), ours in the last round, the difference, and the verdict in
-    one word.  The highest of each line of values is `Strong`.
+def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """The rows of `compare` in the paper's layout: a column for each method; for each row of the
+    table the paper's value, ours, ours in the last round, the difference, and the verdict in one
+    word, beside it how many clear pairs stand in the paper's order.  The best of each line of
+    values is `Strong`.
     """
     lines = []
-    several = table["dataset"].nunique() > 1
-    for (dataset, distribution), rows in table.groupby(["dataset", "distribution"], sort=False):
+    better = {metric.name: metric.higher_is_better for metric in table.metrics}
+    quick = compared["profile"].eq("quick").all()
+    for (dataset, setting, metric), rows in compared.groupby(
+        ["dataset", "setting", "metric"], sort=False
+    ):
+        paper = [_spread(row["paper"], row["paper std"]) for _, row in rows.iterrows()]
+        ours = [_ours(row["ours"], row["status"], row["ours std"]) for _, row in rows.iterrows()]
+        high = better[metric]
         kinds = {
-            "paper": _best(
-                rows["paper"],
-                [_spread(row["paper"], row["paper std"]) for _, row in rows.iterrows()],
-            ),
-            "ours, best round": _best(
-                rows["ours"],
-                [_ours(row["ours"], row["status"], row["ours std"]) for _, row in rows.iterrows()],
-            ),
-            "ours, last round": _best(rows["last round"], rows["last round"].map(written)),
+            "paper": _best(rows["paper"], paper, high),
+            f"ours, {SHORT[table.protocol]}": _best(rows["ours"], ours, high),
         }
-        if not rows["profile"].eq("quick").all():
+        if table.protocol != "last":
+            last = rows["last round"]
+            kinds["ours, last round"] = _best(last, last.map(written), high)
+        if not quick:
             kinds["difference"] = [written(number, sign=True) for number in rows["difference"]]
             kinds["verdict"] = [verdict.partition(":")[0] for verdict in rows["verdict"]]
+        place = f"{dataset}, {setting}" if compared["dataset"].nunique() > 1 else setting
+        place += f", {metric}" if len(better) > 1 else ""
+        first = rows.iloc[0]
+        order = f"{first['pairs in order']} of {first['clear pairs']}"
         for kind, words in kinds.items():
-            place = f"{dataset}, {distribution}" if several else distribution
-            lines.append(
-                {
-                    "distribution": place,
-                    "value": kind,
-                    **dict(zip(rows["method"], words, strict=True)),
-                }
-            )
-    return keep(table, pd.DataFrame(lines, dtype=object))
+            of_methods = dict(zip(rows["method"], words, strict=True))
+            lines.append({"setting": place, "value": kind, **of_methods})
+            if not quick:
+                shown = kind == "verdict" and first["ranking"] != "not run"
+                lines[-1]["pairs in order"] = order if shown else ""
+    return keep(compared, pd.DataFrame(lines, dtype=object).fillna(NONE))
 
 
-def legend(table: pd.DataFrame) -> pd.DataFrame:
-    """What the verdicts in the rows of `beside` mean, a row for each word that stands there."""
-    there = [word for word in MEANINGS if table["verdict"].str.match(rf"{word}\b").any()]
+def row_by_row(compared: pd.DataFrame) -> pd.DataFrame:
+    """What the rows of a table say as a whole, and what its tolerance can tell apart: columns
+    dataset, setting, ranking ("9 of 12 clear pairs in the paper's order, turned: ...") and, in the
+    paper profile, wrong pairings that pass ("24 of 30"), with a line for the whole table in the
+    end.
+    """
+    there = compared[compared["ranking"] != "not run"]
+    rows = there.groupby(["dataset", "setting", "metric"], sort=False).first().reset_index()
+    columns = ["dataset", "setting", *(["metric"] if rows["metric"].nunique() > 1 else [])]
+    shown = rows[[*columns, "ranking"]].astype(object)
+    if rows["wrong pairings"].any():
+        pairs = "{} of {}".format
+        passing = list(map(pairs, rows["wrong pairings that pass"], rows["wrong pairings"]))
+        shown["wrong pairings that pass"] = passing
+        sums = rows[["pairs in order", "clear pairs"]].sum()
+        words = pairs(*sums) + " clear pairs in the paper's order"
+        total = dict.fromkeys(columns, "") | {"dataset": "all", "ranking": words}
+        passed = rows[["wrong pairings that pass", "wrong pairings"]].sum()
+        shown.loc[len(shown)] = total | {"wrong pairings that pass": pairs(*passed)}
+    return keep(compared, shown)
+
+
+def legend(compared: pd.DataFrame) -> pd.DataFrame:
+    """What the verdicts in the rows of `compare` mean, a row for each word that stands there."""
+    there = [word for word in MEANINGS if compared["verdict"].str.match(rf"{word}\b").any()]
     return pd.DataFrame({"verdict": there, "means": [MEANINGS[word] for word in there]})
+
+
+def to_latex(compared: pd.DataFrame) -> str:
+    """The rows of `compare` as a LaTeX table (package booktabs): a row for each setting, for each
+    method the paper's value and ours beside each other.
+    """
+    methods = list(dict.fromkeys(compared["method"]))
+    head = " & ".join(rf"\multicolumn{{2}}{{c}}{{{_tex(method)}}}" for method in methods)
+    rules = " ".join(rf"\cmidrule(lr){{{2 * k + 2}-{2 * k + 3}}}" for k in range(len(methods)))
+    lines = [
+        rf"\begin{{tabular}}{{l{'rr' * len(methods)}}}",
+        r"\toprule",
+        rf" & {head} \\",
+        rules,
+        " & paper & ours" * len(methods) + r" \\",
+        r"\midrule",
+    ]
+    several = compared["metric"].nunique() > 1
+    for (dataset, setting, metric), rows in compared.groupby(
+        ["dataset", "setting", "metric"], sort=False
+    ):
+        of = rows.set_index("method")
+        words = [_tex(", ".join([dataset, setting, *[metric] * several]))]
+        for method in methods:
+            if method in of.index:
+                row = of.loc[method]
+                paper = _spread(row["paper"], row["paper std"])
+                words += [paper, _ours(row["ours"], row["status"], row["ours std"])]
+            else:
+                words += [NONE, NONE]
+        lines.append(" & ".join(map(_tex_number, words)) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _tex(words: str) -> str:
+    return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in words)
+
+
+def _tex_number(words: str) -> str:
+    return words.replace(" ± ", r" $\pm$ ").replace("−", "$-$").replace(NONE, "--")
 
 
 def _spread(value: float, std: float) -> str:
@@ -135,9 +261,10 @@ def _ours(mean: float, status: str, std: float = math.nan) -> str:
     return _spread(mean, std) if status == "ran" else status
 
 
-def _best(numbers: pd.Series, words: Sequence[str]) -> list[str]:
-    highest = numbers.round(2).max()
+def _best(numbers: pd.Series, words: Sequence[str], high: bool = True) -> list[str]:
+    rounded = numbers.round(2)
+    best = rounded.max() if high else rounded.min()
     return [
-        Strong(word) if round(number, 2) == highest else word
-        for number, word in zip(numbers, words, strict=True)
+        Strong(word) if number == best else word
+        for number, word in zip(rounded, words, strict=True)
     ]

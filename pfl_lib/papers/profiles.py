@@ -1,28 +1,57 @@
 """How much of a paper's experiment a page runs, and the sentence that says so."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
+import pandas as pd
+
+from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput
+from pfl_lib.papers.settings import Setting
+
+
+def as_printed(setting: Setting) -> Setting:
+    """The paper's own setting: nothing is made smaller."""
+    return setting
+
+
+def smaller(
+    rounds: int | None = None, images: int | None = None, dataset: str | None = None
+) -> Callable[[Setting], Setting]:
+    """A function that makes a setting smaller: so many rounds and training images at most, another
+    data set.
+    """
+
+    def make(setting: Setting) -> Setting:
+        most = [count for count in (setting.images, images) if count is not None]
+        setting = replace(setting, images=min(most, default=None))
+        if dataset is not None:
+            setting = replace(setting, dataset=dataset)
+        if rounds is not None:
+            setting = setting.scheduled(rounds=min(rounds, setting.schedule.rounds))
+        return setting
+
+    return make
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One size of a paper's experiment: which data, how many clients, rounds and seeds.
+    """One size of a paper's experiment.
 
     `quick` runs on data that needs no download, `small` on the paper's data with less of it,
-    `paper` is the exact setting.  `data` and `differs` are the words for the banner: what the data
-    are, and what else is not as in the paper.  `paper_seeds` is the number of seeds the paper
-    averages.
+    `paper` is the exact setting.  `settings` are the paper's own, `make` makes one of them smaller.
+    `data` are the words for what the data are, `differs` for what is not as in the paper beside
+    what the banner counts: data set, images, clients, rounds and seeds.  `paper_seeds` is the
+    number of seeds that the paper averages.
     """
 
     name: str
-    dataset: str
     data: str
-    images: int | None
-    rounds: int
-    clients: int
     seeds: tuple[int, ...]
     paper_seeds: int
+    settings: tuple[Setting, ...]
+    make: Callable[[Setting], Setting] = as_printed
     differs: str = ""
 
     def with_seeds(self, count: int) -> "Profile":
@@ -32,6 +61,33 @@ class Profile:
                 f"seeds {count!r}: give a whole number, 1 or more; seeds 1 to that number are run"
             )
         return replace(self, seeds=tuple(range(1, count + 1)))
+
+    def with_rounds(self, rounds: int) -> "Profile":
+        """The same profile with so many rounds."""
+        make = self.make
+        return replace(self, make=lambda setting: make(setting).scheduled(rounds=rounds))
+
+    @property
+    def dataset(self) -> str:
+        """The data set of all settings, as they are run; fails where they have several, as do
+        `images`, `clients` and `rounds`.
+        """
+        return self._one("dataset")
+
+    @property
+    def images(self) -> int | None:
+        """How many training images are kept, None for all."""
+        return self._one("images")
+
+    @property
+    def clients(self) -> int:
+        """The number of clients."""
+        return self._one("clients")
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return self._one("rounds")
 
     @property
     def seed_words(self) -> str:
@@ -45,17 +101,58 @@ class Profile:
 
     @property
     def banner(self) -> str:
-        """One or two sentences for the top of a page: what it shows, and how that differs from the
-        paper.
-        """
+        """Sentences for the top of a page: what it shows, and how that differs from the paper."""
         seeds = self.seed_words
         if len(self.seeds) != self.paper_seeds:
             seeds += (
                 " (the paper"
                 f" {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
             )
+        run = [self.make(setting) for setting in self.settings]
         shown = (
-            f"{self.name.capitalize()} profile: {self.data}, {self.clients} clients, {self.rounds}"
-            f" rounds, {seeds}."
+            f"{self.name.capitalize()} profile: {self.data}, {_all('clients', run)} clients,"
+            f" {_all('rounds', run)} rounds, {seeds}."
         )
-        return f"{shown} {self.differs}".strip()
+        return " ".join(filter(None, [shown, self._made_smaller(run), self.differs]))
+
+    def table(self, rows: Iterable) -> pd.DataFrame:
+        """A table of these rows that carries the banner."""
+        frame = pd.DataFrame(rows)
+        frame.attrs["banner"] = self.banner
+        return frame
+
+    def _made_smaller(self, run: list[Setting]) -> str:
+        """What the paper has more of, and that other data answer nothing."""
+        words = [
+            f"{_all(what, self.settings)} {what}"
+            for what in ("rounds", "clients", "training examples")
+            if _values(what, self.settings) != _values(what, run)
+        ]
+        other = {s.dataset for s in run} != {s.dataset for s in self.settings}
+        return " ".join(
+            [f"The paper has {' and '.join(words)}."] * bool(words)
+            + ["These numbers show that the code works, not whether the paper's hold."] * other
+        )
+
+    def _one(self, what: str) -> Any:
+        found = {_value(what, self.make(setting)) for setting in self.settings}
+        if len(found) != 1:
+            raise BadInput(f"the {self.name} profile has several {what}: ask a setting for its own")
+        return found.pop()
+
+
+def _value(what: str, setting: Setting) -> Any:
+    if what == "training examples":
+        return setting.images or DATASETS[setting.dataset].examples
+    return setting.schedule.rounds if what == "rounds" else getattr(setting, what)
+
+
+def _values(what: str, settings: Iterable[Setting]) -> list[int]:
+    """The different numbers of clients, rounds or training examples, in ascending order."""
+    return sorted({_value(what, setting) for setting in settings})
+
+
+def _all(what: str, settings: Iterable[Setting]) -> str:
+    """ "100", "15 and 100" or "2 to 10"."""
+    numbers = [f"{number:,}" for number in _values(what, settings)]
+    return " and ".join(numbers) if len(numbers) < 3 else f"{numbers[0]} to {numbers[-1]}"

@@ -62,6 +62,18 @@ def _no_such(place: tuple[str, ...]) -> BadInput:
     raise AssertionError(f"{place} is printed")
 
 
+def of_table(paper: str, table: str) -> dict[tuple[str, str, str, str], Printed]:
+    """All values of a table: (data set, setting, method, metric) to the value; empty for a table
+    that `paper_values.csv` does not have.
+    """
+    return {
+        (*place[2:], metric): printed
+        for place, metrics in _places().items()
+        if place[:2] == (paper, table)
+        for metric, printed in metrics.items()
+    }
+
+
 @functools.cache
 def _places() -> dict[tuple[str, ...], dict[str, Printed]]:
     """The values by place and metric: pages look them up hundreds of times."""

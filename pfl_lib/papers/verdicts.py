@@ -1,21 +1,20 @@
 """Does our number say what the paper's says?  One rule, the same for every table.
 
-* *reproduced*, only in the paper profile: our mean lies within max(0.4 points, 2 paper standard
-  deviations, 2 standard errors of ours) of the printed value.
-* *same ranking*, paper or small profile: of the method pairs in the value's row of the table whose
-  printed values differ by more than both printed standard deviations, at least 90 % stand in the
-  same order here.
-* *other ranking*, small profile: fewer pairs than that.
-* *not reproduced*: neither, in the paper profile, with the reason or the words "reason unknown".
+Let a paper print a value with standard deviation s over n seeds, and ours be the mean of m seeds.
+
+* *reproduced*, paper profile only: the two lie within max(floor, 2 s sqrt(1/n + 1/m)) of each
+  other, and within reach of each other.  The floor is the metric's, 0.4 points for an accuracy.
+  Our own spread never widens this.  A value printed without a spread has the floor alone.
+* *same order*, paper and small profiles: all pairs of methods *with this one* that the row
+  separates clearly stand in the paper's order here, on common seeds; in the paper profile the value
+  also lies within reach of the printed one.
+* *not reproduced*: neither, or a run diverged; with the page that explains it or "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
 * *not run*: no result.
 
-Quick pages get no verdict, since their data are not the paper's.  A run that diverged has no
-number: it is *not reproduced* whatever it reached before.  A pair is compared on the seeds that
-both methods ran; where one diverged on such a seed, the pair does not stand in order.  Where the
-paper prints no standard deviation it counts as 0; with a single seed our standard error is unknown
-and does not widen the tolerance.  A verdict on fewer seeds than the paper averages says on how
-many; one on a ranking, on how few some pair of it rests.
+Two methods are clearly separated where their printed values differ by more than both printed
+standard deviations.  Within reach means: no further than half the range of the row's printed
+values, or than the metric's `near` (1 point) if that is more.
 """
 
 import itertools
@@ -26,34 +25,27 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pfl_lib.errors import choose
+from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
 
 PROFILES = ("quick", "small", "paper")
-FLOOR = 0.4
-SAME_ORDER = 0.9
 
 MEANINGS = {
     "reproduced": (
-        f"our mean over seeds is within {FLOOR:g} points of the printed value, or within two of the"
-        " paper's standard deviations, or within two standard errors of ours; paper profile only"
+        f"our mean over seeds is within {ACCURACY.floor:g} points (the floor of an accuracy) of the"
+        " printed value, or within two standard deviations of the difference of two such means by"
+        " the paper's spread; paper profile only"
     ),
-    "same ranking": (
-        f"not that, but at least {SAME_ORDER:.0%} of the pairs of methods that the paper's row"
-        " separates by more than both standard deviations stand in the same order here; paper and"
-        " small profiles"
+    "same order": (
+        "not that, but all pairs with this method that the paper's row separates by more than both"
+        " standard deviations stand in the paper's order here; in the paper profile the value is"
+        " also no further from the printed one than half the range of its row, or 1 point"
     ),
-    "other ranking": (
-        "fewer of those pairs stand in the paper's order; small profile, whose numbers are not"
-        " compared with the paper's"
-    ),
-    "not reproduced": (
-        "too far from the printed value, with fewer of those pairs in the paper's order or no such"
-        " pair in its row; paper profile only.  Or a run diverged"
-    ),
+    "not reproduced": "neither, or a run diverged",
     "no verdict": (
-        "nothing can be said: the data are not the paper's (quick profile), or methods of the row"
-        " that were not run could still decide its order, or (small profile) the paper's row"
-        " separates no pair of methods clearly"
+        "nothing can be said: the data are not the paper's (quick profile), methods of the row that"
+        " were not run could still decide the order, or (small profile) the paper separates no pair"
+        " with this method clearly"
     ),
     "not run": "there is no result",
 }
@@ -73,40 +65,40 @@ class Printed(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranking:
-    """How many of a row's clearly ordered `pairs` stand in the paper's order (`same`) or cannot be
-    compared (`unknown`).
+    """What became of the pairs (higher in the paper, lower) that a row separates clearly.
 
-    `seeds`: the fewest that two methods compared have in common; None where no pair was compared.
-    `turned`: the compared pairs (higher in the paper, lower) that do not stand in its order.
+    `stand`: in the paper's order here.  `turned`: compared, and not in its order.  `unknown`: not
+    compared, since no seed is common.  `seeds`: the fewest that two methods compared have in
+    common; None where none were compared.
     """
 
-    same: int
-    pairs: int
-    unknown: int = 0
-    seeds: int | None = None
+    stand: tuple[tuple[str, str], ...] = ()
     turned: tuple[tuple[str, str], ...] = ()
+    unknown: tuple[tuple[str, str], ...] = ()
+    seeds: int | None = None
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs the paper's row separates clearly."""
+        return len(self.stand) + len(self.turned) + len(self.unknown)
 
     @property
     def holds(self) -> bool | None:
-        """True or False when it is certain, None when no pair is clearly ordered or those not
-        compared could decide it.
+        """True or False when it is certain, None when there is no pair or the unknown ones could
+        still decide it.
         """
-        if self.pairs == 0:
-            return None
-        if self.same >= SAME_ORDER * self.pairs:
-            return True
-        return None if self.same + self.unknown >= SAME_ORDER * self.pairs else False
+        if self.turned:
+            return False
+        return None if self.unknown or not self.stand else True
 
     def __str__(self) -> str:
-        if self.pairs == 0:
-            return "no pair of the row is clearly ordered in the paper"
-        words = [f"{self.same} of {self.pairs} pairs in the paper's order"]
+        if not self.pairs:
+            return "the paper separates no pair clearly"
+        words = [f"{len(self.stand)} of {self.pairs} clear pairs in the paper's order"]
         if self.unknown:
-            words.append(f"{self.unknown} not compared")
+            words.append(f"{len(self.unknown)} not compared")
         if self.turned:
-            more = len(self.turned) - 2
-            named = " or ".join(f"{higher} above {lower}" for higher, lower in self.turned[:2])
-            words.append(f"not {named}" + (f" or {more} more" if more > 0 else ""))
+            words.append("turned: " + "; ".join(f"{one} above {two}" for one, two in self.turned))
         return ", ".join(words)
 
 
@@ -138,22 +130,24 @@ def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
     return pairs
 
 
-def ranking(row: Mapping[str, Printed], ours: Mapping[str, Ours]) -> Ranking:
+def ranking(
+    row: Mapping[str, Printed], ours: Mapping[str, Ours], method: str | None = None
+) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
-    A tie, and a pair of which one diverged on a seed that both ran, are not in the paper's order; a
-    pair without such a seed is unknown.
+    `method`: only pairs with this one count.  A tie, and a pair of which one diverged on a seed
+    that both ran, are turned; a pair without such a seed is unknown.
     """
-    pairs = {names: tuple(_of(ours, name) for name in names) for names in clearly_ordered(row)}
-    seeds = {names: len(common(*pair)) for names, pair in pairs.items() if common(*pair)}
-    turned = tuple(names for names in seeds if not _is_higher(*pairs[names]))
-    return Ranking(
-        len(seeds) - len(turned),
-        len(pairs),
-        len(pairs) - len(seeds),
-        min(seeds.values(), default=None),
-        turned,
-    )
+    found: dict[bool | None, list[tuple[str, str]]] = {True: [], False: [], None: []}
+    seeds = []
+    for names in clearly_ordered(row):
+        if method in (None, *names):
+            pair = [ours.get(name, Ours()) for name in names]
+            shared = len(common(*pair))
+            seeds += [shared] if shared else []
+            found[_is_higher(*pair) if shared else None].append(names)
+    stand, turned, unknown = (tuple(found[key]) for key in (True, False, None))
+    return Ranking(stand, turned, unknown, min(seeds, default=None))
 
 
 def _is_higher(one: Ours, other: Ours) -> bool:
@@ -161,56 +155,100 @@ def _is_higher(one: Ours, other: Ours) -> bool:
     return len(found) == len(common(one, other)) and statistics.fmean(found) > HAIR
 
 
-def tolerance(printed: Printed, ours: Ours) -> float:
-    """How far our mean may lie from the printed value, in points."""
-    two_errors = 0.0 if math.isnan(ours.standard_error) else 2 * ours.standard_error
-    return max(FLOOR, 2 * _spread(printed), two_errors)
+def reach(row: Mapping[str, Printed], metric: Metric = ACCURACY) -> float:
+    """How far a value may lie from the printed one, whatever the spread: half the row's range or
+    the metric's `near`; without a limit in a row of one value.
+    """
+    values = [printed.value for printed in row.values()]
+    return max((max(values) - min(values)) / 2, metric.near) if len(values) > 1 else math.inf
+
+
+def tolerance(
+    row: Mapping[str, Printed],
+    method: str,
+    seeds: int,
+    paper_seeds: int = 1,
+    metric: Metric = ACCURACY,
+) -> float:
+    """How far our mean of so many seeds may lie from the value printed for a method to reproduce
+    it.
+    """
+    chance = 2 * _spread(row[method]) * math.sqrt(1 / paper_seeds + 1 / seeds)
+    return min(max(metric.floor, chance), reach(row, metric))
+
+
+def wrong_pairings(
+    row: Mapping[str, Printed],
+    ours: Mapping[str, Ours],
+    paper_seeds: int = 1,
+    metric: Metric = ACCURACY,
+) -> tuple[int, int]:
+    """What the tolerance can tell apart: of the wrong pairings in a row (our mean of one method,
+    the value printed for another), how many would pass as reproduced, and how many there are.
+
+    Only methods with a mean of ours are paired.
+    """
+    pairings = [
+        (found, other)
+        for method, found in ours.items()
+        for other in row
+        if other != method and method in row and found.comparable
+    ]
+    passing = [
+        abs(found.mean - row[other].value)
+        <= tolerance(row, other, found.runs, paper_seeds, metric) + HAIR
+        for found, other in pairings
+    ]
+    return sum(passing), len(passing)
 
 
 def judge(
     profile: str,
-    printed: Printed,
-    ours: Ours,
-    row: Ranking,
-    known_reason: str = "",
+    method: str,
+    row: Mapping[str, Printed],
+    ours: Mapping[str, Ours],
     paper_seeds: int = 1,
+    metric: Metric = ACCURACY,
+    explained_by: str = "",
 ) -> Verdict:
-    """The verdict on one printed result, for the profile ("quick", "small" or "paper") that `ours`
-    was run in.
+    """The verdict on the value printed for a method.
 
-    `row` is the `ranking` of the value's row; `known_reason` the explanation to give, where there
-    is one, for a value too far from the printed one; `paper_seeds` the number of seeds that the
-    paper averages.
+    `profile`: "quick", "small" or "paper", in which `ours` was run.  `row` and `ours`: the whole
+    row of the table, by method.  `paper_seeds`: how many seeds the paper averages.  `explained_by`:
+    the page that shows why a value is not reproduced, where there is one.
     """
     choose("profile", profile, PROFILES)
-    if not ours.ran:
+    found = ours.get(method, Ours())
+    if not found.ran:
         return Verdict("not run")
     if profile == "quick":
         return Verdict("no verdict", "quick profile")
-    seeds = few_seeds(ours.runs, paper_seeds)
-    if not ours.comparable:
-        return Verdict("not reproduced", ours.status, seeds)
-    allowed = tolerance(printed, ours)
-    difference = ours.mean - printed.value
-    if profile == "paper" and abs(difference) <= allowed + HAIR:
-        return Verdict(
-            "reproduced", f"{abs(difference):.2f} points apart, {allowed:.2f} allowed", seeds
-        )
-    if row.holds is None and (row.unknown or profile == "small"):
-        return Verdict("no verdict", str(row), seeds)
-    if row.holds or profile == "small":
-        seeds = few_seeds(min(ours.runs, row.seeds or ours.runs), paper_seeds)
-        return Verdict("same ranking" if row.holds else "other ranking", str(row), seeds)
-    why = (
-        f"{abs(difference):.2f} points apart, {allowed:.2f} allowed; {row};"
-        f" {known_reason or 'reason unknown'}"
-    )
-    return Verdict("not reproduced", why, seeds)
+    reason = f"explained on page {explained_by}" if explained_by else "reason unknown"
+    seeds = few_seeds(found.runs, paper_seeds)
+    if not found.comparable:
+        return Verdict("not reproduced", found.status, seeds)
+    order = ranking(row, ours, method)
+    on_seeds = few_seeds(min(found.runs, order.seeds or found.runs), paper_seeds)
+    if profile == "small":
+        if order.holds is None:
+            return Verdict("no verdict", str(order), seeds)
+        if order.holds:
+            return Verdict("same order", str(order), on_seeds)
+        return Verdict("not reproduced", f"{order}; {reason}", on_seeds)
+    apart = abs(found.mean - row[method].value)
+    allowed = tolerance(row, method, found.runs, paper_seeds, metric)
+    distance = f"{apart:.2f} apart, {allowed:.2f} allowed ({metric.unit})"
+    if apart <= allowed + HAIR:
+        return Verdict("reproduced", distance, seeds)
+    far = apart > reach(row, metric) + HAIR
+    if far:
+        distance += f", {reach(row, metric):.2f} for the same order"
+    if order.holds and not far:
+        return Verdict("same order", f"{distance}; {order}", on_seeds)
+    if order.holds is None and order.unknown and not far:
+        return Verdict("no verdict", f"{distance}; {order}", seeds)
+    return Verdict("not reproduced", f"{distance}; {order}; {reason}", on_seeds)
 
 
 def _spread(printed: Printed) -> float:
     return 0.0 if math.isnan(printed.std) else printed.std
-
-
-def _of(ours: Mapping[str, Ours], method: str) -> Ours:
-    return ours.get(method, Ours())

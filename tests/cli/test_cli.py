@@ -1,6 +1,5 @@
 """The command line: what it says, its exit status, and that bad input is one line."""
 
-import dataclasses
 import itertools
 import math
 import subprocess
@@ -18,7 +17,7 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local
 from pfl_lib.pages import html
 from pfl_lib.papers import comparison, waffle
-from pfl_lib.papers.exhibits import Exhibit, nothing
+from pfl_lib.papers.exhibits import Exhibit
 
 
 def told(capsys, argv) -> str:
@@ -158,8 +157,8 @@ def test_compare_fits_a_terminal_and_leaves_out_what_was_not_run(
         table["difference"] = -100.0
         return table
 
-    before = comparison.compare_with_paper
-    monkeypatch.setattr(comparison, "compare_with_paper", beside)
+    before = comparison.compare
+    monkeypatch.setattr(comparison, "compare", beside)
     assert main(["compare", "--profile", profile, "--results-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100 and "1 of 60 printed values not run: 1 on CIFAR10" in lines
@@ -233,10 +232,10 @@ def two_pages(tmp_path, monkeypatch):
         "1 / 0",
     )
     tiny = RunSpec(Local(), Schedule(rounds=1), dataset="digits", clients=10)
-    profiles = {"quick": dataclasses.replace(waffle.QUICK, rounds=1)}
+    profiles = {"quick": waffle.QUICK.with_rounds(1)}
 
     def page(id: str, cells) -> Exhibit:
-        return Exhibit(id, "WAFFLE", f"The {id} page", f"{id}.ipynb", profiles, cells, nothing)
+        return Exhibit(id, "WAFFLE", f"The {id} page", f"{id}.ipynb", profiles, cells)
 
     pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
     monkeypatch.setattr(papers, "EXHIBITS", pages)

@@ -8,13 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import papers
 from pfl_lib.display import tables
 from pfl_lib.papers import comparison, waffle
 from pfl_lib.partitions.base import Partition
 from pfl_lib.results.result import Result
 
-TABLE1 = papers.exhibit("waffle-table1")
+TABLE1 = waffle.TABLE1
 
 
 def result(*accuracy: float, diverged: int | None = None) -> Result:
@@ -42,7 +41,7 @@ def row_of(
     table: pd.DataFrame, method: str, distribution: str = "C", dataset: str = "MNIST"
 ) -> pd.Series:
     rows = table[
-        (table.method == method) & (table.distribution == distribution) & (table.dataset == dataset)
+        (table.method == method) & (table.setting == distribution) & (table.dataset == dataset)
     ]
     assert len(rows) == 1
     return rows.iloc[0]
@@ -58,7 +57,7 @@ def full():
         ("FedAvg", "C", 2): result(0.90, 0.9861, 0.97),
         ("WAFFLE", "C", 1): result(0.9, 0.95, diverged=3),
     }
-    return comparison.compare_with_paper(TABLE1, waffle.FULL, Shelf(runs, waffle.FULL))
+    return comparison.compare(TABLE1, waffle.FULL, Shelf(runs, waffle.FULL))
 
 
 def test_every_printed_value_has_its_row_whether_run_or_not(full):
@@ -77,7 +76,7 @@ def test_best_and_last_round_stand_side_by_side_in_percent_with_spread_and_seeds
     assert row["seeds"] == 2
     assert row["difference"] == pytest.approx(-0.05)
     assert row["protocol"] == "best of 100 rounds on Alice's test set"
-    assert row["verdict"].startswith("reproduced (2 of 5 seeds): 0.05 points apart")
+    assert row["verdict"].startswith("reproduced (2 of 5 seeds): 0.05 apart")
 
 
 def test_a_diverged_run_is_words_and_no_number(full):
@@ -88,10 +87,8 @@ def test_a_diverged_run_is_words_and_no_number(full):
     )
     assert row["verdict"] == "not reproduced (1 of 5 seeds): diverged at round 3"
     assert row_of(comparison.in_words(full), "WAFFLE")["ours"] == "diverged at round 3"
-    printed = comparison.as_printed(full[full.dataset == "MNIST"])
-    ours = printed[
-        (printed["distribution"] == "C") & (printed["value"] == "ours, best round")
-    ].iloc[0]
+    printed = comparison.as_printed(full[full.dataset == "MNIST"], TABLE1)
+    ours = printed[(printed["setting"] == "C") & (printed["value"] == "ours, best round")].iloc[0]
     assert (
         ours["WAFFLE"] == "diverged at round 3"
         and ours["WE"] == "not run"
@@ -100,23 +97,23 @@ def test_a_diverged_run_is_words_and_no_number(full):
 
 
 def test_quick_numbers_get_a_banner_no_difference_and_no_verdict():
-    table = comparison.compare_with_paper(
+    table = comparison.compare(
         TABLE1, waffle.QUICK, Shelf({("FedAvg", "C", 1): result(0.9)}, waffle.QUICK)
     )
     row = row_of(table, "FedAvg")
     assert row["ours"] == pytest.approx(90) and row["run on"] == "digits"
     assert math.isnan(row["difference"]) and row["verdict"] == "no verdict: quick profile"
     mnist = table[table.dataset == "MNIST"]
-    for shown in (table, comparison.in_words(mnist), comparison.as_printed(mnist)):
+    for shown in (table, comparison.in_words(mnist), comparison.as_printed(mnist, TABLE1)):
         assert tables.to_text(shown).startswith("Quick profile: scikit-learn's 1,797 digits")
         assert "in place of the paper" in tables.to_html(shown, "Table 1")
-    assert {"difference", "verdict"}.isdisjoint(comparison.as_printed(mnist)["value"])
+    assert {"difference", "verdict"}.isdisjoint(comparison.as_printed(mnist, TABLE1)["value"])
 
 
 def test_the_papers_layout_has_a_column_a_method_and_marks_the_best_of_a_line(full):
-    printed = comparison.as_printed(full[full.dataset == "MNIST"])
-    assert list(printed) == ["distribution", "value", *waffle.METHODS]
-    paper = printed[(printed["distribution"] == "C") & (printed["value"] == "paper")].iloc[0]
+    printed = comparison.as_printed(full[full.dataset == "MNIST"], TABLE1)
+    assert list(printed) == ["setting", "value", *waffle.METHODS, "pairs in order"]
+    paper = printed[(printed["setting"] == "C") & (printed["value"] == "paper")].iloc[0]
     assert paper["FedAvg"] == "98.56 ± 0.10"
     assert [method for method in waffle.METHODS if isinstance(paper[method], tables.Strong)] == [
         "WE",
@@ -126,8 +123,8 @@ def test_the_papers_layout_has_a_column_a_method_and_marks_the_best_of_a_line(fu
 
 
 def test_beside_the_word_of_a_verdict_stands_on_how_few_seeds_it_rests(full):
-    printed = comparison.as_printed(full[full.dataset == "MNIST"])
-    verdicts = printed[(printed["distribution"] == "C") & (printed["value"] == "verdict")].iloc[0]
+    printed = comparison.as_printed(full[full.dataset == "MNIST"], TABLE1)
+    verdicts = printed[(printed["setting"] == "C") & (printed["value"] == "verdict")].iloc[0]
     assert verdicts["FedAvg"] == "reproduced (2 of 5 seeds)" and verdicts["WE"] == "not run"
 
 
@@ -137,7 +134,7 @@ def test_the_legend_explains_every_verdict_of_the_table_and_no_other(full):
         "not reproduced",
         "not run",
     ]
-    quick = comparison.compare_with_paper(
+    quick = comparison.compare(
         TABLE1, waffle.QUICK, Shelf({("FedAvg", "C", 1): result(0.9)}, waffle.QUICK)
     )
     meanings = comparison.legend(quick).set_index("verdict")["means"]
@@ -148,7 +145,7 @@ def test_the_legend_explains_every_verdict_of_the_table_and_no_other(full):
 
 
 def test_both_data_sets_are_told_apart_in_the_papers_layout(full):
-    assert set(comparison.as_printed(full)["distribution"]) >= {"MNIST, C", "CIFAR10, C"}
+    assert set(comparison.as_printed(full, TABLE1)["setting"]) >= {"MNIST, C", "CIFAR10, C"}
 
 
 def test_the_csv_can_be_read_back_with_its_numbers(full):

@@ -3,17 +3,18 @@ import dataclasses
 import pytest
 
 from pfl_lib.errors import BadInput
-from pfl_lib.papers.profiles import Profile
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.papers.profiles import Profile, smaller
+from pfl_lib.papers.settings import Setting
 
+SETTING = Setting("mnist", "C", "lenet5", Schedule(rounds=20))
 PROFILE = Profile(
     "small",
-    "mnist",
     "MNIST, 10 images",
-    images=10,
-    rounds=5,
-    clients=10,
     seeds=(1,),
     paper_seeds=5,
+    settings=(SETTING,),
+    make=smaller(rounds=5, images=10),
     differs="Less.",
 )
 
@@ -22,7 +23,7 @@ def test_the_banner_says_data_clients_rounds_seeds_and_what_differs():
     assert (
         PROFILE.banner
         == "Small profile: MNIST, 10 images, 10 clients, 5 rounds, seed 1 (the paper averages 5)."
-        " Less."
+        " The paper has 20 rounds and 60,000 training examples. Less."
     )
 
 
@@ -38,3 +39,35 @@ def test_seeds_that_do_not_follow_each_other_are_listed():
 def test_a_number_of_seeds_below_one_or_not_whole_is_refused(count):
     with pytest.raises(BadInput, match="seeds .*: give a whole number, 1 or more"):
         PROFILE.with_seeds(count)
+
+
+def test_a_profile_makes_a_setting_smaller_and_never_larger():
+    made = PROFILE.make(SETTING)
+    assert (made.schedule.rounds, made.images) == (5, 10)
+    assert smaller(rounds=50)(SETTING) == SETTING
+    assert smaller(images=10)(dataclasses.replace(SETTING, images=4)).images == 4
+    assert (PROFILE.rounds, PROFILE.images, PROFILE.dataset, PROFILE.clients) == (
+        5,
+        10,
+        "mnist",
+        10,
+    )
+
+
+def test_several_data_sets_client_counts_and_rounds_are_all_told_in_the_banner():
+    many = dataclasses.replace(SETTING, dataset="digits", clients=100).scheduled(rounds=100)
+    several = dataclasses.replace(PROFILE, settings=(SETTING, many), make=smaller(rounds=50))
+    assert several.banner.startswith(
+        "Small profile: MNIST, 10 images, 10 and 100 clients, 20 and 50 rounds, seed 1"
+    )
+    assert "The paper has 20 and 100 rounds." in several.banner
+    with pytest.raises(BadInput, match="the small profile has several clients: ask a setting"):
+        _ = several.clients
+
+
+def test_other_data_than_the_papers_say_that_they_answer_nothing():
+    quick = dataclasses.replace(PROFILE, make=smaller(dataset="digits"), differs="")
+    assert quick.banner.endswith(
+        "The paper has 60,000 training examples. These numbers show that the code works, not"
+        " whether the paper's hold."
+    )

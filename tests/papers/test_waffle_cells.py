@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_the_paper_profile_is_the_papers_setting():
 
 def test_the_methods_stand_in_the_papers_order_with_the_papers_hyper_parameters():
     """Table 3, distribution B: p_d 0.0067 and slope 3.2."""
-    methods = [spec.method for spec in waffle.specs(waffle.FULL.with_seeds(1), ["B"])]
+    methods = [spec.method for spec in waffle.TABLE1.only(["B"]).runs(waffle.FULL.with_seeds(1))]
     assert methods == [
         Local(),
         FedAvg(weighting="uniform"),
@@ -127,13 +128,12 @@ def test_readings_are_the_papers_methods_and_one_other_reading_of_each():
 def test_readings_show_one_model_for_all_under_five_draws_of_a_concept_shift_in_every_profile():
     for profile in waffle.ALL_PROFILES.values():
         specs = papers.exhibit("waffle-readings").runs(profile)[12:]
-        assert specs == waffle.specs(
-            waffle.ALL_PROFILES[profile.name].with_seeds(5), ("A*", "B*"), ["FedAvg", "SCAFFOLD"]
-        )
+        shifted = waffle.TABLE1.only(["A*", "B*"], ["FedAvg", "SCAFFOLD"])
+        assert specs == shifted.runs(profile.with_seeds(5))
 
 
 def test_more_seeds_keep_the_runs_of_fewer():
-    one, three = (waffle.specs(waffle.SMALL.with_seeds(count)) for count in (1, 3))
+    one, three = (waffle.TABLE1.runs(waffle.SMALL.with_seeds(count)) for count in (1, 3))
     assert {spec.key for spec in one} < {spec.key for spec in three}
 
 
@@ -158,14 +158,15 @@ def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_ru
     ]
 
 
-def test_every_accuracy_that_table_1_prints_is_an_entry_and_those_on_mnist_have_runs():
-    entries = TABLE1.entries(waffle.FULL)
-    assert len(entries) == 60
-    assert {len(entry.runs) for entry in entries if entry.dataset == "MNIST"} == {5}
-    assert {len(entry.runs) for entry in entries if entry.dataset == "CIFAR10"} == {0}
-    first = next(e for e in entries if (e.dataset, e.setting, e.method) == ("MNIST", "C", "WE"))
-    assert first.printed == (99.0, 0.08)
-    assert {(spec.partition, spec.method.name) for spec in first.runs} == {("C", "weight_erosion")}
+def test_every_accuracy_that_table_1_prints_is_described_and_those_on_mnist_have_runs():
+    (table,) = TABLE1.tables
+    printed = table.printed()
+    assert len(printed) == 60 and not any(math.isnan(value.value) for value in printed.values())
+    assert printed["MNIST", "C", "WE", "accuracy_percent"] == (99.0, 0.08)
+    assert len(table.only(datasets=["MNIST"]).runs(waffle.FULL)) == 30 * 5
+    assert table.only(datasets=["CIFAR10"]).runs(waffle.FULL) == ()
+    place = table.only(["C"], ["WE"], ["MNIST"]).runs(waffle.FULL)
+    assert {(spec.partition, spec.method.name) for spec in place} == {("C", "weight_erosion")}
 
 
 def test_results_are_read_by_method_in_the_papers_order_and_methods_without_any_are_left_out():

@@ -136,12 +136,12 @@ def test_batches_of_agents_are_those_under_figure_1(titanic_dir):
     """
     titanic = data.load("titanic_as_run", titanic_dir)
     for split, expected in (("AGE_STRICT", [2, 3, 2, 2]), ("AGE_SOME", [3, 3, 3, 2])):
-        setting = paper.SETTINGS["titanic_as_run", split]
+        setting = paper.made(FULL, split)
         sizes = [
             int(partitions.make(setting.partition, titanic, alice=(agent + 1) % 4).sizes[agent])
             for agent in paper.USERS
         ]
-        assert [-(-size // setting.batch_size) for size in sizes] == expected
+        assert [-(-size // setting.schedule.batch_size) for size in sizes] == expected
 
 
 def test_runs_have_the_papers_settings():
@@ -167,27 +167,27 @@ def test_runs_have_the_papers_settings():
 
 def test_figures_start_from_the_authors_model_and_averages_from_every_seeds():
     assert {(spec.model, spec.seed) for spec in paper.specs(FULL)} == {("linear-authors", 1)}
-    assert {spec.model for spec in paper.repeated(FULL)} == {"linear"}
-    assert {spec.seed for spec in paper.repeated(FULL)} == set(range(1, 21)) == set(FULL.seeds)
+    assert {spec.model for spec in paper.AVERAGES.runs(FULL)} == {"linear"}
+    assert {spec.seed for spec in paper.AVERAGES.runs(FULL)} == set(range(1, 21)) == set(FULL.seeds)
     assert {(spec.model, spec.dataset) for spec in paper.claim_runs(QUICK)} == {
         ("linear", "breast_cancer")
     }
 
 
 def test_every_page_has_its_runs_and_no_run_twice():
-    for page in paper.exhibits():
+    for page in paper.PAGES:
         for name in papers.PROFILES:
             specs = page.runs(page.profile(name))
             assert len(set(specs)) == len(specs)
             assert bool(specs) == (page.id != "weight-erosion-gradient-distances")
-            assert page.entries(page.profile(name)) == ()
+            assert page.tables == ()
             assert set(page.models(page.profile(name))) <= set(specs)
     assert set(paper.specs(FULL, ["AGE_STRICT"], paper.FIGURE_2_USERS)) <= set(paper.specs(FULL))
 
 
 # --- tables, pictures, sentences ---
 
-SHORT = dataclasses.replace(QUICK, rounds=3, seeds=(1, 2))
+SHORT = QUICK.with_rounds(3)
 
 
 @pytest.fixture(scope="module")
@@ -229,12 +229,12 @@ def test_averages_and_gains_are_over_seeds(store):
         100 * store.find(paper.spec("WE", "AGE_STRICT", 0, SHORT, seed)).last_accuracy
         for seed in (1, 2)
     ]
-    assert finals[place].last == tuple(expected)
+    assert finals[place].values == tuple(expected)
     averages, gains = tables.averages(finals, SHORT), tables.gains(finals, None, SHORT)
     assert len(averages) == 2 * 8 and len(gains) == 8
     assert averages.loc[8, "WE"] == tables.spread(np.array(expected))
     fedavg = finals["AGE_STRICT", 0, "FedAvg", "predicted rightly"]
-    difference = np.subtract(finals[place].last, fedavg.last)
+    difference = np.subtract(finals[place].values, fedavg.values)
     assert gains.loc[0, "over FedAvg, right"] == tables.spread(difference, sign=True)
 
 
@@ -302,7 +302,7 @@ def test_in_the_table_of_last_accuracies_a_diverged_run_is_words(store):
         paper.results(find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT
     ).set_index(["user", "scheme"])
     for place, word in (((0, "WE"), "diverged at round 1"), ((1, "Local"), "diverged at round 3")):
-        assert set(table.loc[place, list(tables.MEASURES)]) == {word}
+        assert set(table.loc[place, list(tables.SHORT)]) == {word}
     assert (
         np.isnan(table.loc[(0, "WE"), "weight of the others (%)"])
         and table.loc[(0, "WE"), "before round 1"] > 0
@@ -343,7 +343,7 @@ def test_weights_by_round_end_with_the_round_at_which_a_run_diverged(store):
 def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
     find = diverging(
         store,
-        (paper.spec("WE", "AGE_STRICT", 0, SHORT, p_d=0.1, p_s=5.0), 1),
+        (paper.GRID.spec("user 0", "p_d 0.1, p_s 5", SHORT, 1), 1),
         (paper.spec("Local", "AGE_STRICT", 2, SHORT), 3),
     )
     grid = tables.grid(find, SHORT)
@@ -466,7 +466,7 @@ def finals_of(**accuracies: float) -> dict:
         for split in paper.SPLITS
         for user in paper.USERS
         for scheme in paper.AVERAGED
-        for measure in tables.MEASURES
+        for measure in tables.SHORT
     }
 
 
@@ -479,7 +479,7 @@ def test_for_whom_the_gain_is_clear_is_counted_never_typed():
         == "Weight Erosion is clearly above a true FedAvg in AGE_STRICT for nobody; in AGE_SOME for"
         " nobody."
     )
-    for measure in tables.MEASURES:
+    for measure in tables.SHORT:
         found["AGE_SOME", 3, "FedAvg", measure] = Ours((1,), (70.0,), (70.0,))
     found["AGE_STRICT", 1, "WE", "predicted rightly"] = Ours(diverged=((1, 4),))
     one = sentences.clear_gains(tables.gains(found, sizes, SHORT))

@@ -1,9 +1,9 @@
 """WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart, Grimberg, Hartley,
 Jaggi; 2021).
 
-Which runs stand behind each table and figure, with every hyper-parameter of the benchmark.  Ten
-agents, of whom Alice is agent 0, all take part in every round with one local epoch; MNIST with
-plain SGD at rate 0.1 and batches of 32 (section 3).
+Its Table 1, which nearly all its runs belong to, with every hyper-parameter of the benchmark, and
+its pages.  Ten clients, of whom Alice is client 0, all take part in every round with one local
+epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
 
 Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
 variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally gives the size term no
@@ -12,88 +12,34 @@ effect within 100 rounds; the five seeds are 1 to 5.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import values
-from pfl_lib.papers.exhibits import Entry, Exhibit, nothing
-from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.profiles import Profile, smaller
+from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.results.result import Result
 
 PAPER = "waffle"
-METHODS = ("Local", "FedAvg", "SCAFFOLD", "WE", "WAFFLE", "APFL")  # in the order of Table 1
-GLOBAL = ("FedAvg", "SCAFFOLD")  # one model for all agents
-WEIGHTED = ("WE", "WAFFLE")  # those that weigh agents, Figure 3
-READINGS = (
-    "WAFFLE",
-    "WAFFLE, c as printed",
-    "APFL",
-    "APFL, by round",
-)  # two of each: what the paper leaves open
-DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
-SHIFTED = ("A*", "B*")  # where agents label the classes otherwise than Alice
-# Draws of those labels, a seed each, under which the methods with one model for all are looked at
-SHIFTS = 5
-READ_ON = (
-    "C",
-    "A",
-    "A*",
-)  # distributions on which readings are compared: APFL's mixture ends elsewhere on each
-ROUNDS = 100
 ALICE = 0
+ROUNDS = 100
+DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
+SHIFTED = ("A*", "B*")  # where clients label the classes otherwise than Alice
+GLOBAL = ("FedAvg", "SCAFFOLD")  # one model for all clients
+WEIGHTED = ("WE", "WAFFLE")  # those that weigh clients, Figure 3
+# Draws of the shifted labels, a seed each, under which GLOBAL is looked at
+SHIFTS = 5
+# Distributions on which readings are compared: APFL's mixture ends elsewhere on each
+READ_ON = ("C", "A", "A*")
 
-# Why a value of Table 1 is not reproduced, where that is known: (distribution, method) -> words.
-_SWINGS = (
-    "one model for agents who label the classes differently swings from round to round, and the"
-    " labels that are drawn decide part of its level (waffle-readings)"
-)
-REASONS = {(distribution, name): _SWINGS for distribution in SHIFTED for name in GLOBAL}
 
-_SCALED = (
-    "Weight Erosion's p_d is multiplied by {factor}, so that weights vanish at the same fraction of"
-    " the run as in the paper."
-)
-
-QUICK = Profile(
-    name="quick",
-    dataset="digits",
-    data="scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's MNIST",
-    images=None,
-    rounds=20,
-    clients=10,
-    seeds=(1,),
-    paper_seeds=5,
-    differs=(
-        "The paper runs 100 rounds on 60,000 images: these numbers show that the code works, not"
-        " whether the paper's hold. "
-    )
-    + _SCALED.format(factor=5),
-)
-# One FedAvg run trains 25 x 12,000 examples; Table 1 costs about 26 such runs, a quarter of an hour
-# on two slow cores.
-SMALL = Profile(
-    name="small",
-    dataset="mnist",
-    data="MNIST, the first 12,000 of its 60,000 training images and all test images",
-    images=12_000,
-    rounds=25,
-    clients=10,
-    seeds=(1,),
-    paper_seeds=5,
-    differs="The paper runs 100 rounds on all images. " + _SCALED.format(factor=4),
-)
-FULL = Profile(
-    name="paper",
-    dataset="mnist",
-    data="MNIST, all 60,000 training images, the paper's setting",
-    images=None,
-    rounds=ROUNDS,
-    clients=10,
-    seeds=(1, 2, 3, 4, 5),
-    paper_seeds=5,
-)
-ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
+def printed_setting(distribution: str, method: str, name: str) -> float:
+    """What Table 3 prints for MNIST: "p_d" of WE, "dOmega" of WAFFLE."""
+    return values.value(PAPER, "table3", "MNIST", distribution, method, name).value
 
 
 def p_d(distribution: str, rounds: int = ROUNDS) -> float:
@@ -102,70 +48,91 @@ def p_d(distribution: str, rounds: int = ROUNDS) -> float:
     Weights then vanish at the same fraction of the run: a weight falls by p_d times its relative
     distance a round (Weight Erosion, Eq. 5), so half the rounds need twice the penalty.
     """
-    return values.value(PAPER, "table3", "MNIST", distribution, "WE", "p_d").value * (
-        ROUNDS / rounds
-    )
+    return printed_setting(distribution, "WE", "p_d") * (ROUNDS / rounds)
 
 
-def method(name: str, distribution: str, rounds: int = ROUNDS):
-    """The method that Table 1 or `READINGS` calls `name`, with the paper's hyper-parameters for a
-    distribution of MNIST.
-    """
-    if name == "WE":
-        return WeightErosion(p_d=p_d(distribution, rounds), p_s=0.0)
-    if name in READINGS[:2]:
-        slope = values.value(PAPER, "table3", "MNIST", distribution, "WAFFLE", "dOmega").value
-        return Waffle(slope=slope, control="mean" if name == "WAFFLE" else "literal")
-    return {
-        "Local": Local(),
-        "FedAvg": FedAvg(weighting="uniform"),
-        "SCAFFOLD": Scaffold(),
-        "APFL": APFL(),
-        "APFL, by round": APFL(mixture_step="round"),
-    }[name]
+def _erosion(setting: Setting) -> WeightErosion:
+    return WeightErosion(p_d=p_d(setting.partition, setting.schedule.rounds), p_s=0.0)
+
+
+def _waffle(setting: Setting) -> Waffle:
+    return Waffle(slope=printed_setting(setting.partition, "WAFFLE", "dOmega"))
+
+
+COLUMNS = (
+    Column("Local", Local()),
+    Column("FedAvg", FedAvg(weighting="uniform")),
+    Column("SCAFFOLD", Scaffold()),
+    Column("WE", _erosion),
+    Column("WAFFLE", _waffle),
+    Column("APFL", APFL()),
+)
+METHODS = tuple(column.name for column in COLUMNS)
+OTHER_READINGS = (
+    Column("WAFFLE, c as printed", lambda setting: replace(_waffle(setting), control="literal")),
+    Column("APFL, by round", APFL(mixture_step="round")),
+)
+READINGS = ("WAFFLE", "WAFFLE, c as printed", "APFL", "APFL, by round")
+
+MNIST = Setting(
+    dataset="mnist",
+    partition="C",
+    model="lenet5",
+    schedule=Schedule(rounds=ROUNDS, local_epochs=1, batch_size=32, lr=0.1),
+    alice=ALICE,
+)
+TABLE1 = Table(
+    PAPER,
+    "table1",
+    rows=(
+        *(Row("MNIST", name, replace(MNIST, partition=name)) for name in DISTRIBUTIONS),
+        *(Row("CIFAR10", name) for name in DISTRIBUTIONS),
+    ),
+    columns=COLUMNS,
+    protocol="best",
+    over="alice",
+    # One model for clients who label the classes differently: the labels that are drawn decide part
+    # of its level.
+    explained_by=dict.fromkeys(product(["MNIST"], SHIFTED, GLOBAL), "waffle-readings"),
+)
+RUNS = replace(TABLE1.only(datasets=["MNIST"]), columns=COLUMNS + OTHER_READINGS)
+"""Every run of the benchmark: Table 1 on MNIST, and the other readings of its methods."""
+
+_SCALED = (
+    "Weight Erosion's p_d is multiplied by {factor}, so that weights vanish at the same fraction of"
+    " the run as in the paper."
+)
+FULL = Profile(
+    name="paper",
+    data="MNIST, all 60,000 training images, the paper's setting",
+    seeds=(1, 2, 3, 4, 5),
+    paper_seeds=5,
+    settings=RUNS.settings,
+)
+QUICK = replace(
+    FULL,
+    name="quick",
+    data="scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's MNIST",
+    seeds=(1,),
+    make=smaller(rounds=20, dataset="digits"),
+    differs=_SCALED.format(factor=5),
+)
+# One FedAvg run trains 25 x 12,000 examples; Table 1 costs about 26 such runs, a quarter of an hour
+# on two slow cores.
+SMALL = replace(
+    FULL,
+    name="small",
+    data="MNIST, the first 12,000 of its 60,000 training images and all test images",
+    seeds=(1,),
+    make=smaller(rounds=25, images=12_000),
+    differs=_SCALED.format(factor=4),
+)
+ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
 
 
 def spec(name: str, distribution: str, profile: Profile, seed: int) -> RunSpec:
-    """One run of the benchmark: the method that Table 1 calls `name`, on a distribution, in a
-    profile, with a seed.
-    """
-    return RunSpec(
-        method=method(name, distribution, profile.rounds),
-        dataset=profile.dataset,
-        partition=distribution,
-        model="lenet5",
-        clients=profile.clients,
-        images=profile.images,
-        schedule=Schedule(rounds=profile.rounds, local_epochs=1, batch_size=32, lr=0.1),
-        seed=seed,
-        alice=ALICE,
-    )
-
-
-def specs(
-    profile: Profile, distributions: Iterable[str] = DISTRIBUTIONS, methods: Iterable[str] = METHODS
-) -> tuple[RunSpec, ...]:
-    """The runs of some distributions and methods, for every seed of the profile; all of them are
-    Table 1.
-    """
-    methods = tuple(methods)
-    return tuple(
-        spec(name, distribution, profile, seed)
-        for distribution in distributions
-        for name in methods
-        for seed in profile.seeds
-    )
-
-
-def first_seed(
-    profile: Profile, distributions: Iterable[str], methods: Iterable[str] = WEIGHTED
-) -> tuple[RunSpec, ...]:
-    """The runs of one seed, the profile's first, as Figure 3 shows them."""
-    return tuple(
-        spec(name, distribution, profile, profile.seeds[0])
-        for distribution in distributions
-        for name in tuple(methods)
-    )
+    """One run of the benchmark: what Table 1 or `READINGS` calls `name`, on a distribution."""
+    return RUNS.spec(distribution, name, profile, seed)
 
 
 def results(
@@ -174,106 +141,68 @@ def results(
     """What `store` has of a distribution: each method's results, one a seed; methods without any
     are left out.
     """
-    found = {
-        name: [
-            result
-            for seed in profile.seeds
-            if (result := store.find(spec(name, distribution, profile, seed)))
-        ]
-        for name in methods
-    }
-    return {name: of_method for name, of_method in found.items() if of_method}
-
-
-def entries(profile: Profile) -> tuple[Entry, ...]:
-    """Table 1: every printed accuracy; those on MNIST with the profile's specs, those on CIFAR10
-    without any.
-    """
-    table1 = values.load().query("paper == @PAPER and table == 'table1'")
-    return tuple(
-        Entry(
-            PAPER,
-            row.table,
-            row.dataset,
-            row.setting,
-            row.method,
-            values.Printed(row.value, row.std),
-            specs(profile, [row.setting], [row.method]) if row.dataset == "MNIST" else (),
-            REASONS.get((row.setting, row.method), ""),
-        )
-        for row in table1.itertuples()
-    )
-
-
-def exhibits() -> tuple[Exhibit, ...]:
-    """The tables and figures of the paper, in its order."""
-
-    def page(name: str, title: str, needs=nothing, compares=nothing) -> Exhibit:
-        number = name.partition("_")[0]
-        return Exhibit(
-            f"{PAPER}-{number}",
-            "WAFFLE",
-            title,
-            f"{PAPER}/{name}.ipynb",
-            ALL_PROFILES,
-            needs,
-            compares,
-        )
-
-    return (
-        page(
-            "table1_accuracy",
-            "Table 1: accuracy of six methods on five distributions",
-            specs,
-            entries,
-        ),
-        page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
-        page(
-            "table3_hyperparameters",
-            "Table 3: hyper-parameters, and when they leave Alice alone",
-            _weights,
-        ),
-        page(
-            "fig3_weight_evolution",
-            "Figure 3: how weights evolve from everyone to Alice",
-            _weights_on_c,
-        ),
-        page("fig4_accuracy_evolution", "Figure 4: accuracy by round on distribution C", _on_c),
-        page(
-            "fig6_accuracy_all_distributions",
-            "Figure 6: accuracy by round on every distribution",
-            specs,
-        ),
-        page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
-        page("readings", "What the paper leaves open, and what it changes", _readings),
-    )
+    return RUNS.only([distribution], methods).results(store.find, profile)
 
 
 def _weights(profile: Profile) -> tuple[RunSpec, ...]:
-    return first_seed(profile, DISTRIBUTIONS)
+    return RUNS.only(columns=WEIGHTED).runs(profile.with_seeds(1))
 
 
 def _weights_on_c(profile: Profile) -> tuple[RunSpec, ...]:
-    return first_seed(profile, ["C"])
-
-
-def _on_c(profile: Profile) -> tuple[RunSpec, ...]:
-    return specs(profile, ["C"])
+    return RUNS.only(["C"], WEIGHTED).runs(profile.with_seeds(1))
 
 
 def _readings(profile: Profile) -> tuple[RunSpec, ...]:
-    return first_seed(profile, READ_ON, READINGS) + specs(
-        profile.with_seeds(SHIFTS), SHIFTED, GLOBAL
-    )
+    read = RUNS.only(READ_ON, READINGS).runs(profile.with_seeds(1))
+    return read + RUNS.only(SHIFTED, GLOBAL).runs(profile.with_seeds(SHIFTS))
 
 
 def quickstart(profile: Profile) -> tuple[RunSpec, ...]:
     """What the quickstart trains, for every seed: the run that the README shows, WAFFLE on
     distribution C, and two to compare.
     """
-    runs = specs(profile, ["C"], ["WAFFLE"])
+    (on_c,) = RUNS.only(["C"]).settings
     return tuple(
-        replace(run, method=method)
-        for run in runs
+        profile.make(on_c).spec(method, seed)
+        for seed in profile.seeds
         for method in (Waffle(), Local(), Waffle(slope=10))
     )
+
+
+def _page(name: str, title: str, **shown) -> Exhibit:
+    id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
+    return Exhibit(id, "WAFFLE", title, notebook, ALL_PROFILES, **shown)
+
+
+PAGES = (
+    _page(
+        "table1_accuracy",
+        "Table 1: accuracy of six methods on five distributions",
+        runs=TABLE1.runs,
+        tables=(TABLE1,),
+    ),
+    _page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
+    _page(
+        "table3_hyperparameters",
+        "Table 3: hyper-parameters, and when they leave Alice alone",
+        runs=_weights,
+    ),
+    _page(
+        "fig3_weight_evolution",
+        "Figure 3: how weights evolve from everyone to Alice",
+        runs=_weights_on_c,
+    ),
+    _page(
+        "fig4_accuracy_evolution",
+        "Figure 4: accuracy by round on distribution C",
+        runs=TABLE1.only(["C"]).runs,
+    ),
+    _page(
+        "fig6_accuracy_all_distributions",
+        "Figure 6: accuracy by round on every distribution",
+        runs=TABLE1.runs,
+    ),
+    _page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
+    _page("readings", "What the paper leaves open, and what it changes", runs=_readings),
+)
+"""The tables and figures of the paper, in its order."""

@@ -10,10 +10,11 @@ import pandas as pd
 
 from pfl_lib.display import tables
 from pfl_lib.papers import waffle
-from pfl_lib.papers.claims import QUICK, Claim, answer, answers, with_seeds
+from pfl_lib.papers.claims import QUICK, Claim, about_table, answer, with_seeds
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.waffle import GLOBAL, SHIFTED
-from pfl_lib.results.summary import at_round, common, gather
+from pfl_lib.papers.table import gathered
+from pfl_lib.papers.waffle import ALICE, DISTRIBUTIONS, GLOBAL, RUNS, SHIFTED, TABLE1, WEIGHTED
+from pfl_lib.results.summary import at_round, common, status
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
@@ -73,12 +74,7 @@ CLAIMS = (
 
 def accuracy_claims(profile: Profile, store) -> pd.DataFrame:
     """Answers to the sentences about Table 1; columns as in `claims.answers`."""
-    mnist = [entry for entry in waffle.entries(profile) if entry.dataset == "MNIST"]
-    ours = {
-        (e.setting, e.method): gather((spec.seed, store.find(spec)) for spec in e.runs)
-        for e in mnist
-    }
-    return answers(CLAIMS, profile, ours, {(e.setting, e.method): e.printed for e in mnist})
+    return about_table(CLAIMS, TABLE1.only(datasets=["MNIST"]), profile, store.find)
 
 
 def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) -> pd.DataFrame:
@@ -92,35 +88,24 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     """
     rows = []
     for distribution in distributions:
-        ours = {
-            method: gather(
-                (seed, store.find(waffle.spec(method, distribution, profile, seed)))
-                for seed in profile.seeds
-            )
-            for method in waffle.WEIGHTED
-        }
+        both = RUNS.only([distribution], WEIGHTED)
+        frame = both.frame(profile, store.find)
+        ours = gathered(frame[frame["protocol"] == "best"])
         row = {"distribution": distribution, "target": float("nan")}
         row |= {method: of_method.status for method, of_method in ours.items()}
         verdict = None
         seeds = common(*ours.values())
         if seeds and all(of_method.comparable for of_method in ours.values()):
-            found = waffle.results(
-                store, replace(profile, seeds=tuple(seeds)), distribution, waffle.WEIGHTED
-            )
+            found = both.results(store.find, replace(profile, seeds=tuple(seeds)))
             curves = tables.accuracy_by_round(found, running_best=True)
             target = curves.iloc[-1].min() - 0.4
             reached = {method: int((curves[method] >= target).idxmax()) for method in curves}
             lead = reached["WE"] - reached["WAFFLE"]
             verdict = None if abs(lead) < CLEARLY_EARLIER else lead > 0
             row |= {"target": target, **{method: str(r) for method, r in reached.items()}}
-        quick = profile.name == "quick"
-        row["faster"] = (
-            QUICK if quick else with_seeds(answer([verdict]), [tuple(ours.values())], profile)
-        )
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+        answered = with_seeds(answer([verdict]), [tuple(ours.values())], profile)
+        rows.append(row | {"faster": QUICK if profile.name == "quick" else answered})
+    return profile.table(rows)
 
 
 def reached(
@@ -156,37 +141,34 @@ def alone(profile: Profile, store) -> pd.DataFrame:
     rounds apart).  One seed, the profile's first.
     """
     rows = []
-    for distribution in waffle.DISTRIBUTIONS:
-        row: dict[str, object] = {
-            "distribution": distribution,
-            "p_d in the paper": waffle.p_d(distribution),
-            "p_d here": waffle.p_d(distribution, profile.rounds),
-            "slope": waffle.method("WAFFLE", distribution).slope,
-        }
-        found = {}
-        for method in waffle.WEIGHTED:
+    for distribution in DISTRIBUTIONS:
+        rounds, words = {}, {}
+        for method in WEIGHTED:
             result = store.find(waffle.spec(method, distribution, profile, profile.seeds[0]))
-            ran = result is not None and result.diverged is None
-            found[method] = tables.alone_from(result.weights, waffle.ALICE) if ran else None
-            status = gather([(profile.seeds[0], result)]).status
-            row[method] = (
-                status if not ran else "never" if found[method] is None else str(found[method])
-            )
-        row["same time"] = _same_time(row, found, profile)
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+            words[method] = status(result)
+            if words[method] == "ran":
+                rounds[method] = tables.alone_from(result.weights, ALICE)
+                words[method] = "never" if rounds[method] is None else str(rounds[method])
+        rows.append(
+            {
+                "distribution": distribution,
+                "p_d in the paper": waffle.p_d(distribution),
+                "p_d here": waffle.p_d(distribution, profile.rounds),
+                "slope": waffle.printed_setting(distribution, "WAFFLE", "dOmega"),
+                **words,
+                "same time": _same_time(rounds, profile),
+            }
+        )
+    return profile.table(rows)
 
 
-def _same_time(row: dict, found: dict, profile: Profile) -> str:
+def _same_time(rounds: Mapping[str, int | None], profile: Profile) -> str:
+    """`rounds`: from which Alice is alone, None for never, of the methods that ran."""
     if profile.name == "quick":
         return QUICK
-    if not all(row[method] == "never" or row[method].isdigit() for method in found):
+    if len(rounds) < len(WEIGHTED):
         return "undecided"
-    return answer(
-        [
-            None not in found.values()
-            and abs(found["WE"] - found["WAFFLE"]) <= SAME_TIME * profile.rounds
-        ]
-    )
+    if None in rounds.values():
+        return "no"
+    apart = abs(rounds["WE"] - rounds["WAFFLE"])
+    return answer([apart <= SAME_TIME * profile.rounds])

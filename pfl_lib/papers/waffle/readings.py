@@ -5,7 +5,6 @@ Alice is tested on fewer than a thousand images, the same for all seeds, by the 
 the standard deviation over seeds that the paper prints leaves their choice out.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -20,49 +19,44 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation import clients as client_data
 from pfl_lib.papers import values, waffle
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.waffle import READ_ON, READINGS, RUNS
 from pfl_lib.randomness import generator
-from pfl_lib.results.summary import gather
 
 DRAWS = 1_000
 
 
-def accuracies(
-    profile: Profile, store, distributions: Sequence[str] = waffle.READ_ON
-) -> pd.DataFrame:
+def accuracies(profile: Profile, store, distributions: Sequence[str] = READ_ON) -> pd.DataFrame:
     """Every reading's accuracy for the profile's first seed.
 
     Columns distribution, reading, paper, best round, last round (percent), difference (best round
     less paper; none for the quick profile, whose data are not the paper's) and status ("ran", "not
     run" or where it diverged); numbers of runs that diverged or are missing are nan.
     """
+    first = RUNS.only(distributions, READINGS).frame(profile.with_seeds(1), store.find)
+    read = first.set_index(["setting", "method", "protocol"])
     rows = []
-    for spec, (distribution, reading) in zip(
-        waffle.first_seed(profile, distributions, waffle.READINGS),
-        itertools.product(distributions, waffle.READINGS),
-        strict=True,
-    ):
-        ours = gather([(spec.seed, store.find(spec))])
-        paper = _printed(distribution, reading)
-        row = {
-            "distribution": distribution,
-            "reading": reading,
-            "paper": paper,
-            "best round": ours.mean,
-        }
-        difference = math.nan if profile.name == "quick" else ours.mean - paper
+    for distribution, reading in dict.fromkeys(place[:2] for place in read.index):
+        best, last = (read.loc[(distribution, reading, which)] for which in ("best", "last"))
+        paper = printed(distribution, reading)
         rows.append(
-            row | {"last round": ours.last_mean, "difference": difference, "status": ours.status}
+            {
+                "distribution": distribution,
+                "reading": reading,
+                "paper": paper,
+                "best round": best["value"],
+                "last round": last["value"],
+                "difference": math.nan if profile.name == "quick" else best["value"] - paper,
+                "status": best["status"],
+            }
         )
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+    return profile.table(rows)
 
 
 def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:
     """Alice's mixture (0: the shared model, 1: her own) by round, a column for each reading of APFL
     that was run (`tables.by_round`).
     """
-    found = waffle.results(store, profile.with_seeds(1), distribution, waffle.READINGS[2:])
+    found = waffle.results(store, profile.with_seeds(1), distribution, READINGS[2:])
     first = {name: results[0] for name, results in found.items()}
     # A run that diverged in round 1 has no metrics at all.
     alphas = {
@@ -80,7 +74,7 @@ def other_test_images(
     store,
     dataset: Dataset,
     distribution: str,
-    methods: Sequence[str] = (*waffle.METHODS, waffle.READINGS[-1]),
+    methods: Sequence[str] = (*waffle.METHODS, READINGS[-1]),
 ) -> pd.DataFrame:
     """Every stored final model of Alice's on `DRAWS` draws of as many test images, with as many of
     each label, as she has.
@@ -98,9 +92,7 @@ def other_test_images(
                 continue
             right, labels, own = _answers(spec, result.model, dataset)
             drawn = 100 * draws(right, labels, labels[own], DRAWS, seed)
-            low, high = torch.quantile(
-                drawn, torch.tensor([0.025, 0.975], dtype=drawn.dtype)
-            ).tolist()
+            low, high = drawn.quantile(torch.tensor([0.025, 0.975]).to(drawn)).tolist()
             rows.append(
                 {
                     "method": method,
@@ -112,22 +104,18 @@ def other_test_images(
                     "drawn std": drawn.std().item(),
                     "2.5 %": low,
                     "97.5 %": high,
-                    "paper": _printed(distribution, method),
+                    "paper": printed(distribution, method),
                 }
             )
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+    return profile.table(rows)
 
 
-def _printed(distribution: str, method: str) -> float:
+def printed(distribution: str, method: str) -> float:
     """The paper's accuracy on MNIST, in percent, of a method or of the method that a reading is
     of.
     """
-    name = method.partition(",")[0]
-    return values.value(
-        waffle.PAPER, "table1", "MNIST", distribution, name, "accuracy_percent"
-    ).value
+    place = (waffle.PAPER, "table1", "MNIST", distribution, method.partition(",")[0])
+    return values.value(*place).value
 
 
 def draws(right: Tensor, labels: Tensor, own_labels: Tensor, times: int, seed: int) -> Tensor:

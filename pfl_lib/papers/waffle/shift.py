@@ -1,12 +1,13 @@
-"""WAFFLE's concept shift: what one model for all agents is worth to Alice depends on the labels
+"""WAFFLE's concept shift: what one model for all clients is worth to Alice depends on the labels
 that the others happen to draw.
 
-Under A* and B* every agent but Alice permutes the labels.  A model that all train together is
+Under A* and B* every client but Alice permutes the labels.  A model that all train together is
 pulled, on each class, towards the label that most examples carry; where that is Alice's own, it
-serves her.  Counting examples therefore says before any training, roughly, about which level its
+helps her.  Counting examples therefore says before any training, roughly, about which level its
 accuracy swings.  The paper does not say whether its five seeds share one draw.
 """
 
+import itertools
 import math
 
 import pandas as pd
@@ -15,8 +16,10 @@ from torch import LongTensor, Tensor
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.papers import values, waffle
+from pfl_lib.display.table_format import keep
+from pfl_lib.papers import waffle
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.waffle import GLOBAL, SHIFTED, SHIFTS, TABLE1
 from pfl_lib.partitions.label_skew import shifted_labels
 from pfl_lib.results.summary import status
 
@@ -28,13 +31,13 @@ def vote(held: Tensor, given: LongTensor, tested: Tensor, alice: int = 0) -> flo
     """The share of Alice's test images whose class carries her label, where each class has the
     label of most examples.
 
-    `held` [N, classes]: training examples of each agent and class; `given` [N, classes]: the label
-    that an agent gives to a class; `tested` [classes]: Alice's test images.  Labels that are about
+    `held` [N, classes]: training examples of each client and class; `given` [N, classes]: the label
+    that a client gives to a class; `tested` [classes]: Alice's test images.  Labels that are about
     level (`LEVEL`) share a class equally.
     """
     counted = torch.zeros(held.shape[1], held.shape[1], dtype=torch.float64)
-    for of_agent, labels in zip(held.double(), given, strict=True):
-        counted[torch.arange(len(labels)), labels] += of_agent
+    for of_client, labels in zip(held.double(), given, strict=True):
+        counted[torch.arange(len(labels)), labels] += of_client
     wins = (counted >= LEVEL * counted.max(1, keepdim=True).values).double()
     hers = wins[torch.arange(len(wins)), given[alice]] / wins.sum(1)
     return float((hers * tested).sum() / tested.sum())
@@ -58,28 +61,18 @@ def by_draw(dataset: Dataset | None, profile: Profile, store) -> pd.DataFrame:
     Columns run ("A*, FedAvg"), seed, vote (nan without `dataset`), later rounds (the mean of the
     run's second half), best round, all in percent, and status.
     """
-    rows = []
-    for distribution in waffle.SHIFTED:
-        seeds = range(1, waffle.SHIFTS + 1)
-        counted = (
-            [math.nan] * len(seeds)
-            if dataset is None
-            else votes(dataset, profile, distribution, seeds)
-        )
-        for method in waffle.GLOBAL:
-            for seed, expected in zip(seeds, counted, strict=True):
-                result = store.find(waffle.spec(method, distribution, profile, seed))
-                later = best = math.nan
-                if result is not None and result.diverged is None:
-                    accuracy = 100 * result.accuracy_by_round()
-                    later, best = accuracy.iloc[len(accuracy) // 2 :].mean(), accuracy.max()
-                row = {"run": f"{distribution}, {method}", "seed": seed, "vote": expected}
-                rows.append(
-                    row | {"later rounds": later, "best round": best, "status": status(result)}
-                )
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.with_seeds(waffle.SHIFTS).banner
-    return frame
+    rows, seeds = [], range(1, SHIFTS + 1)
+    for distribution, method in itertools.product(SHIFTED, GLOBAL):
+        counted = _votes(dataset, profile, distribution, seeds)
+        for seed, expected in zip(seeds, counted, strict=True):
+            result = store.find(waffle.spec(method, distribution, profile, seed))
+            later = best = math.nan
+            if status(result) == "ran":
+                accuracy = 100 * result.accuracy_by_round()
+                later, best = accuracy.iloc[len(accuracy) // 2 :].mean(), accuracy.max()
+            row = {"run": f"{distribution}, {method}", "seed": seed, "vote": expected}
+            rows.append(row | {"later rounds": later, "best round": best, "status": status(result)})
+    return profile.with_seeds(SHIFTS).table(rows)
 
 
 def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profile) -> pd.DataFrame:
@@ -92,31 +85,30 @@ def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profi
     correlation.
     """
     seeds = range(1, DRAWS + 1)
-    over = {
-        name: [] if dataset is None else votes(dataset, profile, name, seeds)
-        for name in waffle.SHIFTED
-    }
+    many = {name: pd.Series(_votes(dataset, profile, name, seeds)) for name in SHIFTED}
+    printed = TABLE1.printed()
     rows = []
     for run, drawn in by_draw.groupby("run", sort=False):
         distribution, method = run.split(", ")
-        many = pd.Series(over[distribution], dtype=float)
         ran = drawn.dropna(subset="best round")
-        printed = values.value(
-            waffle.PAPER, "table1", "MNIST", distribution, method, "accuracy_percent"
-        )
+        paper = printed["MNIST", distribution, method, "accuracy_percent"]
         rows.append(
             {
                 "run": run,
-                "votes' mean": many.mean(),
-                "votes' std": many.std(),
+                "votes' mean": many[distribution].mean(),
+                "votes' std": many[distribution].std(),
                 "draws run": len(ran),
                 "correlation": ran["vote"].corr(ran["later rounds"]) if len(ran) > 2 else math.nan,
                 "best round": ran["best round"].mean(),
                 "best round's std": ran["best round"].std(),
-                "paper": printed.value,
-                "paper's std": printed.std,
+                "paper": paper.value,
+                "paper's std": paper.std,
             }
         )
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = by_draw.attrs["banner"]
-    return frame
+    return keep(by_draw, rows)
+
+
+def _votes(dataset: Dataset | None, profile: Profile, distribution: str, seeds: range) -> list:
+    if dataset is None:
+        return [math.nan] * len(seeds)
+    return votes(dataset, profile, distribution, seeds)

@@ -1,9 +1,9 @@
 """Weight Erosion: an Update Aggregation Scheme for Personalized Collaborative Machine Learning
 (Grimberg et al.; 2020).
 
-Which runs stand behind each figure, with every hyper-parameter.  Four agents hold the Titanic's
-passengers, split by age; each of them is the user once.  In each of 30 rounds every agent takes one
-step of SGD on its next batch, in fixed order.
+Which runs stand behind each figure, with every hyper-parameter.  Four clients, the paper's agents,
+hold the Titanic's passengers, split by age; each of them is the paper's user, our Alice, once.  In
+each of 30 rounds every client takes one step of SGD on its next batch, in fixed order.
 
 Decisions, where the paper's text, its code (EPFLiGHT/coML-Personalized-v2) and its figures
 disagree:
@@ -25,175 +25,174 @@ disagree:
   seeds' draws (`linear`).
 """
 
-import functools
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
-from pfl_lib.papers.exhibits import Exhibit, nothing
+from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.metrics import ACCURACY, column
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.table import Column, Find, Row, Table
 from pfl_lib.results.result import Result
 
 PAPER = "weight_erosion"
 SPLITS = ("AGE_STRICT", "AGE_SOME")
 USERS = (0, 1, 2, 3)
-SCHEMES = ("Local", "WE", "FedAvg", "Global (code)")
 AVERAGED = ("Local", "WE", "FedAvg")  # those with a run for every seed
-ROUNDS = 30
+SCHEMES = (*AVERAGED, "Global (code)")
 P_D, P_S = 0.01, 0.2
-PENALTIES = tuple(
-    (p_d, p_s) for p_d in (0.0, 0.003, 0.01, 0.03, 0.1) for p_s in (0.0, 0.2, 1.0, 5.0)
-)
+PENALTIES = tuple(itertools.product((0.0, 0.003, 0.01, 0.03, 0.1), (0.0, 0.2, 1.0, 5.0)))
 FIGURE_2_USERS = (0, 2)
 
-Find = Callable[[RunSpec], Result | None]
-
-
-class Setting(NamedTuple):
-    """What one of the paper's splits is in a data set: our name for the partition, and the batch
-    size.
-    """
-
-    partition: str
-    batch_size: int
-
-
-# Batches in the paper: 161 gives agent 1 three of them and the others two, 132 gives agent 3 two
-# and the others three.
-SETTINGS: dict[tuple[str, str], Setting] = {
-    ("titanic_as_run", "AGE_STRICT"): Setting("age_strict", 161),
-    ("titanic_as_run", "AGE_SOME"): Setting("age_some", 132),
-    ("breast_cancer", "AGE_STRICT"): Setting("radius_strict", 66),
-    ("breast_cancer", "AGE_SOME"): Setting("radius_some", 66),
-}
-
-QUICK = Profile(
-    name="quick",
-    dataset="breast_cancer",
-    data=(
-        "scikit-learn's 569 breast tumours, split by radius, in place of the paper's Titanic, split"
-        " by age"
-    ),
-    images=None,
-    rounds=ROUNDS,
-    clients=len(USERS),
-    seeds=(1, 2),
-    paper_seeds=1,
-    differs="These numbers show that the code works, not whether the paper's hold.",
+# The two ways to measure accuracy, see `measures.batch_accuracy`
+RUN, RIGHT = "as the paper measures", "predicted rightly"
+METRICS = (
+    replace(ACCURACY, name=RUN, read=column("batch_accuracy", 100)),
+    replace(ACCURACY, name=RIGHT),
 )
-_TITANIC = Profile(
+
+# Our name for a split and its batch size: 161 gives agent 1 three batches and the others two, 132
+# gives agent 3 two and the others three.
+SPLIT_AS = {"AGE_STRICT": ("age_strict", 161), "AGE_SOME": ("age_some", 132)}
+BY_RADIUS = {"age_strict": "radius_strict", "age_some": "radius_some"}
+
+
+def _rows(model: str) -> tuple[Row, ...]:
+    return tuple(
+        Row(
+            split,
+            f"user {user}",
+            Setting(
+                dataset="titanic_as_run",
+                partition=SPLIT_AS[split][0],
+                model=model,
+                clients=len(USERS),
+                schedule=Schedule(
+                    rounds=30,
+                    local_batches=1,
+                    order="fixed",
+                    batch_size=SPLIT_AS[split][1],
+                    lr=3.0,
+                    weight_decay=1e-3,
+                ),
+                alice=user,
+                loss="half_cross_entropy",
+                measures=("start", "batch_accuracy"),
+            ),
+        )
+        for split, user in itertools.product(SPLITS, USERS)
+    )
+
+
+def _erosion(p_d: float, p_s: float) -> WeightErosion:
+    # With p_d = 0 p_s has no part
+    return WeightErosion(p_d, p_s if p_d else 0.0, counting="after")
+
+
+def of_penalties(p_d: float, p_s: float) -> str:
+    """The name of a column of `GRID`."""
+    return f"p_d {p_d:g}, p_s {p_s:g}"
+
+
+FIGURES = Table(
+    PAPER,
+    "figure1",
+    rows=_rows("linear-authors"),
+    columns=(
+        Column("Local", Local()),
+        Column("WE", _erosion(P_D, P_S)),
+        Column("FedAvg", FedAvg(weighting="uniform")),
+        Column("Global (code)", BrokenGlobal(), lambda setting: setting.scheduled(lr=0.07)),
+    ),
+    metrics=METRICS,
+    protocol="last",
+    values={},
+)
+"""The single runs that the figures show, from the authors' own initial model."""
+AVERAGES = replace(FIGURES, name="averages", rows=_rows("linear")).only(columns=AVERAGED)
+"""The runs of every seed, which averages are taken over."""
+GRID = replace(
+    FIGURES.only([f"user {user}" for user in FIGURE_2_USERS], datasets=["AGE_STRICT"]),
+    name="penalties",
+    columns=tuple(Column(of_penalties(*pair), _erosion(*pair)) for pair in PENALTIES),
+    metrics=METRICS[1:],
+)
+"""Weight Erosion over the grid of p_d and p_s, for the two users of Figure 2."""
+
+
+def _radius(setting: Setting) -> Setting:
+    """The quick profile's data in place of the Titanic; they have other inputs, so no run starts
+    from the authors' model.
+    """
+    split = BY_RADIUS[setting.partition]
+    cancer = replace(setting, dataset="breast_cancer", partition=split, model="linear")
+    return cancer.scheduled(batch_size=66)
+
+
+FULL = Profile(
     name="paper",
-    dataset="titanic_as_run",
     data="the Titanic's 1,309 passengers, the paper's setting",
-    images=None,
-    rounds=ROUNDS,
-    clients=len(USERS),
     seeds=tuple(range(1, 21)),
     paper_seeds=1,
+    settings=FIGURES.settings,
     differs=(
         "Figures start from the authors' own initial model, averages are over those seeds' initial"
         " models."
     ),
 )
+QUICK = replace(
+    FULL,
+    name="quick",
+    data=(
+        "scikit-learn's 569 breast tumours, split by radius, in place of the paper's Titanic, split"
+        " by age"
+    ),
+    seeds=(1, 2),
+    make=_radius,
+    differs="",
+)
 ALL_PROFILES = {
     "quick": QUICK,
-    "small": replace(_TITANIC.with_seeds(5), name="small"),
-    "paper": _TITANIC,
+    "small": replace(FULL.with_seeds(5), name="small"),
+    "paper": FULL,
 }
 
 
-def method(scheme: str, p_d: float = P_D, p_s: float = P_S):
-    """The method behind one of `SCHEMES`, and its learning rate."""
-    return {
-        "Local": (Local(), 3.0),
-        "WE": (WeightErosion(p_d, p_s, counting="after"), 3.0),
-        "FedAvg": (FedAvg(weighting="uniform"), 3.0),
-        "Global (code)": (BrokenGlobal(), 0.07),
-    }[scheme]
-
-
-def spec(
-    scheme: str,
-    split: str,
-    user: int,
-    profile: Profile,
-    seed: int | None = None,
-    p_d: float = P_D,
-    p_s: float = P_S,
-) -> RunSpec:
-    """One run: a scheme, one of the paper's splits and a user; from the authors' initial model
-    where `seed` is None.
-
-    The quick profile's data have other inputs, so there None is the profile's first seed.
-    """
-    setting = SETTINGS[profile.dataset, split]
-    how, lr = method(scheme, p_d, p_s)
-    authors = seed is None and profile.dataset == "titanic_as_run"
-    return RunSpec(
-        method=how,
-        dataset=profile.dataset,
-        partition=setting.partition,
-        model="linear-authors" if authors else "linear",
-        clients=profile.clients,
-        schedule=Schedule(
-            rounds=profile.rounds,
-            local_batches=1,
-            order="fixed",
-            batch_size=setting.batch_size,
-            lr=lr,
-            weight_decay=1e-3,
-        ),
-        seed=profile.seeds[0] if seed is None else seed,
-        alice=user,
-        loss="half_cross_entropy",
-        measures=("start", "batch_accuracy"),
-    )
-
-
-def specs(
-    profile: Profile,
+def single(
     splits: Iterable[str] = SPLITS,
     users: Iterable[int] = USERS,
     schemes: Iterable[str] = SCHEMES,
-) -> tuple[RunSpec, ...]:
-    """The single runs that the figures show."""
-    users, schemes = tuple(users), tuple(schemes)
-    return tuple(
-        spec(scheme, split, user, profile)
-        for split in splits
-        for user in users
-        for scheme in schemes
-    )
+) -> Table:
+    """A part of `FIGURES`."""
+    return FIGURES.only([f"user {user}" for user in users], schemes, splits)
 
 
-def repeated(profile: Profile) -> tuple[RunSpec, ...]:
-    """The runs of every seed, which averages are taken over."""
-    return tuple(
-        spec(scheme, split, user, profile, seed)
-        for split in SPLITS
-        for user in USERS
-        for scheme in AVERAGED
-        for seed in profile.seeds
-    )
+def spec(scheme: str, split: str, user: int, profile: Profile, seed: int | None = None) -> RunSpec:
+    """One run: a scheme, one of the paper's splits and a user; where `seed` is None the one that
+    the figures show.
+    """
+    table = (FIGURES if seed is None else AVERAGES).only(datasets=[split])
+    return table.spec(f"user {user}", scheme, profile, profile.seeds[0] if seed is None else seed)
+
+
+def specs(profile: Profile, *which) -> tuple[RunSpec, ...]:
+    """The runs of `single(*which)` that the figures show."""
+    return single(*which).runs(profile.with_seeds(1))
 
 
 def penalty_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """Weight Erosion on AGE_STRICT over the grid of p_d and p_s, for the two users of Figure 2;
-    with p_d = 0 p_s has no part.
-    """
-    return _once(
-        spec("WE", "AGE_STRICT", user, profile, p_d=p_d, p_s=p_s if p_d else 0.0)
-        for user in FIGURE_2_USERS
-        for p_d, p_s in PENALTIES
-    ) + specs(profile, ["AGE_STRICT"], FIGURE_2_USERS, ["Local", "FedAvg"])
+    """The grid, and what it lies between: Local and FedAvg."""
+    ends = single(["AGE_STRICT"], FIGURE_2_USERS, ["Local", "FedAvg"])
+    return GRID.runs(profile.with_seeds(1)) + ends.runs(profile.with_seeds(1))
 
 
 def claim_runs(profile: Profile) -> tuple[RunSpec, ...]:
     """Everything that the paper's sentences are about."""
-    return _once((*specs(profile), *repeated(profile)))
+    return tuple(dict.fromkeys((*specs(profile), *AVERAGES.runs(profile))))
 
 
 def results(
@@ -202,14 +201,16 @@ def results(
     """A split's single runs: user -> scheme -> result; what `find` (`Store.find`) does not have is
     left out.
     """
+    of_user = {u: single([split], [u], schemes) for u in USERS}
     return {
-        user: {
-            scheme: result
-            for scheme in schemes
-            if (result := find(spec(scheme, split, user, profile)))
-        }
-        for user in USERS
+        user: {name: run for name, (run,) in table.results(find, profile.with_seeds(1)).items()}
+        for user, table in of_user.items()
     }
+
+
+def made(profile: Profile, split: str) -> Setting:
+    """A split as a profile runs it."""
+    return profile.make(single([split]).settings[0])
 
 
 def heading(profile: Profile, split: str) -> str:
@@ -221,43 +222,41 @@ def heading(profile: Profile, split: str) -> str:
     )
 
 
-def exhibits() -> tuple[Exhibit, ...]:
-    """The figures of the paper, its Appendix A and its sentences."""
-
-    def page(id: str, name: str, title: str, needs=nothing, models=nothing) -> Exhibit:
-        notebook = f"{PAPER}/{name}.ipynb"
-        return Exhibit(
-            f"weight-erosion-{id}",
-            "Weight Erosion",
-            title,
-            notebook,
-            ALL_PROFILES,
-            needs,
-            nothing,
-            models,
-        )
-
-    of_figure_2 = functools.partial(specs, splits=("AGE_STRICT",), users=FIGURE_2_USERS)
-    strict = functools.partial(specs, splits=("AGE_STRICT",))
-    return (
-        page(
-            "fig1",
-            "fig1_accuracy_and_weights",
-            "Figure 1: accuracies and weights by round, for each user",
-            specs,
-        ),
-        page(
-            "fig2",
-            "fig2_parameters",
-            "Figure 2: what the models have learned",
-            of_figure_2,
-            of_figure_2,
-        ),
-        page("penalties", "penalties", "What the two penalties do", penalty_runs),
-        page("gradient-distances", "gradient_distances", "Appendix A: how far apart gradients are"),
-        page("claims", "claims", "What the paper says, and what its runs say", claim_runs, strict),
-    )
+def _strict(profile: Profile) -> tuple[RunSpec, ...]:
+    return specs(profile, ["AGE_STRICT"])
 
 
-def _once(specs: Iterable[RunSpec]) -> tuple[RunSpec, ...]:
-    return tuple(dict.fromkeys(specs))
+def _of_figure_2(profile: Profile) -> tuple[RunSpec, ...]:
+    return specs(profile, ["AGE_STRICT"], FIGURE_2_USERS)
+
+
+def _page(id: str, name: str, title: str, **shown) -> Exhibit:
+    page, notebook = f"weight-erosion-{id}", f"{PAPER}/{name}.ipynb"
+    return Exhibit(page, "Weight Erosion", title, notebook, ALL_PROFILES, **shown)
+
+
+PAGES = (
+    _page(
+        "fig1",
+        "fig1_accuracy_and_weights",
+        "Figure 1: accuracies and weights by round, for each user",
+        runs=specs,
+    ),
+    _page(
+        "fig2",
+        "fig2_parameters",
+        "Figure 2: what the models have learned",
+        runs=_of_figure_2,
+        models=_of_figure_2,
+    ),
+    _page("penalties", "penalties", "What the two penalties do", runs=penalty_runs),
+    _page("gradient-distances", "gradient_distances", "Appendix A: how far apart gradients are"),
+    _page(
+        "claims",
+        "claims",
+        "What the paper says, and what its runs say",
+        runs=claim_runs,
+        models=_strict,
+    ),
+)
+"""The figures of the paper, its Appendix A and its sentences."""

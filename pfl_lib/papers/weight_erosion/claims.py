@@ -17,13 +17,13 @@ from pfl_lib.data import DATASETS
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.claims import QUICK, answer
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.weight_erosion import tables
+from pfl_lib.papers.table import Find
+from pfl_lib.papers.weight_erosion import RIGHT, RUN, tables
 from pfl_lib.papers.weight_erosion.figures import learned, no_parameters
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, status
 
 Runs = Mapping[str, Mapping[int, Mapping[str, Result]]]  # split -> user -> scheme -> result
-RUN, RIGHT = "as the paper measures", "predicted rightly"
 NEAR = 2.0  # points within which two accuracies are the same
 MARKED = 0.1  # of a weight, averaged over the rounds: a difference to be seen in the figure
 
@@ -39,7 +39,8 @@ class Evidence(NamedTuple):
 
     def last(self, split: str, user: int, scheme: str, measure: str = RUN) -> float:
         """A single run's accuracy after the last round, percent."""
-        return 100 * self.runs[split][user][scheme].metrics[tables.MEASURES[measure]].iloc[-1]
+        (metric,) = (metric for metric in paper.METRICS if metric.name == measure)
+        return metric.read(self.runs[split][user][scheme], "last", "alice", "served")
 
     def mean_weights(self, split: str, user: int) -> np.ndarray:
         """Each agent's weight in Weight Erosion, averaged over the rounds, [4]."""
@@ -307,7 +308,7 @@ OF_THE_TITANIC = (
 )  # sentences about inputs that other data do not have
 
 
-def evidence(profile: Profile, find: paper.Find) -> Evidence | str:
+def evidence(profile: Profile, find: Find) -> Evidence | str:
     """What `find` (`Store.find`) has; words for what keeps the sentences from being judged, if it
     has not all it takes.
 
@@ -343,7 +344,7 @@ def evidence(profile: Profile, find: paper.Find) -> Evidence | str:
     return Evidence(runs, tables.finals(found.get, profile), parameters)
 
 
-def answers(profile: Profile, find: paper.Find) -> pd.DataFrame:
+def answers(profile: Profile, find: Find) -> pd.DataFrame:
     """Columns claim, where, as run, done right, numbers; a row for each of `CLAIMS`.
 
     The quick profile answers nothing, since its data are not the paper's; its numbers are shown
@@ -363,9 +364,7 @@ def answers(profile: Profile, find: paper.Find) -> pd.DataFrame:
         as_run, right = [QUICK, QUICK] if quick else words
         rows.append({"claim": quote, "where": where, "as run": as_run, "done right": right})
         rows[-1]["numbers"] = numbers.replace(" -", " −")
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+    return profile.table(rows)
 
 
 NOT_ASKED = "the same"  # neither FedAvg nor accuracies are in the sentence

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from pfl_lib.papers.weight_erosion.tables import CLEAR, MEASURES
+from pfl_lib.papers.weight_erosion.tables import CLEAR, SHORT
 
 LOW = 0.5  # a relative distance below it is "very low"
 
@@ -34,7 +34,7 @@ def two_measures(ends: Mapping[str, pd.DataFrame]) -> str:
             & ~table["predicted rightly"].map(lambda value: isinstance(value, str))
         ]
         for row in ran.to_dict("records"):
-            measured, right = (row[name] for name in MEASURES)
+            measured, right = (row[name] for name in SHORT)
             if abs(measured - right) > CLEAR:
                 words.append(
                     f"{split}, user {row['user']}: {measured:.1f} % as the paper measures,"

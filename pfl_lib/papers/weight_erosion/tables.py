@@ -8,22 +8,21 @@ that is not there, or that diverged, is a word, never a number.
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.tables import by_round
+from pfl_lib.display.tables import alone_from, by_round
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Find, gathered
+from pfl_lib.papers.weight_erosion import RIGHT, RUN
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Ours, few_seeds, gather, status
+from pfl_lib.results.summary import Ours, differences, few_seeds, status
 
-Find = paper.Find
-MEASURES = {"as the paper measures": "batch_accuracy", "predicted rightly": "accuracy"}
-SHORT = {"as the paper measures": "as measured", "predicted rightly": "right"}
+SHORT = {RUN: "as measured", RIGHT: "right"}
 # Points; a gain is clear when it is larger, and larger than two standard deviations over the seeds
 CLEAR = 2.0
 
@@ -44,12 +43,14 @@ def agents(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
     Columns agent, examples, class 1 (percent), as user: trains on, tested on, test batches ("161 +
     1").
     """
-    setting = paper.SETTINGS[profile.dataset, split]
+    setting = paper.made(profile, split)
+    batch = setting.schedule.batch_size
     rows = []
     for user in paper.USERS:
         held = partitions.make(setting.partition, dataset, alice=user)
         test, train = held.test[user], held.train[user]
         labels = dataset.train_y[np.concatenate([test, train])]
+        batches = [min(batch, len(test) - start) for start in range(0, len(test), batch)]
         rows.append(
             {
                 "agent": user,
@@ -57,7 +58,7 @@ def agents(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
                 "class 1 (%)": 100 * labels.double().mean().item(),
                 "as user: trains on": len(train),
                 "tested on": len(test),
-                "test batches": _batches(len(test), setting),
+                "test batches": " + ".join(map(str, batches)),
             }
         )
     frame = pd.DataFrame(rows)
@@ -65,26 +66,27 @@ def agents(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
     return frame
 
 
+def _tested(dataset: Dataset, profile: Profile, split: str, user: int):
+    """The labels of a user's test examples."""
+    held = partitions.make(paper.made(profile, split).partition, dataset, alice=user)
+    return dataset.test_y[held.test[user]]
+
+
 def prevalence(dataset: Dataset, profile: Profile, split: str) -> dict[int, float]:
     """The share of class 1 among each user's test examples, 0 to 1: what always saying 1 would
     reach.
     """
-    name = paper.SETTINGS[profile.dataset, split].partition
-    made = {user: partitions.make(name, dataset, alice=user) for user in paper.USERS}
     return {
-        user: dataset.test_y[held.test[user]].double().mean().item() for user, held in made.items()
+        user: _tested(dataset, profile, split, user).double().mean().item() for user in paper.USERS
     }
 
 
 def test_sizes(dataset: Dataset, profile: Profile) -> dict[tuple[str, int], int]:
     """(split, user) -> the number of the user's test examples."""
-    made = {
-        (split, user): partitions.make(
-            paper.SETTINGS[profile.dataset, split].partition, dataset, alice=user
-        )
-        for split, user in itertools.product(paper.SPLITS, paper.USERS)
+    return {
+        place: len(_tested(dataset, profile, *place))
+        for place in itertools.product(paper.SPLITS, paper.USERS)
     }
-    return {place: len(held.test[place[1]]) for place, held in made.items()}
 
 
 def in_the_end(
@@ -101,29 +103,29 @@ def in_the_end(
     for user, scheme in itertools.product(results, paper.SCHEMES):
         printed = READ_OFF.get((split, user), {}) if profile.name != "quick" else {}
         result = results[user].get(scheme)
-        row: dict[str, object] = {
-            "user": user,
-            "scheme": scheme,
-            "read off Figure 1": printed.get(scheme, np.nan),
-        }
-        row |= {name: accuracy_in_the_end(result, column) for name, column in MEASURES.items()}
-        row |= {"before round 1": np.nan, "weight of the others (%)": np.nan}
+        became = status(result)
+        before = others = np.nan
         if result is not None and result.metrics["round"].eq(0).any():
-            row["before round 1"] = 100 * result.metrics["batch_accuracy"].iloc[0]
-        if status(result) == "ran" and scheme == "WE":
-            row["weight of the others (%)"] = 100 * np.delete(result.weights[-1], user).mean()
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
-
-
-def accuracy_in_the_end(result: Result | None, column: str = "accuracy") -> float | str:
-    """A run's accuracy after the last round, percent, by a column of its metrics; its status where
-    it has none.
-    """
-    word = status(result)
-    return 100 * result.metrics[column].iloc[-1] if word == "ran" else word
+            before = 100 * result.metrics["batch_accuracy"].iloc[0]
+        if became == "ran" and scheme == "WE":
+            others = 100 * np.delete(result.weights[-1], user).mean()
+        ends = {
+            metric.name: metric.read(result, "last", "alice", "served")
+            if became == "ran"
+            else became
+            for metric in paper.METRICS
+        }
+        rows.append(
+            {
+                "user": user,
+                "scheme": scheme,
+                "read off Figure 1": printed.get(scheme, np.nan),
+                **ends,
+                "before round 1": before,
+                "weight of the others (%)": others,
+            }
+        )
+    return profile.table(rows)
 
 
 def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFrame:
@@ -142,44 +144,34 @@ def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFram
     return by_round(columns, diverged)
 
 
+def finals(find: Find, profile: Profile) -> dict[tuple, Ours]:
+    """(split, user, scheme, measure) -> the seeds' accuracies after the last round, percent.
+
+    `find`: a run to its result or None, as `Store.find` does.
+    """
+    frame = paper.AVERAGES.frame(profile, find)
+    found = gathered(frame, ["dataset", "setting", "method", "metric"])
+    return {
+        (split, int(user.removeprefix("user ")), scheme, measure): ours
+        for (split, user, scheme, measure), ours in found.items()
+    }
+
+
 def averages(finals: Mapping[tuple, Ours], profile: Profile) -> pd.DataFrame:
     """Accuracy over the seeds' initial models, "78.5 ± 0.7" (sample standard deviation), a row for
     each split and user.
     """
     rows = []
-    for measure, split, user in itertools.product(MEASURES, paper.SPLITS, paper.USERS):
+    for measure, split, user in itertools.product(SHORT, paper.SPLITS, paper.USERS):
         row: dict[str, object] = {"measure": measure, "split": split, "user": user}
         for scheme in paper.AVERAGED:
             ours = finals[split, user, scheme, measure]
-            row[scheme] = ours.status
-            if ours.comparable:
-                row[scheme] = spread(
-                    np.array(ours.last), seeds=few_seeds(ours.runs, len(profile.seeds))
-                )
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
-
-
-def finals(find: Find, profile: Profile) -> dict[tuple, Ours]:
-    """(split, user, scheme, measure) -> the seeds' accuracies after the last round, percent, as
-    both `last` and `best`.
-
-    `find`: a run to its result or None, as `Store.find` does.
-    """
-    found = {}
-    for split, user, scheme in itertools.product(paper.SPLITS, paper.USERS, paper.AVERAGED):
-        runs = [
-            (seed, find(paper.spec(scheme, split, user, profile, seed))) for seed in profile.seeds
-        ]
-        ours = gather(runs)
-        for name, column in MEASURES.items():
-            ends = tuple(
-                accuracy_in_the_end(run, column) for _, run in runs if status(run) == "ran"
+            seeds = few_seeds(ours.runs, len(profile.seeds))
+            row[scheme] = (
+                spread(np.array(ours.values), seeds=seeds) if ours.comparable else ours.status
             )
-            found[split, user, scheme, name] = replace(ours, best=ends, last=ends)
-    return found
+        rows.append(row)
+    return profile.table(rows)
 
 
 def gains(
@@ -197,7 +189,7 @@ def gains(
     for split, user in itertools.product(paper.SPLITS, paper.USERS):
         row: dict[str, object] = {"split": split, "user": user}
         for other in ("FedAvg", "Local"):
-            of_measure = {name: difference(finals, split, user, other, name) for name in MEASURES}
+            of_measure = {name: difference(finals, split, user, other, name) for name in SHORT}
             for name, found in of_measure.items():
                 row[f"over {other}, {SHORT[name]}"] = _gained(
                     finals, split, user, other, name, found, profile
@@ -205,7 +197,7 @@ def gains(
             is_clear = "yes" if all(clear(found) for found in of_measure.values()) else "no"
             row[f"clear over {other}"] = is_clear if all(map(len, of_measure.values())) else "open"
         if sizes is not None:
-            gained = difference(finals, split, user, "FedAvg", "predicted rightly")
+            gained = difference(finals, split, user, "FedAvg", RIGHT)
             row["test examples"] = sizes[split, user]
             row["over FedAvg, in examples"] = (
                 spread(gained * sizes[split, user] / 100, sign=True)
@@ -213,9 +205,7 @@ def gains(
                 else row["over FedAvg, right"]
             )
         rows.append(row)
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+    return profile.table(rows)
 
 
 def difference(
@@ -227,9 +217,7 @@ def difference(
     erosion, others = (finals[split, user, scheme, measure] for scheme in ("WE", other))
     if not (erosion.comparable and others.comparable):
         return np.empty(0)
-    theirs = dict(zip(others.seeds, others.last, strict=True))
-    pairs = zip(erosion.seeds, erosion.last, strict=True)
-    return np.array([ours - theirs[seed] for seed, ours in pairs if seed in theirs])
+    return np.array(differences(erosion, others))
 
 
 def _gained(
@@ -263,26 +251,17 @@ def grid(find: Find, profile: Profile) -> pd.DataFrame:
     """
     rows = []
     for user, (p_d, p_s) in itertools.product(paper.FIGURE_2_USERS, paper.PENALTIES):
-        result = find(
-            paper.spec("WE", "AGE_STRICT", user, profile, p_d=p_d, p_s=p_s if p_d else 0.0)
-        )
-        row = {
-            "user": user,
-            "p_d": p_d,
-            "p_s": p_s,
-            "accuracy": np.nan,
-            "others": np.nan,
-            "alone": np.nan,
-        }
+        at = f"user {user}", paper.of_penalties(p_d, p_s), profile, profile.seeds[0]
+        result = find(paper.GRID.spec(*at))
+        accuracy = mean = alone = np.nan
         if status(result) == "ran":
             others = np.delete(result.weights, user, axis=1)
-            none_left = np.flatnonzero((others == 0).all(axis=1))
-            row |= {"accuracy": 100 * result.last_accuracy, "others": others.mean()}
-            row["alone"] = none_left[0] + 1 if len(none_left) else np.nan
-        rows.append(row | {"status": status(result)})
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+            gone = alone_from(result.weights, user)
+            accuracy, mean = 100 * result.last_accuracy, others.mean()
+            alone = np.nan if gone is None else gone
+        row = {"user": user, "p_d": p_d, "p_s": p_s, "accuracy": accuracy, "others": mean}
+        rows.append(row | {"alone": alone, "status": status(result)})
+    return profile.table(rows)
 
 
 def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
@@ -311,19 +290,12 @@ def ends_of_grid(find: Find, profile: Profile) -> pd.DataFrame:
     """What the grid lies between: columns user, scheme (FedAvg or Local), accuracy (%) after the
     last round, or its status.
     """
-    rows = [
-        {
-            "user": user,
-            "scheme": scheme,
-            "accuracy (%)": accuracy_in_the_end(
-                find(paper.spec(scheme, "AGE_STRICT", user, profile))
-            ),
-        }
-        for user, scheme in itertools.product(paper.FIGURE_2_USERS, ("FedAvg", "Local"))
-    ]
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = profile.banner
-    return frame
+    ends = paper.single(["AGE_STRICT"], paper.FIGURE_2_USERS, ["FedAvg", "Local"])
+    frame = ends.frame(profile.with_seeds(1), find)
+    frame = frame[frame["metric"] == RIGHT]
+    accuracy = frame["value"].astype(object).where(frame["status"] == "ran", frame["status"])
+    user = frame["setting"].str.removeprefix("user ").astype(int)
+    return profile.table({"user": user, "scheme": frame["method"], "accuracy (%)": accuracy})
 
 
 def spread(values: np.ndarray, sign: bool = False, seeds: str = "") -> str:
@@ -333,9 +305,3 @@ def spread(values: np.ndarray, sign: bool = False, seeds: str = "") -> str:
     mean = f"{values.mean():{'+' if sign else ''}.1f}"
     words = (mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.1f}").replace("-", "−")
     return f"{words} ({seeds})" if seeds else words
-
-
-def _batches(size: int, setting: paper.Setting) -> str:
-    return " + ".join(
-        str(min(setting.batch_size, size - start)) for start in range(0, size, setting.batch_size)
-    )

@@ -1,0 +1,41 @@
+"""What a table prints: which number of a result, in which unit, how near is near enough."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.results.result import Result
+
+Read = Callable[["Result", str, str, str], float]
+"""(result, protocol, over, model), the words of `Result.value`, to a number; NaN where there is
+none.
+"""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of printed values: `name` as in `paper_values.csv`, its unit and its tolerances.
+
+    `floor`: a difference up to this is none, in `unit`.  `near`: how far a value may always lie
+    from the printed one and still stand in the same order.  `read` gives our number in `unit`.
+    """
+
+    name: str
+    unit: str
+    floor: float
+    near: float
+    read: Read
+    higher_is_better: bool = True
+
+
+def column(name: str, scale: float = 1.0) -> Read:
+    """Reads a column of `Result.metrics` by a table's protocol, times `scale`."""
+
+    def read(result: "Result", protocol: str, over: str, model: str) -> float:
+        return scale * result.value(name, protocol, over, model)
+
+    return read
+
+
+ACCURACY = Metric("accuracy_percent", "%", 0.4, 1.0, column("accuracy", 100))

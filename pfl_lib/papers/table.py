@@ -1,0 +1,193 @@
+"""A printed table as a description: its rows and columns, what it prints, how that is read.
+
+From a `Table` follow its runs, its printed values and one long frame of our numbers; verdicts, CSV
+and LaTeX follow from these (`papers.comparison`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from pfl_lib.errors import choose
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import Method
+from pfl_lib.papers import values
+from pfl_lib.papers.metrics import ACCURACY, Metric
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.verdicts import Printed
+from pfl_lib.results.result import Result
+from pfl_lib.results.summary import Ours, status
+
+Find = Callable[[RunSpec], Result | None]
+"""A run to its result, None where there is none, as `Store.find`."""
+UNPRINTED = Printed(float("nan"), float("nan"))
+NAMES = ("data set", "setting", "column", "metric")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: data set and setting as `paper_values.csv` names them, and what is run
+    for it; None where this package does not run it.
+    """
+
+    dataset: str
+    setting: str
+    at: Setting | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: the method's printed name, the method or a function that gives it for
+    a setting, and what it changes in a setting, such as its learning rate.
+    """
+
+    name: str
+    method: Method | Callable[[Setting], Method]
+    changes: Callable[[Setting], Setting] | None = None
+
+    def spec(self, setting: Setting, seed: int) -> RunSpec:
+        """The run of this column in a setting, as a profile has made it, with a seed."""
+        own = self.changes(setting) if self.changes else setting
+        return own.spec(self.method(own) if callable(self.method) else self.method, seed)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a paper prints.
+
+    `metrics`: what it prints at each place.  `protocol`, `over` and `model` say how it is read, in
+    the words of `Result.value`: of which round, whose, served or trained.  `explained_by`: (data
+    set, setting, column) to the page that shows why a value is not reproduced.  `values`: the
+    printed values as `printed` gives them, None for those of `paper_values.csv`.
+    """
+
+    paper: str
+    name: str
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    metrics: tuple[Metric, ...] = (ACCURACY,)
+    protocol: str = "best"
+    over: str = "alice"
+    model: str = "served"
+    explained_by: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    values: Mapping[tuple[str, str, str, str], Printed] | None = None
+
+    def only(
+        self,
+        settings: Iterable[str] | None = None,
+        columns: Iterable[str] | None = None,
+        datasets: Iterable[str] | None = None,
+    ) -> "Table":
+        """The part of the table with these settings, columns and data sets; columns in the order
+        given.  Raises `BadInput` for one that it does not have.
+        """
+        rows = self.rows
+        for attribute, wanted in (("setting", settings), ("dataset", datasets)):
+            if wanted is not None:
+                here = list(dict.fromkeys(getattr(row, attribute) for row in rows))
+                wanted = [choose(attribute, name, here) for name in wanted]
+                rows = [row for name in wanted for row in rows if getattr(row, attribute) == name]
+        own = {column.name: column for column in self.columns}
+        names = list(own) if columns is None else list(columns)
+        return replace(
+            self, rows=tuple(rows), columns=tuple(own[choose("column", n, own)] for n in names)
+        )
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """What is run for its rows, in the paper's size."""
+        return tuple(row.at for row in self.rows if row.at is not None)
+
+    def spec(self, setting: str, column: str, profile: Profile, seed: int) -> RunSpec:
+        """One run, by the names of its row and column."""
+        part = self.only([setting], [column])
+        return part.columns[0].spec(profile.make(part.settings[0]), seed)
+
+    def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
+        """The runs behind the table in a profile, each once."""
+        specs = (run for _, _, of_place in self._places(profile) for run in of_place)
+        return tuple(dict.fromkeys(specs))
+
+    def results(self, find: Find, profile: Profile) -> dict[str, list[Result]]:
+        """What was run of a table with one row: each column's results, one a seed; columns without
+        any are left out.
+        """
+        found = {
+            column.name: [result for run in runs if (result := find(run)) is not None]
+            for _, column, runs in self._places(profile)
+        }
+        return {name: results for name, results in found.items() if results}
+
+    def printed(self) -> dict[tuple[str, str, str, str], Printed]:
+        """The paper's values by (data set, setting, column, metric), in the order of the rows, NaN
+        where the paper leaves a place empty; none at all for a table that the paper does not print.
+
+        Raises `BadInput` for a name in the description that the printed table does not have.
+        """
+        known = values.of_table(self.paper, self.name) if self.values is None else self.values
+        places = [
+            (row.dataset, row.setting, column.name, metric.name)
+            for row in self.rows
+            for column in self.columns
+            for metric in self.metrics
+        ]
+        if not known:
+            return {}
+        for part, what in enumerate(NAMES):
+            there = dict.fromkeys(place[part] for place in known)
+            for place in places:
+                choose(f"{what} of {self.paper} {self.name}", place[part], there)
+        return {place: known.get(place, UNPRINTED) for place in places}
+
+    def frame(self, profile: Profile, find: Find) -> pd.DataFrame:
+        """Our numbers, one row for each place of the table, metric, protocol and run.
+
+        Columns dataset, setting, method, metric, protocol (the table's and "last"), seed, value (in
+        the metric's unit; NaN where the run has none) and status ("ran", "not run" or "diverged at
+        round 7").  A place that this package does not run has one row a metric, without a seed.
+        """
+        lines = []
+        protocols = dict.fromkeys((self.protocol, "last"))
+        for row, column, runs in self._places(profile):
+            place = {"dataset": row.dataset, "setting": row.setting, "method": column.name}
+            for seed, result in [(run.seed, find(run)) for run in runs] or [(None, None)]:
+                became = status(result)
+                for metric in self.metrics:
+                    for protocol in protocols:
+                        value = float("nan")
+                        if became == "ran":
+                            value = metric.read(result, protocol, self.over, self.model)
+                        read = {"metric": metric.name, "protocol": protocol, "seed": seed}
+                        lines.append({**place, **read, "value": value, "status": became})
+        frame = profile.table(lines)
+        return frame.astype({"seed": "Int64"})
+
+    def _places(self, profile: Profile) -> list[tuple[Row, Column, list[RunSpec]]]:
+        places = []
+        for row in self.rows:
+            made = profile.make(row.at) if row.at else None
+            for column in self.columns:
+                seeds = profile.seeds if made else ()
+                places.append((row, column, [column.spec(made, seed) for seed in seeds]))
+        return places
+
+
+def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:
+    """The seeds of each place of a long frame together: `by` these columns (one: its value, more: a
+    tuple of values) to `Ours`, in the frame's order.
+    """
+    by = list(by)
+    found = {}
+    for key, lines in frame.groupby(by, sort=False):
+        ran = lines[lines["status"] == "ran"]
+        lost = lines[lines["status"].str.startswith("diverged")]
+        rounds = [int(word.rpartition(" ")[2]) for word in lost["status"]]
+        found[key[0] if len(by) == 1 else key] = Ours(
+            seeds=tuple(ran["seed"].astype(int)),
+            diverged=tuple(zip(lost["seed"].astype(int), rounds, strict=True)),
+            missing=int((lines["status"] == "not run").sum()),
+            values=tuple(ran["value"].astype(float)),
+        )
+    return found
