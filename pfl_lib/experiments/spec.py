@@ -155,8 +155,13 @@ def _fields(of: Any) -> dict[str, Any]:
     0.0.
     """
     values, later = dataclasses.asdict(of), getattr(of, "later", ())
+    fractions = {
+        field.name
+        for field in dataclasses.fields(of)
+        if field.type in (float, float | None) and values[field.name] is not None
+    }
     return {
-        field.name: values[field.name] + 0.0 if field.type is float else values[field.name]
+        field.name: values[field.name] + 0.0 if field.name in fractions else values[field.name]
         for field in dataclasses.fields(of)
         if field.name not in later or getattr(of, field.name) != field.default
     }

@@ -104,6 +104,7 @@ class Federation:
         template = flat()
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)
+        self._make = None if isinstance(model, nn.Module) else model
         self.engine = (
             ("vmap" if on_gpu and small else "loop")
             if choose("engine", engine, ("auto", "loop", "vmap")) == "auto"
@@ -164,6 +165,19 @@ class Federation:
     def initial(self) -> Rows:
         """The model that every client starts from: {"theta": [P], "statistics": [S]}."""
         return {name: row.clone() for name, row in self._initial.items()}
+
+    def initial_each(self, clients: Sequence[int]) -> Rows:
+        """Models that clients draw for themselves, each by seed and client: {"theta": [n, P],
+        "statistics": [n, S]}.  BadInput where the federation was given a module, not a function.
+        """
+        if self._make is None:
+            raise BadInput(
+                "each client is to draw a model of its own, and one module was given: give a"
+                " function that makes it, such as lambda: Net()"
+            )
+        modules = (model_checks.make_module(self._make, self.seed, i) for i in clients)
+        rows = [self.layout.rows(module.to(self.device, self.dtype)) for module in modules]
+        return {name: torch.stack([row[name] for row in rows]) for name in self._initial}
 
     def zeros(self, *lead: int) -> Tensor:
         """Zeros [*lead, P]: control variates and the like."""

@@ -15,12 +15,12 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.randomness import number
 
 
-def make_module(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """The module that `make` gives, its initial parameters drawn by the seed; BadInput where it
-    gives none.
+def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Module:
+    """The module that `make` gives, its initial parameters drawn by the seed, or by the seed and a
+    client; BadInput where it gives none.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(number(seed, "initial model"))
+        torch.manual_seed(number(seed, "initial model", *client))
         try:
             module = make()
         except TypeError as error:

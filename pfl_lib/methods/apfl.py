@@ -45,6 +45,16 @@ class APFL:
       along the sum of the round's gradients.
     * Clients whose model is not read keep no v: they train w alone and are served w.
     * The average is uniform, as in WAFFLE's benchmark.
+
+    iFedAvg differs in three more points, each with a name here:
+
+    * `own_start="random"`: v starts at a random model of the client's own, not at w.
+    * `averaged="mixtures"`: the server averages the clients' a v + (1 - a) w, so that all of them
+      keep a v.  (iFedAvg also tests each mixture with the client's own w, before averaging; here
+      the new w is served.)
+    * `own_gradient="outputs"`: the loss of v mixes log-probabilities, a log p_v + (1 - a) log p_w,
+      whose gradient is a grad f(v); a mixture that moves then moves by the round.
+
     * BatchNorm's statistics belong to the mixture and are measured at it, in the row "personal
       statistics"; at a mixture of 0 the client is served the shared model, statistics included.
     """
@@ -52,11 +62,19 @@ class APFL:
     alpha: float = 0.5
     adaptive: bool = True
     mixture_step: str = "first batch"
+    own_start: str = "shared"
+    averaged: str = "shared"
+    own_gradient: str = "mixture"
 
     name: ClassVar[str] = "apfl"
     title: ClassVar[str] = "APFL"
     version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = ("mixture_step",)
+    later: ClassVar[tuple[str, ...]] = (
+        "mixture_step",
+        "own_start",
+        "averaged",
+        "own_gradient",
+    )
     look: ClassVar[tuple[str, str, str]] = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:
@@ -69,6 +87,15 @@ class APFL:
         if not isinstance(self.adaptive, bool):
             raise BadInput(f"adaptive {self.adaptive!r}: give True or False")
         choose("mixture_step", self.mixture_step, ("first batch", "every batch", "round"))
+        choose("own_start", self.own_start, ("shared", "random"))
+        choose("averaged", self.averaged, ("shared", "mixtures"))
+        choose("own_gradient", self.own_gradient, ("mixture", "outputs"))
+        if self.own_gradient == "outputs" and self.adaptive and self.mixture_step != "round":
+            raise BadInput(
+                f"mixture_step {self.mixture_step!r} needs the gradient at the mixture, which"
+                " own_gradient 'outputs' does not compute: give mixture_step='round' or"
+                " adaptive=False"
+            )
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         """Running statistics were once measured at the mixture and then mixed with the shared
@@ -77,11 +104,24 @@ class APFL:
         return {"statistics of the mixture": 2 if statistics else 1}
 
     def cost(self, passes: float, read: float) -> float:
-        return passes * (1 + read)
+        return passes * (2 if self.averaged == "mixtures" else 1 + read)
+
+    def _mixing(self, fed: Federation) -> list[int]:
+        """The clients that keep a v, in the order of the state's rows "personal ..."."""
+        return list(range(len(fed))) if self.averaged == "mixtures" else fed.evaluated_clients
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
-        # Rows "personal ..." belong to the evaluated clients, in their order.
-        own = copies(fed.initial(), len(fed.evaluated_clients))
+        if fed.layout.S and self.own_gradient == "outputs":
+            raise BadInput(
+                "own_gradient 'outputs' measures no running statistics at the mixture: give"
+                " own_gradient='mixture', or a model without BatchNorm"
+            )
+        mixing = self._mixing(fed)
+        own = (
+            copies(fed.initial(), len(mixing))
+            if self.own_start == "shared"
+            else fed.initial_each(mixing)
+        )
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
         return {
             **fed.initial(),
@@ -94,7 +134,7 @@ class APFL:
         self, fed: Federation, state: dict[str, Tensor], r: int
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        row_of = {client: k for k, client in enumerate(fed.evaluated_clients)}
+        row_of = {client: k for k, client in enumerate(self._mixing(fed))}
         mixing = [i for i in clients if i in row_of]
         sharing = [i for i in clients if i not in row_of]
         # Which rows of the state's matrices belong to the mixing clients.
@@ -109,7 +149,7 @@ class APFL:
             v, w = before["personal"], before["theta"]
             moved = ((v - w) * (mixed["personal"] - v)).sum(-1, keepdim=True)
             mixed["alpha"] = (before["alpha"] + moved).clamp_(0, 1)
-        shared = model(mixed)
+        shared = mixture(mixed) if self.averaged == "mixtures" else model(mixed)
         if sharing:
             others, _ = fed.train(copies(state, len(sharing)), r, sharing)
             # Back in the clients' order, so that the average does not depend on who mixes.
@@ -129,7 +169,10 @@ class APFL:
         return after, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
-        own = state | {"alpha": state["alpha"][fed.evaluated_clients]}
+        mixing, evaluated = self._mixing(fed), fed.evaluated_clients
+        own = state | {"alpha": state["alpha"][evaluated]}
+        for name in ("personal", "personal statistics"):
+            own[name] = select_rows(state[name], [mixing.index(i) for i in evaluated])
         return {
             name: with_rows(state[name].expand(len(fed), -1), fed.evaluated_clients, rows)
             for name, rows in mixture(own).items()
@@ -137,10 +180,13 @@ class APFL:
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         w, v, alpha = rows["theta"], rows["personal"], rows["alpha"]
-        at_mixture = gradient(alpha * v + (1 - alpha) * w, batch, rows["personal statistics"])
+        if self.own_gradient == "outputs":
+            of_own = gradient(v, batch)
+        else:
+            of_own = gradient(alpha * v + (1 - alpha) * w, batch, rows["personal statistics"])
         at_shared = gradient(w, batch, rows["statistics"])
-        slope = ((v - w) * at_mixture).sum(-1, keepdim=True)
-        descend(rows, "personal", alpha * at_mixture, batch)
+        slope = ((v - w) * of_own).sum(-1, keepdim=True)
+        descend(rows, "personal", alpha * of_own, batch)
         descend(rows, "theta", at_shared, batch)
         moves = self.mixture_step == "every batch" or (
             self.mixture_step == "first batch" and batch.index == 0

@@ -149,6 +149,7 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
         ({"method": Waffle(slope=3)}, {"method": Waffle(slope=3.0)}),
         ({"method": WeightErosion(p_d=1, p_s=0)}, {"method": WeightErosion(p_d=1.0, p_s=0.0)}),
         ({"method": APFL(alpha=1)}, {"method": APFL(alpha=1.0)}),
+        ({"method": Scaffold(clip=1)}, {"method": Scaffold(clip=1.0)}),
         ({"lr": 1}, {"lr": 1.0}),
         ({"schedule": {"lr_decay": 1, "participation": 1}}, {}),
         ({"schedule": {"momentum": 0, "weight_decay": -0.0}}, {}),

@@ -42,6 +42,7 @@ ALL = [
     APFL(),
     APFL(mixture_step="every batch"),
     APFL(mixture_step="round"),
+    APFL(averaged="mixtures", own_gradient="outputs", mixture_step="round"),
     FedFomo(n=3),
     PFedLA(),
     PFedLA(retained=1, scale="relative"),

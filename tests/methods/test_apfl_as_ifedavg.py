@@ -1,0 +1,157 @@
+"""APFL as iFedAvg has it, the implementation that WAFFLE's authors were given: where v starts, what
+the server averages, what v is trained on.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput
+from pfl_lib.methods import APFL, FedAvg, Local
+
+POINTS = [[(4, 0), (-1, 0)], [(1.5, -2)]]
+MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
+
+
+IFEDAVG = {"mixture_step": "round", "averaged": "mixtures", "own_gradient": "outputs"}
+
+
+def test_two_rounds_of_averaged_mixtures_of_outputs_by_hand(pencil, play, exactly):
+    """lr 1/2;  v <- v - a (v - point)/2,  w <- (w + point)/2.
+
+    After the round a <- a + <v - w, what v moved by>, and the new w is the mean of a v + (1-a) w.
+
+    Round 1, v = w = 0, a = 1/2.
+      client 0: v = (1,0), w = (2,0);  v = (1,0) - (2,0)/4 = (1/2,0), w = (1/2,0); mixed (1/2,0).
+      client 1: v = (3/8,-1/2), w = (3/4,-1); mixed (9/16,-3/4).   shared w = (17/32,-3/8).
+    Round 2.
+      client 0, v - w = (-1/32,3/8): v = (1/2,0) + (7/8,0) = (11/8,0), then (11/8,0) - (19/8,0)/4 =
+        (25/32,0), moved (9/32,0), a = 1/2 - 9/1024 = 503/1024;  w = (145/64,-3/16), then
+        (81/128,-3/32).
+      client 1, v - w = (-5/32,-1/8): v = (3/8,-1/2) - (-9/8,3/2)/4 = (21/32,-7/8), moved
+        (9/32,-3/8), a = 1/2 - 45/1024 + 48/1024 = 515/1024;  w = (65/64,-19/16).
+    """
+    fed, method = pencil(POINTS, alice=None), APFL(**IFEDAVG)
+    (first, log), (second, next_log) = play(method, fed)
+    exactly(log["alpha"], [1 / 2, 1 / 2])
+    exactly(first["personal"], [[1 / 2, 0], [3 / 8, -1 / 2]])
+    exactly(first["theta"], [17 / 32, -3 / 8])
+    exactly(next_log["alpha"], [503 / 1024, 515 / 1024])
+    exactly(second["personal"], [[25 / 32, 0], [21 / 32, -7 / 8]])
+    a, b = 503 / 1024, 515 / 1024
+    mixed = (
+        (a * 25 / 32 + (1 - a) * 81 / 128, -(1 - a) * 3 / 32),
+        (b * 21 / 32 + (1 - b) * 65 / 64, -b * 7 / 8 - (1 - b) * 19 / 16),
+    )
+    shared = [(mixed[0][k] + mixed[1][k]) / 2 for k in (0, 1)]
+    exactly(second["theta"], shared)
+    exactly(
+        method.served(fed, second)["theta"],
+        [
+            [a * 25 / 32 + (1 - a) * shared[0], (1 - a) * shared[1]],
+            [b * 21 / 32 + (1 - b) * shared[0], -b * 7 / 8 + (1 - b) * shared[1]],
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "own", [{}, {"averaged": "mixtures"}, {"own_gradient": "outputs"}], ids=str
+)
+@pytest.mark.parametrize("alice", [None, 2])
+def test_the_two_ends_are_local_training_and_fedavg_in_these_ways_too(
+    small, play, alices_model, own, alice
+):
+    fed = small(dtype=torch.float32, alice=alice, **MOMENTUM)
+    for alpha, other in ((1.0, Local()), (0.0, FedAvg("uniform"))):
+        method = APFL(alpha, adaptive=False, **own)
+        for (mine, _), (theirs, _) in zip(play(method, fed), play(other, fed), strict=True):
+            for client in fed.evaluated_clients:
+                assert torch.equal(
+                    alices_model(method, fed, mine, client)["theta"],
+                    alices_model(other, fed, theirs, client)["theta"],
+                )
+
+
+def test_averaged_mixtures_are_the_mean_of_what_the_clients_would_be_served_alone(small, play):
+    """With one client the average is her mixture, and mixing it with v again moves towards v."""
+    fed = small(clients=1, alice=None)
+    method = APFL(0.25, adaptive=False, averaged="mixtures")
+    apart, _ = play(APFL(0.25, adaptive=False), fed, rounds=1)[-1]
+    mixed, _ = play(method, fed, rounds=1)[-1]
+    assert torch.equal(mixed["personal"], apart["personal"])
+    expected = 0.25 * apart["personal"][0] + 0.75 * apart["theta"]
+    torch.testing.assert_close(mixed["theta"], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_outputs_and_mixtures_agree_while_v_is_w_and_part_later(small, play):
+    fed = small(alice=None, batch_size=9)
+    methods = [APFL(adaptive=False), APFL(adaptive=False, own_gradient="outputs")]
+    (one, two), (same, other) = ([s for s, _ in play(m, fed, rounds=2)] for m in methods)
+    torch.testing.assert_close(one["personal"], same["personal"], rtol=1e-12, atol=1e-12)
+    assert (two["personal"] - other["personal"]).abs().max() > 1e-3
+
+
+def test_a_random_start_is_each_clients_own_and_leaves_the_shared_model(small, play):
+    fed, again = small(alice=None), small(alice=2)
+    start = APFL(own_start="random").start(fed)
+    rows = [*start["personal"], start["theta"]]
+    assert all(not torch.equal(rows[i], rows[k]) for i in range(5) for k in range(i))
+    assert torch.equal(APFL(own_start="random").start(again)["personal"][0], rows[2])
+    for (mine, _), (theirs, _) in zip(
+        play(APFL(own_start="random"), fed), play(FedAvg("uniform"), fed), strict=True
+    ):
+        assert torch.equal(mine["theta"], theirs["theta"])
+    first = play(APFL(own_start="random"), fed, rounds=1)[0][1]["alpha"]
+    assert (first != 0.5).all()  # v is not w, so round 1 moves the mixture
+
+
+def test_alone_with_a_random_start_the_end_at_one_trains_that_start(small, play):
+    fed = small(alice=None)
+    method = APFL(1.0, adaptive=False, own_start="random", averaged="mixtures")
+    local = fed.initial_each(range(4))
+    for r, (state, _) in enumerate(play(method, fed), start=1):
+        local, _ = fed.train(local, r, range(4))
+        assert torch.equal(state["personal"], local["theta"])
+        torch.testing.assert_close(state["theta"], local["theta"].mean(0), rtol=1e-12, atol=1e-12)
+
+
+def test_averaged_mixtures_keep_an_own_model_of_every_client_though_alice_alone_is_read(
+    small, play, alices_model
+):
+    alone, together = small(alice=2), small(alice=None)
+    method = APFL(own_start="random", **IFEDAVG)
+    for (one, log), (all_, theirs) in zip(play(method, alone), play(method, together), strict=True):
+        assert one["personal"].shape[0] == 4 and torch.equal(log["alpha"], theirs["alpha"])
+        assert torch.equal(
+            alices_model(method, alone, one)["theta"],
+            alices_model(method, together, all_, 2)["theta"],
+        )
+
+
+def test_a_mixture_that_starts_near_the_shared_model_moves_too(small, play):
+    """0.01, where the paper's own experiment starts."""
+    logs = [log["alpha"] for _, log in play(APFL(0.01), small(alice=None, rounds=6))]
+    assert logs[0].tolist() == pytest.approx([0.01] * 4) and (logs[1] != logs[0]).all()
+
+
+def test_mixed_outputs_are_refused_where_they_measure_nothing(small):
+    fed = small(model=normed, batch_size=3)
+    with pytest.raises(BadInput, match="^own_gradient 'outputs' measures no running statistics"):
+        APFL(**IFEDAVG).start(fed)
+    with pytest.raises(BadInput, match="^mixture_step 'first batch' needs the gradient at the mix"):
+        APFL(own_gradient="outputs")
+
+
+def test_a_random_start_needs_a_function_that_makes_the_model(pencil):
+    with pytest.raises(BadInput, match="^each client is to draw a model of its own, and"):
+        APFL(own_start="random").start(pencil(POINTS))
+
+
+@pytest.mark.parametrize("name", ["own_start", "averaged", "own_gradient"])
+def test_each_of_the_three_ways_is_one_of_two(name):
+    with pytest.raises(BadInput, match=f"^{name} 'both' is not one of "):
+        APFL(**{name: "both"})
