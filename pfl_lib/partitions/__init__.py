@@ -14,18 +14,33 @@ from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.partitions import by_column
 from pfl_lib.partitions.base import Partition, Recipe, called, settings
 from pfl_lib.partitions.by_column import ByColumn
+from pfl_lib.partitions.classes import Classes
+from pfl_lib.partitions.dirichlet import Dirichlet
+from pfl_lib.partitions.dominant import Dominant
+from pfl_lib.partitions.emd import earth_movers_distance
 from pfl_lib.partitions.label_skew import TITLES, LabelSkew
+from pfl_lib.partitions.latent import Latent
+from pfl_lib.partitions.neighbours import Neighbours, Relatives
+from pfl_lib.partitions.shards import Shards
 from pfl_lib.partitions.validation import check, check_share, hold_out_validation
 
 __all__ = [
     "FAMILIES",
     "PARTITIONS",
     "ByColumn",
+    "Classes",
+    "Dirichlet",
+    "Dominant",
     "LabelSkew",
+    "Latent",
+    "Neighbours",
     "Partition",
     "Recipe",
+    "Relatives",
+    "Shards",
     "called",
     "check_share",
+    "earth_movers_distance",
     "find",
     "from_settings",
     "is_own",
@@ -34,7 +49,20 @@ __all__ = [
     "short_name",
 ]
 
-FAMILIES: dict[str, type] = {family.name: family for family in (LabelSkew, ByColumn)}
+FAMILIES: dict[str, type] = {
+    family.name: family
+    for family in (
+        LabelSkew,
+        ByColumn,
+        Shards,
+        Latent,
+        Dirichlet,
+        Classes,
+        Dominant,
+        Neighbours,
+        Relatives,
+    )
+}
 
 PARTITIONS: dict[str, Recipe] = {
     **{letter: LabelSkew(letter) for letter in TITLES},

@@ -32,21 +32,8 @@ TABLE_2 = [
 ]
 
 
-def labelled(train: list[int], test: list[int], classes: int = 10) -> data.Dataset:
-    """A data set without pictures: `train[l]` and `test[l]` examples of label l, in one mixed
-    order.
-    """
-
-    def pool(counts: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        y = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
-        y = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(5))]
-        return torch.zeros(len(y), 1, 1, 1, dtype=torch.uint8), y
-
-    return data.Dataset("made", *pool(train), *pool(test), classes, (0.5,), (0.5,), "none")
-
-
 @pytest.fixture(scope="module")
-def hundred() -> data.Dataset:
+def hundred(labelled) -> data.Dataset:
     """100 training and 100 test images of each label: every chunk is one image, so shares are exact
     percentages.
     """
@@ -54,7 +41,7 @@ def hundred() -> data.Dataset:
 
 
 @pytest.fixture(scope="module")
-def uneven() -> data.Dataset:
+def uneven(labelled) -> data.Dataset:
     """Labels whose last chunk is missing (99, 198, 297), short (299), or full with some images
     dropped (197, 250).
     """
@@ -288,14 +275,14 @@ def test_a_number_of_clients_the_recipe_cannot_serve_is_refused(clients, hundred
     assert refusal("B", hundred, clients=clients) == sentence
 
 
-def test_a_data_set_of_other_classes_is_refused():
+def test_a_data_set_of_other_classes_is_refused(labelled):
     sentence = (
         "distribution 'A*' is made for 10 classes, dataset 'made' has 2: choose another dataset"
     )
     assert refusal("A*", labelled([500, 500], [50, 50], classes=2)) == sentence
 
 
-def test_too_few_images_of_a_label_are_refused_with_the_numbers():
+def test_too_few_images_of_a_label_are_refused_with_the_numbers(labelled):
     few = labelled([100, 100, 100, 98, 100, 100, 100, 100, 100, 100], [100] * 10)
     assert (
         refusal("C", few)
@@ -304,13 +291,13 @@ def test_too_few_images_of_a_label_are_refused_with_the_numbers():
     )
 
 
-def test_a_label_without_any_image_is_refused():
+def test_a_label_without_any_image_is_refused(labelled):
     assert "label 9 has 0 among the 900 images" in refusal(
         "A", labelled([100] * 9 + [0], [100] * 10)
     )
 
 
-def test_a_client_without_test_images_is_refused():
+def test_a_client_without_test_images_is_refused(labelled):
     assert (
         refusal("A", labelled([100] * 10, [9] * 10))
         == "distribution 'A' leaves client 0 without test images: made has only 90 test images"

@@ -1,0 +1,83 @@
+"""Dirichlet label skew: each class is shared out in random proportions."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.partitions.base import Partition, called
+from pfl_lib.randomness import number as random_number
+
+TRIES = 1000
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Each class's examples go to clients in proportions drawn from Dirichlet(alpha, ..., alpha);
+    its test examples in the same proportions (Yurochkin et al. 2019, section 4).
+
+    The smaller `alpha`, the fewer classes a client has.  Examples keep the data set's order: client
+    i has those of a class between the sums of the first i and the first i + 1 proportions, rounded
+    down.  Proportions are drawn anew, all of them, until every client has `least` training examples
+    and one test example.
+    """
+
+    name: ClassVar[str] = "dirichlet"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 10
+    seeded: ClassVar[bool] = True
+    personal: ClassVar[bool] = False
+
+    alpha: float = 0.3
+    least: int = 10
+
+    def __post_init__(self) -> None:
+        number("alpha", self.alpha, "a finite number above 0", lambda a: 0 < a < math.inf)
+        whole("least", self.least, 1)
+
+    @property
+    def title(self) -> str:
+        return f"label proportions from Dirichlet({self.alpha:g})"
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        """Raises `BadInput` where the clients need more examples than there are, or no draw of
+        many gives every client enough.
+        """
+        whole("clients", clients, 1)
+        if clients * self.least > len(dataset.train_y) or clients > len(dataset.test_y):
+            raise BadInput(
+                f"clients {clients} with {self.least} training examples or more and a test example"
+                f" each: {dataset.name} has {len(dataset.train_y)} and {len(dataset.test_y)}"
+            )
+        # RandomState's streams are frozen by numpy's policy; a seed beyond 32 bits goes in halves.
+        key = random_number(seed, "dirichlet")
+        random = np.random.RandomState([key & 0xFFFFFFFF, key >> 32])
+        for _ in range(TRIES):
+            share = random.dirichlet([self.alpha] * clients, dataset.classes)
+            if not np.isfinite(share).all():  # a tiny alpha: all of them underflow
+                continue
+            bounds = np.concatenate([np.zeros((dataset.classes, 1)), share.cumsum(1)], 1)
+            bounds[:, -1] = 1.0
+            train, test = (
+                self._cut(labels, bounds) for labels in (dataset.train_y, dataset.test_y)
+            )
+            if min(map(len, train)) >= self.least and min(map(len, test)) >= 1:
+                return Partition(called(self), train, test)
+        raise BadInput(
+            f"{called(self)}: no draw of {TRIES} gives each of {clients} clients {self.least}"
+            f" training examples and a test example of {dataset.name}; give a larger alpha or fewer"
+            " clients"
+        )
+
+    def _cut(self, labels: torch.Tensor, bounds: np.ndarray) -> tuple[torch.LongTensor, ...]:
+        parts: list[list[torch.Tensor]] = [[] for _ in range(bounds.shape[1] - 1)]
+        for label, limits in enumerate(bounds):
+            held = torch.nonzero(labels == label).flatten()
+            cuts = np.floor(limits * len(held)).astype(int).tolist()
+            for mine, first, last in zip(parts, cuts, cuts[1:], strict=False):
+                mine.append(held[first:last])
+        return tuple(torch.cat(mine) for mine in parts)

@@ -1,0 +1,192 @@
+"""Latent groups: pictures that a network finds alike are one group, and clients share a group's
+pictures (FedFomo, appendix A.5).
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import LongTensor, Tensor
+
+from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput, whole
+from pfl_lib.partitions.base import Partition, called
+from pfl_lib.partitions.embedding import Embedding, small_cnn
+from pfl_lib.randomness import generator, number
+
+COMPONENTS, KMEANS_STEPS, KMEANS_STARTS = 256, 100, 5
+EPOCHS = 8
+LABELS = "latent_labels"
+
+
+@dataclass(frozen=True)
+class Latent:
+    """FedFomo's latent distributions: the examples are clustered into `groups`, training and test
+    pool together, and the clients of a group share its examples evenly, training examples to train
+    on and test examples to be tested on.
+
+    With as many groups as classes the classes are the groups, as in the authors' code (NVlabs/
+    FedFomo, latent_dist.py).  Else the groups are those of `published`: the package's own
+    clustering, made once by `make_labels`.  Clients of one group stand together (see `group_of`);
+    a group's examples are shuffled by (seed, "latent", group, pool).  With `shuffled_targets` a
+    client is validated and tested on the data of another, by one permutation drawn by (seed,
+    "latent targets"): the paper's out-of-local-distribution setting (section 4.2).
+    """
+
+    name: ClassVar[str] = "latent"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 15
+    seeded: ClassVar[bool] = True
+    personal: ClassVar[bool] = False
+
+    groups: int = 5
+    shuffled_targets: bool = False
+
+    def __post_init__(self) -> None:
+        whole("groups", self.groups, 1)
+
+    @property
+    def title(self) -> str:
+        return f"{self.groups} groups of like examples" + (
+            ", tested on another client's" if self.shuffled_targets else ""
+        )
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        """Raises `BadInput` where no groups are known, a group would have no client, or a client
+        no examples.
+        """
+        train, test = groups_of(dataset, self.groups)
+        made = share_groups(called(self), train, test, self.groups, clients, seed)
+        if not self.shuffled_targets:
+            return made
+        order = torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
+        moved = tuple(made.test[target] for target in order)
+        return Partition(made.name, made.train, moved, targets=tuple(order))
+
+
+def share_groups(
+    name: str, train: Tensor, test: Tensor, groups: int, clients: int, seed: int
+) -> Partition:
+    """A partition from the group of each training and test example, int64 [n]: the way from one's
+    own groups to a recipe.
+    """
+    owner = group_of(clients, groups)
+    held: dict[str, list[LongTensor]] = {"train": [None] * clients, "test": [None] * clients}
+    for group in range(groups):
+        members = [client for client in range(clients) if owner[client] == group]
+        for pool, (split, labels) in enumerate((("train", train), ("test", test))):
+            found = torch.nonzero(labels == group).flatten()
+            if len(found) < len(members):
+                raise BadInput(
+                    f"distribution {name}: group {group} has {len(found)}"
+                    f" {'training' if split == 'train' else 'test'} examples for"
+                    f" {len(members)} clients: give fewer clients, or more images"
+                )
+            random = generator(seed, "latent", group, pool)
+            found = found[torch.randperm(len(found), generator=random)]
+            for client, mine in zip(members, found.tensor_split(len(members)), strict=True):
+                held[split][client] = mine
+    return Partition(name, tuple(held["train"]), tuple(held["test"]))
+
+
+def group_of(clients: int, groups: int) -> list[int]:
+    """The group of each client: as many clients of each group, in blocks; of those left over one
+    for each of the first groups (NVlabs/FedFomo, latent_dist.py).
+    """
+    whole("clients", clients, 1)
+    if clients < groups:
+        raise BadInput(
+            f"clients {clients} leave {groups - clients} of {groups} groups without a client: give"
+            f" {groups} clients or more"
+        )
+    block = clients // groups
+    return [
+        client // block if client < groups * block else client % groups for client in range(clients)
+    ]
+
+
+def groups_of(dataset: Dataset, groups: int) -> tuple[Tensor, Tensor]:
+    """The group of each training and of each test example of a data set, int64 [n] each."""
+    if groups == dataset.classes:
+        return dataset.train_y, dataset.test_y
+    labels, settings = published(dataset.name, groups)
+    if settings["fingerprint"] != dataset.fingerprint:
+        raise BadInput(
+            f"the published groups of {dataset.name!r} belong to other content, fingerprint"
+            f" {settings['fingerprint']}: make groups of your own with latent.make_labels"
+        )
+    labels = torch.from_numpy(labels.astype(np.int64))
+    first_test = len(labels) - len(dataset.test_y)  # the training pool may be cut short
+    return labels[: len(dataset.train_y)], labels[first_test:]
+
+
+def published(dataset: str, groups: int) -> tuple[np.ndarray, dict[str, Any]]:
+    """The groups that come with the package, uint8 [n] of all training, then all test examples; and
+    how they were made.
+    """
+    folder = files("pfl_lib.partitions") / LABELS
+    path = folder / f"{dataset}-D{groups}.npz"
+    if not path.is_file():
+        there = sorted(path.name.removesuffix(".npz") for path in folder.iterdir())
+        raise BadInput(
+            f"groups {groups} of dataset {dataset!r} do not come with the package, which has"
+            f" {', '.join(there)} (dataset-Dgroups) and the classes of every data set; make your"
+            " own with pfl_lib.partitions.latent.make_labels"
+        )
+    with path.open("rb") as file, np.load(file) as stored:
+        return stored["labels"], json.loads(str(stored["settings"]))
+
+
+def make_labels(
+    dataset: Dataset,
+    groups: Sequence[int],
+    folder: Path,
+    embed: Callable[[Dataset, int, int], Embedding] = small_cnn,
+    epochs: int = EPOCHS,
+    seed: int = 0,
+) -> list[Path]:
+    """Cluster a data set into each number of groups, and write each result to
+    `<folder>/<data set>-D<groups>.npz`.
+
+    Every example of both pools is embedded by `embed(dataset, epochs, seed)`, reduced to 256
+    principal components, and clustered by K-means (k-means++, 5 starts of at most 100 steps).  A
+    file holds `labels` uint8 [n], training examples first, and `settings`, JSON.  The paper's
+    embedding is the second fully connected layer (4,096 numbers) of VGG-11, trained to 85 %: with
+    such a network at hand, give a function that returns its `Embedding`.
+
+    To use groups of one's own, give `share_groups` their labels in a recipe of one's own.  To
+    publish them, replace the files of `latent_labels` and raise `Latent.version`.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.decomposition import PCA
+
+    embedding = embed(dataset, epochs, seed)
+    random = number(seed, "latent groups") % 2**32
+    components = min(COMPONENTS, *embedding.vectors.shape)
+    reduced = PCA(components, random_state=random).fit_transform(embedding.vectors.numpy())
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for wanted in groups:
+        kmeans = KMeans(
+            wanted, n_init=KMEANS_STARTS, max_iter=KMEANS_STEPS, random_state=random
+        ).fit(reduced)
+        settings = {
+            "dataset": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "groups": wanted,
+            "embedding": embedding.made_by,
+            "accuracy": round(embedding.accuracy, 4),
+            "components": components,
+            "kmeans": f"k-means++, {KMEANS_STARTS} starts of at most {KMEANS_STEPS} steps",
+            "seed": seed,
+        }
+        paths.append(folder / f"{dataset.name}-D{wanted}.npz")
+        np.savez_compressed(
+            paths[-1], labels=kmeans.labels_.astype(np.uint8), settings=json.dumps(settings)
+        )
+    return paths

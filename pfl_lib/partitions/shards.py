@@ -1,0 +1,91 @@
+"""Pathological shards: each client has a few pieces of one class each (FedFomo, section 5)."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import LongTensor, Tensor
+
+from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput, whole
+from pfl_lib.partitions.base import Partition, called
+from pfl_lib.randomness import generator
+
+
+@dataclass(frozen=True)
+class Shards:
+    """FedFomo's pathological setup, in the order of its code (NVlabs/FedFomo, client_noniid).
+
+    Every class is cut into N `per_client` / classes shards, in the data set's order; what is left
+    over goes to the first shards, one example each.  The list of classes, each as often as it has
+    shards, is shuffled by (seed, "shards") and dealt, `per_client` to a client: a client may get
+    two shards of one class.  A class's shards go to those that drew it in the order of clients.
+    Test examples are cut alike and go to the same clients.
+
+    15 clients have 3,333 training and 667 test examples of CIFAR-10, give or take one; 100 clients
+    500 and 100.
+    """
+
+    name: ClassVar[str] = "shards"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 15
+    seeded: ClassVar[bool] = True
+    personal: ClassVar[bool] = False
+
+    per_client: int = 2
+
+    def __post_init__(self) -> None:
+        whole("per_client", self.per_client, 1)
+
+    @property
+    def title(self) -> str:
+        return f"{self.per_client} shards of one class each"
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        """Raises `BadInput` where the shards are not equally many of each class, or a class has
+        fewer examples than shards.
+        """
+        whole("clients", clients, 1)
+        of_each, rest = divmod(clients * self.per_client, dataset.classes)
+        if rest or not of_each:
+            raise BadInput(
+                f"clients {clients} with {self.per_client} shards each make"
+                f" {clients * self.per_client} shards, which {dataset.classes} classes cannot share"
+                " evenly: give another number of clients"
+            )
+        deck = torch.arange(dataset.classes).repeat(of_each)
+        deck = deck[torch.randperm(len(deck), generator=generator(seed, "shards"))]
+        drawn = deck.reshape(clients, self.per_client).tolist()
+        train, test = (
+            _dealt(pool, labels, dataset, drawn, of_each)
+            for pool, labels in (("training", dataset.train_y), ("test", dataset.test_y))
+        )
+        return Partition(called(self), train, test)
+
+
+def _dealt(
+    pool: str, labels: Tensor, dataset: Dataset, drawn: list[list[int]], of_each: int
+) -> tuple[LongTensor, ...]:
+    shards = []
+    for label in range(dataset.classes):
+        held = torch.nonzero(labels == label).flatten()
+        if len(held) < of_each:
+            raise BadInput(
+                f"class {label} of {dataset.name} has {len(held)} {pool} examples for {of_each}"
+                " shards: use fewer clients, or more images"
+            )
+        size = len(held) // of_each
+        pieces = list(held[: size * of_each].reshape(of_each, size))
+        for i, left_over in enumerate(held[size * of_each :]):
+            pieces[i] = torch.cat([pieces[i], left_over[None]])
+        shards.append(pieces)
+    taken: Counter[int] = Counter()
+    given = []
+    for mine in drawn:
+        parts = []
+        for label in mine:
+            parts.append(shards[label][taken[label]])
+            taken[label] += 1
+        given.append(torch.cat(parts))
+    return tuple(given)

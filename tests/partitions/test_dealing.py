@@ -1,0 +1,266 @@
+"""pFedLA's partitions: a few classes each, dominant classes, and clients whose classes overlap."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions
+from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput
+from pfl_lib.federation.clients import from_partition
+from pfl_lib.partitions import Classes, Dominant, Neighbours, Partition, Relatives
+from pfl_lib.partitions.base import pooled_examples
+from pfl_lib.partitions.dealing import apportion, draw_classes
+
+ALL = (Classes(), Dominant(), Neighbours(), Relatives())
+
+
+def counts(made: Partition, dataset: Dataset, split: str) -> torch.Tensor:
+    labels = pooled_examples(dataset).train_y
+    return torch.stack(
+        [torch.bincount(labels[rows], minlength=dataset.classes) for rows in getattr(made, split)]
+    )
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("clients", [3, 8, 10])
+def test_a_client_has_420_examples_to_train_and_180_to_test_on_and_nobody_elses(
+    cifar10, recipe, clients
+):
+    made = partitions.make(recipe, cifar10, clients, seed=1)
+    assert [len(rows) for rows in made.train] == [420] * clients
+    assert [len(rows) for rows in made.test] == [180] * clients
+    given = torch.cat([*made.train, *made.test])
+    assert len(given.unique()) == len(given) == 600 * clients
+    assert given.min() >= 0 and 50_000 < given.max() < 60_000  # of both pools
+    assert made.pooled and recipe.training_examples == 420
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
+def test_training_and_test_examples_have_the_same_distribution(cifar10, recipe):
+    made = partitions.make(recipe, cifar10, seed=1)
+    train, test = (counts(made, cifar10, split) for split in ("train", "test"))
+    assert ((train * 3 - test * 7).abs() < 10).all()  # in the proportion 7 to 3, to an example
+
+
+# --- non-IID.1 ---
+
+
+@pytest.mark.parametrize("clients", [10, 100])
+def test_four_classes_each_of_105_training_and_45_test_images(cifar10, clients):
+    made = partitions.make(Classes(), cifar10, clients, seed=1)
+    for split, each in (("train", 105), ("test", 45)):
+        held = counts(made, cifar10, split)
+        assert ((held == each) | (held == 0)).all() and ((held > 0).sum(1) == 4).all()
+
+
+def test_a_hundred_clients_use_up_cifar10_and_40_of_them_hold_each_class(cifar10):
+    made = partitions.make(Classes(), cifar10, 100, seed=1)
+    assert (made.label_matrix(cifar10) > 0).sum(0).tolist() == [40] * 10
+    assert sorted(torch.cat([*made.train, *made.test]).tolist()) == list(range(60_000))
+
+
+@pytest.mark.parametrize("clients", [10, 100])
+def test_twelve_classes_each_on_cifar100(cifar100, clients):
+    made = partitions.make(Classes(per_client=12), cifar100, clients, seed=1)
+    train, test = (counts(made, cifar100, split) for split in ("train", "test"))
+    assert ((train == 35) | (train == 0)).all() and ((test == 15) | (test == 0)).all()
+    assert ((train > 0).sum(1) == 12).all()
+
+
+def test_classes_are_drawn_independently_where_there_are_enough_images(cifar10):
+    """Ten clients of four classes: a class has 0 to 10 holders, four in the mean, not always
+    four.
+    """
+    holders = torch.cat(
+        [
+            (partitions.make(Classes(), cifar10, 10, seed).label_matrix(cifar10) > 0).sum(0)
+            for seed in range(30)
+        ]
+    ).double()
+    # Binomial(10, 0.4) has variance 2.4; that of a mean of 300 is below 0.01.
+    assert holders.mean() == 4 and 1.8 < holders.var() < 3.0
+
+
+# --- non-IID.2 ---
+
+
+def test_two_dominant_classes_have_half_of_the_examples(cifar10):
+    """150 of each dominant class, and 37.5 of each other: 37 or 38."""
+    made = partitions.make(Dominant(), cifar10, 10, seed=1)
+    held = counts(made, cifar10, "train") + counts(made, cifar10, "test")
+    for row in held.tolist():
+        assert sorted(Counter(row).items()) == [(37, 4), (38, 4), (150, 2)]
+
+
+def test_a_hundred_clients_with_dominant_classes_use_up_cifar10(cifar10):
+    """6,000 = 100 x 37.5 + 20 x 112.5: every class dominates at exactly 20 clients."""
+    made = partitions.make(Dominant(), cifar10, 100, seed=1)
+    held = counts(made, cifar10, "train") + counts(made, cifar10, "test")
+    assert (held >= 150).sum(0).tolist() == [20] * 10 and (held >= 150).sum(1).tolist() == [2] * 100
+    assert held.sum(0).tolist() == [6000] * 10 and held.sum(1).tolist() == [600] * 100
+    assert held[held < 150].min() >= 37 and held[held < 150].max() <= 39
+
+
+def test_six_dominant_classes_on_cifar100(cifar100):
+    """50 of each dominant class, 300 / 94 = 3.2 of each other."""
+    for clients in (10, 100):
+        made = partitions.make(Dominant(classes=6), cifar100, clients, seed=1)
+        held = counts(made, cifar100, "train") + counts(made, cifar100, "test")
+        assert ((held >= 50).sum(1) == 6).all() and held.sum(1).tolist() == [600] * clients
+        assert held.min() >= 3 and held[held < 50].max() <= 6
+
+
+# --- figures 5 and 6 ---
+
+
+def test_neighbours_share_three_of_four_classes_round_the_ring(cifar10):
+    made = partitions.make(Neighbours(), cifar10)
+    held = made.label_matrix(cifar10) > 0
+    assert [row.nonzero().flatten().tolist() for row in held] == [
+        [0, 1, 2, 3],
+        [1, 2, 3, 4],
+        [2, 3, 4, 5],
+        [3, 4, 5, 6],
+        [4, 5, 6, 7],
+        [5, 6, 7, 8],
+        [6, 7, 8, 9],
+        [0, 7, 8, 9],
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_client_1_has_the_targets_classes_and_client_2_all_but_one_of_them(cifar10, seed):
+    made = partitions.make(Relatives(), cifar10, seed=seed)
+    held = made.label_matrix(cifar10) > 0
+    assert made.clients == 8 and (held.sum(1) == 4).all()
+    assert torch.equal(held[0], held[1]) and (held[0] & held[2]).sum() == 3
+
+
+def test_the_other_clients_classes_are_independent_of_the_targets(cifar10):
+    """4 of 10 against 4 of 10: 1.6 shared in the mean."""
+    shared = [
+        (held[0] & held[client]).sum().item()
+        for seed in range(40)
+        for held in [partitions.make(Relatives(), cifar10, seed=seed).label_matrix(cifar10) > 0]
+        for client in range(3, 8)
+    ]
+    assert sum(shared) / len(shared) == pytest.approx(1.6, abs=0.25)
+
+
+# --- what they are made of ---
+
+
+def test_whole_numbers_in_proportion():
+    assert apportion(420, [150, 150, 150, 150]) == [105] * 4
+    assert apportion(10, [1, 1, 1]) == [4, 3, 3]
+    assert apportion(7, [5, 0, 2]) == [5, 0, 2]
+    assert apportion(2, [3, 3, 1]) == [1, 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_class_is_drawn_by_more_clients_than_it_serves(seed):
+    drawn = draw_classes(100, 4, 10, 40, seed, "classes")
+    assert all(len(set(mine)) == 4 for mine in drawn)
+    assert Counter(label for mine in drawn for label in mine) == dict.fromkeys(range(10), 40)
+
+
+def test_the_clients_read_the_pooled_examples(cifar10, labelled):
+    """Inputs carry their own position: what a client trains and is tested on is what the partition
+    says.
+    """
+    few = labelled([50] * 4, [10] * 4, classes=4)
+    numbered = Dataset(
+        "made",
+        torch.arange(200.0)[:, None],
+        few.train_y,
+        torch.arange(200.0, 240.0)[:, None],
+        few.test_y,
+        4,
+        (0.0,),
+        (1.0,),
+        "none",
+    )
+    made = partitions.make(Classes(2, examples=20), numbered, 4, seed=1)
+    held = from_partition(numbered, made)
+    labels = torch.cat([few.train_y, few.test_y])
+    for split, positions in (("train", made.train), ("test", made.test)):
+        of = held.splits[split]
+        for index, own, mine in zip(of.index, of.labels, positions, strict=True):
+            assert of.pool.x[index].flatten().tolist() == mine.tolist()
+            assert torch.equal(own, labels[mine])
+
+
+def test_checksums_of_version_1_never_change():
+    digits = data.load("digits")
+    small = (Classes(examples=80), Dominant(examples=80), Neighbours(examples=80))
+    made = {r.name: partitions.make(r, digits, seed=1) for r in (*small, Relatives(examples=80))}
+    assert {name: partition.checksum() for name, partition in made.items()} == GOLDEN
+    for recipe in small:
+        assert (
+            partitions.make(recipe, digits, seed=2).checksum()
+            != partitions.make(recipe, digits, seed=1).checksum()
+        )
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("recipe", "clients", "words"),
+    [
+        (Classes(per_client=12), 10, "12 classes per client: there are 10; give 10 or fewer"),
+        (
+            Classes(),
+            101,
+            "clients 101 with 4 classes each: 10 classes with examples for 40",
+        ),
+        (Classes(1, examples=7000), 2, "10 classes with examples for 0 clients each serve 0"),
+        (Classes(), 0, "clients 0: give a whole number, 1 or more"),
+        (Dominant(), 101, "clients 101 with 600 examples each are more than made has, 6000"),
+        (Dominant(classes=10), 10, "classes 10: made has 10, and one at least is not dominant"),
+        (Dominant(classes=5), 10, "share 0.5: 5 of 10 classes are dominant above 0.5"),
+        (Dominant(), 0, "clients 0: give a whole number, 1 or more"),
+        (Neighbours(per_client=11, examples=660), 8, "11 classes per client: made has 10"),
+        (Neighbours(), 101, "wants 6150 examples of class 0, of which made has 6000"),
+        (Relatives(per_client=10), 8, "10 classes per client: made has 10; give 9 or fewer"),
+        (Relatives(), 2, "clients 2: give a whole number, 3 or more"),
+    ],
+)
+def test_what_the_data_set_cannot_serve_is_refused_in_one_line(cifar10, recipe, clients, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.make(recipe, cifar10, clients)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"per_client": 0}, "per_client 0: give a whole number, 1 or more"),
+        ({"examples": 602}, "examples 602: 4 classes do not share them evenly"),
+        ({"examples": 0}, "examples 0: give a whole number, 2 or more"),
+        ({"train_share": 1.0}, "train_share 1.0: give a share between 0 and 1"),
+        ({"examples": 4, "train_share": 0.1}, "leaves none to train on"),
+        ({"examples": 4, "train_share": 0.9}, "leaves none to test on"),
+    ],
+)
+def test_settings_that_make_no_client_are_refused(settings, words):
+    for family in (Classes, Neighbours, Relatives):
+        with pytest.raises(BadInput) as caught:
+            family(**settings)
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.2, True, "half"])
+def test_a_share_of_dominant_classes_lies_between_0_and_1(share):
+    with pytest.raises(BadInput, match="give a share between 0 and 1"):
+        Dominant(share=share)
+
+
+GOLDEN = {
+    "classes": "d21fa7459e5a90c0",
+    "dominant": "e66796b7a0fea210",
+    "neighbours": "c00549019d06c32f",
+    "relatives": "df4fed85fd9f6a9f",
+}

@@ -1,0 +1,81 @@
+"""Dirichlet label skew."""
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions import Dirichlet, earth_movers_distance
+
+
+def test_every_example_is_given_once_and_everybody_has_enough(cifar10):
+    made = partitions.make(Dirichlet(alpha=0.1, least=20), cifar10, 15, seed=3)
+    assert sorted(torch.cat(made.train).tolist()) == list(range(50_000))
+    assert sorted(torch.cat(made.test).tolist()) == list(range(10_000))
+    assert made.sizes.min() >= 20 and min(map(len, made.test)) >= 1
+
+
+def test_test_examples_come_in_the_proportions_of_the_training_examples(cifar10):
+    """Each class has five training examples for one test example, and both cuts are rounded down:
+    the counts differ by less than six.
+    """
+    made = partitions.make(Dirichlet(), cifar10, 10, seed=1)
+    matrix = made.label_matrix(cifar10)
+    tested = torch.stack([torch.bincount(cifar10.test_y[rows], minlength=10) for rows in made.test])
+    assert (matrix - 5 * tested).abs().max() < 6
+
+
+def test_a_greater_alpha_is_nearer_to_everybody(cifar10):
+    def distance(alpha: float) -> float:
+        made = partitions.make(Dirichlet(alpha), cifar10, 10, seed=1)
+        return earth_movers_distance(made, cifar10).mean().item()
+
+    distances = [distance(alpha) for alpha in (0.05, 0.3, 3, 1000)]
+    assert distances == sorted(distances, reverse=True) and distances[-1] < 0.2
+
+
+def test_shares_are_those_of_the_distribution(cifar10):
+    """A client's share of a class has mean 1/N and, with a = N alpha in all, variance
+    (1/N)(1 - 1/N) / (a + 1): here 0.25, and 3/16 / 5 = 0.0375.
+    """
+    shares = torch.stack(
+        [
+            partitions.make(Dirichlet(1.0, least=1), cifar10, 4, seed).label_matrix(cifar10) / 5000
+            for seed in range(200)
+        ]
+    )
+    assert shares.mean().item() == pytest.approx(0.25, abs=1e-6)
+    assert shares.var().item() == pytest.approx(0.0375, rel=0.05)
+
+
+def test_the_seed_decides_and_version_1_never_changes():
+    digits = data.load("digits")
+    made = {partitions.make(Dirichlet(1.0), digits, 5, seed).checksum() for seed in range(5)}
+    assert len(made) == 5
+    assert partitions.make(Dirichlet(1.0), digits, 5, 1).checksum() == "7aab0776674d0c02"
+
+
+def test_a_whole_alpha_and_the_same_fraction_are_one(cifar10):
+    assert partitions.settings(Dirichlet(1)) == {"alpha": 1.0, "least": 10}
+    assert isinstance(partitions.settings(Dirichlet(1))["alpha"], float)
+
+
+@pytest.mark.parametrize("alpha", [0, -1, float("nan"), float("inf"), "1", True])
+def test_an_alpha_that_is_none_is_refused(alpha):
+    with pytest.raises(BadInput, match="give a finite number above 0"):
+        Dirichlet(alpha)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "clients", "words"),
+    [
+        (Dirichlet(), 0, "clients 0: give a whole number, 1 or more"),
+        (Dirichlet(least=100), 501, "made has 50000 and 10000"),
+        (Dirichlet(least=1), 10_001, "made has 50000 and 10000"),
+        (Dirichlet(alpha=1e-3, least=4000), 12, "no draw of 1000 gives each of 12 clients 4000"),
+    ],
+)
+def test_what_no_draw_can_give_is_refused_in_one_line(cifar10, recipe, clients, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.make(recipe, cifar10, clients)
+    assert words in str(caught.value) and "\n" not in str(caught.value)

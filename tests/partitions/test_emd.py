@@ -1,0 +1,47 @@
+"""FedFomo's earth mover's distance, by hand."""
+
+import pytest
+import torch
+
+from pfl_lib import partitions
+from pfl_lib.partitions import Latent, Partition, Shards, earth_movers_distance
+
+
+def test_one_class_of_ten_is_as_far_as_it_can_be(cifar10):
+    """One class of ten: |1 - 0.1| for its own class, and |1 - 0.1| + 9 |0 - 0.1| for all: 0.9 + 1.8
+    = 2.7, Table 2's "10 (2.70)".
+    """
+    made = partitions.make(Latent(groups=10), cifar10, 10)
+    assert earth_movers_distance(made, cifar10).tolist() == pytest.approx([2.7] * 10, abs=1e-12)
+    made = partitions.make(Latent(groups=10), cifar10, 15)
+    assert earth_movers_distance(made, cifar10).mean().item() == pytest.approx(2.7, abs=1e-12)
+
+
+def test_one_class_of_a_hundred(cifar100):
+    """0.99 + (0.99 + 99 / 100) = 2.97."""
+    made = partitions.make(Latent(groups=100), cifar100, 100)
+    assert earth_movers_distance(made, cifar100).tolist() == pytest.approx([2.97] * 100, abs=1e-12)
+
+
+def test_two_equal_classes_of_ten(cifar10):
+    """Two classes of ten, half and half: 2 |0.5 - 0.1| for its own, and 0.8 + 8 |0 - 0.1| for all:
+    2.4.  One class twice: 2.7.
+    """
+    made = partitions.make(Shards(), cifar10, 100, seed=1)
+    classes = (made.label_matrix(cifar10) > 0).sum(1)
+    expected = torch.where(classes == 2, 2.4, 2.7).double()
+    assert torch.allclose(earth_movers_distance(made, cifar10), expected, atol=1e-6)
+
+
+def test_clients_like_everybody_are_at_no_distance_and_an_uneven_client_is_as_counted_by_hand(
+    labelled,
+):
+    """Shares of two classes: client 0 (3/4, 1/4), client 1 (1/4, 3/4), everybody (1/2, 1/2): for
+    each 1/4 + 1/4 twice, as both have both classes: 1.
+    """
+    two = labelled([4, 4], [1, 1], classes=2)
+    zeros, ones = (torch.nonzero(two.train_y == label).flatten() for label in (0, 1))
+    uneven = (torch.cat([zeros[:3], ones[:1]]), torch.cat([zeros[3:], ones[1:]]))
+    even = (torch.cat([zeros[:2], ones[:2]]), torch.cat([zeros[2:], ones[2:]]))
+    for train, expected in ((uneven, [1.0, 1.0]), (even, [0.0, 0.0])):
+        assert earth_movers_distance(Partition("made", train, train), two).tolist() == expected

@@ -1,0 +1,196 @@
+"""Latent groups: who is in which, the published ones, and how they are made."""
+
+import dataclasses
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from pfl_lib import data, partitions
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions import Latent, latent
+from pfl_lib.partitions.embedding import Embedding, small_cnn
+
+PUBLISHED = sorted((latent.files("pfl_lib.partitions") / latent.LABELS).iterdir())
+
+
+@pytest.fixture(scope="module")
+def digits() -> data.Dataset:
+    return data.load("digits")
+
+
+@pytest.mark.parametrize(
+    ("groups", "members"),
+    [(2, [8, 7]), (3, [5, 5, 5]), (4, [4, 4, 4, 3]), (5, [3] * 5), (10, [2] * 5 + [1] * 5)],
+)
+def test_fifteen_clients_are_allocated_as_in_the_authors_code(groups, members):
+    owner = latent.group_of(15, groups)
+    assert [owner.count(group) for group in range(groups)] == members
+    in_blocks = owner[: groups * (15 // groups)]
+    assert in_blocks == sorted(in_blocks)  # clients of one group stand together
+
+
+def test_clients_left_over_go_to_the_first_groups():
+    assert latent.group_of(15, 4) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0, 1, 2]
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4, 5, 10])
+def test_a_groups_examples_are_split_evenly_training_to_training_and_test_to_test(digits, groups):
+    made = partitions.make(Latent(groups), digits, 15, seed=1)
+    assert sorted(torch.cat(made.train).tolist()) == list(range(1438))
+    assert sorted(torch.cat(made.test).tolist()) == list(range(359))
+    train, test = latent.groups_of(digits, groups)
+    owner = latent.group_of(15, groups)
+    for split, of in ((made.train, train), (made.test, test)):
+        for group in range(groups):
+            mine = [rows for rows, mine in zip(split, owner, strict=True) if mine == group]
+            sizes = [len(rows) for rows in mine]
+            assert max(sizes) - min(sizes) <= 1 and sum(sizes) == int((of == group).sum())
+            assert all((of[rows] == group).all() for rows in mine)
+
+
+def test_with_as_many_groups_as_classes_the_classes_are_the_groups(cifar10):
+    made = partitions.make(Latent(groups=10), cifar10)
+    matrix = made.label_matrix(cifar10)
+    assert (matrix > 0).sum(1).tolist() == [1] * 15
+    assert made.sizes.tolist() == [2500] * 5 + [5000] * 5 + [2500] * 5
+
+
+def test_the_first_images_keep_their_groups():
+    few = data.load("digits", images=700)
+    train, test = latent.groups_of(few, 3)
+    whole_train, whole_test = latent.groups_of(data.load("digits"), 3)
+    assert torch.equal(train, whole_train[:700]) and torch.equal(test, whole_test)
+
+
+def test_shuffled_targets_move_test_and_validation_examples_together(digits):
+    plain = partitions.make(Latent(5), digits, seed=4, validation=0.2)
+    moved = partitions.make(Latent(5, shuffled_targets=True), digits, seed=4, validation=0.2)
+    assert sorted(moved.targets) == list(range(15)) and list(moved.targets) != list(range(15))
+    for client, target in enumerate(moved.targets):
+        assert torch.equal(moved.train[client], plain.train[client])
+        assert torch.equal(moved.test[client], plain.test[target])
+        assert torch.equal(moved.validation[client], plain.validation[target])
+    other = partitions.make(Latent(5, shuffled_targets=True), digits, seed=5)
+    assert other.targets != moved.targets
+
+
+def test_the_seed_decides_who_has_what_of_a_group(digits):
+    made = [partitions.make(Latent(3), digits, seed=seed) for seed in range(3)]
+    assert len({partition.checksum() for partition in made}) == 3
+    assert len({tuple(partition.sizes.tolist()) for partition in made}) == 1
+
+
+# --- the published groups ---
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
+def test_published_groups_say_how_they_were_made_and_fit_their_data_set(path):
+    name, _, groups = path.name.removesuffix(".npz").partition("-D")
+    labels, settings = latent.published(name, int(groups))
+    source = data.DATASETS[name]
+    assert settings["dataset"] == name and settings["groups"] == int(groups)
+    assert settings["fingerprint"] == source.fingerprint
+    assert settings["components"] == 256 and "k-means++, 5 starts" in settings["kmeans"]
+    assert settings["embedding"] and 0 < settings["accuracy"] < 1
+    assert labels.dtype == np.uint8 and len(labels) > source.examples
+    assert set(labels.tolist()) == set(range(int(groups)))
+
+
+def test_published_groups_of_version_1_never_change():
+    """Results' keys hold the version, not the labels: a change of these asks for a higher one."""
+    found = {}
+    for path in PUBLISHED:
+        name, _, groups = path.name.removesuffix(".npz").partition("-D")
+        labels, _ = latent.published(name, int(groups))
+        found[path.name] = hashlib.sha256(labels.tobytes()).hexdigest()[:16]
+    assert Latent.version == 1 and found == GOLDEN
+
+
+def test_groups_that_are_not_published_are_refused_with_those_that_are(digits):
+    with pytest.raises(BadInput) as caught:
+        partitions.make(Latent(7), digits)
+    assert "groups 7 of dataset 'digits' do not come with the package, which has" in str(
+        caught.value
+    )
+    assert "digits-D5" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_groups_of_other_content_are_refused(digits):
+    with pytest.raises(BadInput, match="belong to other content"):
+        partitions.make(Latent(3), dataclasses.replace(digits, fingerprint="other"))
+
+
+@pytest.mark.parametrize(
+    ("clients", "words"),
+    [
+        (3, "clients 3 leave 2 of 5 groups without a client: give 5 clients or more"),
+        (0, "clients 0: give a whole number, 1 or more"),
+        (
+            1700,
+            "group 0 has 155 training examples for 340 clients: give fewer clients",
+        ),
+    ],
+)
+def test_a_number_of_clients_that_does_not_fit_is_refused_in_one_line(digits, clients, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.make(Latent(5), digits, clients)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("groups", [0, -1, 2.5, True])
+def test_groups_are_counted_in_whole_numbers(groups):
+    with pytest.raises(BadInput, match="give a whole number, 1 or more"):
+        Latent(groups)
+
+
+# --- making groups ---
+
+
+def test_groups_are_made_of_any_embedding_and_read_back(digits, tmp_path):
+    """Vectors that lie around three far points make exactly their three groups."""
+    generator = torch.Generator().manual_seed(0)
+    around = torch.arange(1797) % 3
+
+    def embed(dataset: data.Dataset, epochs: int, seed: int) -> Embedding:
+        far = torch.eye(3)[around] * 100
+        return Embedding(far + torch.randn(1797, 3, generator=generator), 0.5, "made up")
+
+    (path,) = latent.make_labels(digits, [3], tmp_path, embed)
+    with np.load(path) as stored:
+        labels, settings = stored["labels"], json.loads(str(stored["settings"]))
+    assert labels.dtype == np.uint8 and settings["embedding"] == "made up"
+    assert len({(a, b) for a, b in zip(labels.tolist(), around.tolist(), strict=True)}) == 3
+
+
+def test_the_networks_vectors_are_those_of_its_second_layer(labelled):
+    """One epoch on noise: shapes, and the same bits again for the same seed, whatever torch drew
+    before.
+    """
+    noise = torch.randint(0, 256, (60, 3, 8, 8), generator=torch.Generator().manual_seed(1))
+    few = data.Dataset(
+        "noise",
+        *(noise.to(torch.uint8)[:40].repeat(4, 1, 1, 1), torch.arange(160) % 4),
+        *(noise.to(torch.uint8)[40:], torch.arange(20) % 4),
+        4,
+        (0.5,) * 3,
+        (0.25,) * 3,
+        "none",
+    )
+    one = small_cnn(few, epochs=1, seed=0)
+    torch.rand(3)
+    again, other = small_cnn(few, epochs=1, seed=0), small_cnn(few, epochs=1, seed=1)
+    assert one.vectors.shape == (180, 512) and one.vectors.dtype == torch.float32
+    assert torch.equal(one.vectors, again.vectors) and not torch.equal(one.vectors, other.vectors)
+    assert (one.vectors < 0).any()  # before the ReLU
+    assert 0 <= one.accuracy <= 1
+
+
+GOLDEN = {
+    "digits-D2.npz": "39c7ddf33c19df58",
+    "digits-D3.npz": "ac5ac5c8955f78f7",
+    "digits-D4.npz": "df7078ae47b33a05",
+    "digits-D5.npz": "2dccbf1e6db6f9c2",
+}

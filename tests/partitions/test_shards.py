@@ -1,0 +1,90 @@
+"""Pathological shards: FedFomo's sizes, and that nothing is lost or given twice."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions import Shards
+
+
+@pytest.mark.parametrize(
+    ("clients", "train", "test"), [(15, (3332, 3334), (666, 668)), (100, (500, 500), (100, 100))]
+)
+def test_sizes_on_cifar10_are_those_of_the_authors_code(cifar10, clients, train, test):
+    """15 clients: 30 shards, 3 of each class, of 1667, 1667 and 1666 images; two make 3,333, give
+    or take one.  100 clients: 200 shards of 250.
+    """
+    made = partitions.make(Shards(), cifar10, clients, seed=1)
+    sizes, to_test = made.sizes.tolist(), [len(rows) for rows in made.test]
+    assert (min(sizes), max(sizes)) == train and (min(to_test), max(to_test)) == test
+    assert sum(sizes) == 50_000 and sum(to_test) == 10_000
+
+
+def test_all_examples_are_given_and_none_twice(labelled):
+    uneven = labelled([31, 47, 52, 60, 33, 38, 90, 44, 41, 39], [9, 8, 7, 6, 9, 8, 7, 6, 9, 8])
+    made = partitions.make(Shards(per_client=4), uneven, 5, seed=2)
+    assert sorted(torch.cat(made.train).tolist()) == list(range(len(uneven.train_y)))
+    assert sorted(torch.cat(made.test).tolist()) == list(range(len(uneven.test_y)))
+
+
+def test_what_is_left_over_goes_to_the_first_shards_one_each(labelled):
+    """Four clients of one class each: class 0's 7 examples make shards of 4 and 3, class 1's 8 two
+    of 4.
+    """
+    two = labelled([7, 8], [2, 2], classes=2)
+    made = partitions.make(Shards(per_client=1), two, 4)
+    by_class = {0: [], 1: []}
+    for rows in made.train:
+        by_class[int(two.train_y[rows[0]])].append(rows)
+    assert [len(rows) for rows in by_class[0]] == [4, 3]
+    assert [len(rows) for rows in by_class[1]] == [4, 4]
+    zeros = torch.nonzero(two.train_y == 0).flatten()
+    assert by_class[0][0].tolist() == [*zeros[:3].tolist(), int(zeros[6])]
+
+
+def test_each_class_has_as_many_shards_and_a_client_may_draw_one_class_twice(cifar10):
+    once = 0
+    for seed in range(10):
+        matrix = partitions.make(Shards(), cifar10, 15, seed).label_matrix(cifar10)
+        shards = (matrix / 1666.5).round()
+        assert shards.sum(0).tolist() == [3] * 10 and shards.sum(1).tolist() == [2] * 15
+        once += int((shards == 2).sum())
+    assert once > 0
+
+
+def test_test_examples_are_of_the_classes_that_a_client_trains_on(cifar10):
+    made = partitions.make(Shards(), cifar10, 100, seed=1)
+    for train, test in zip(made.train, made.test, strict=True):
+        counts = Counter(cifar10.train_y[train].tolist())
+        assert {label: 5 * n for label, n in Counter(cifar10.test_y[test].tolist()).items()} == (
+            counts
+        )
+
+
+def test_the_seed_decides_who_draws_what(cifar10):
+    checksums = {partitions.make(Shards(), cifar10, 15, seed).checksum() for seed in range(5)}
+    assert len(checksums) == 5
+    assert partitions.make(Shards(), data.load("digits"), 15, 1).checksum() == "815fd0793381795e"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "clients", "words"),
+    [
+        (Shards(), 7, "clients 7 with 2 shards each make 14 shards, which 10 classes cannot share"),
+        (Shards(), 0, "clients 0: give a whole number, 1 or more"),
+        (Shards(), 10_000, "class 0 of made has 1000 test examples for 2000 shards"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_refused_in_one_line(cifar10, recipe, clients, words):
+    with pytest.raises(BadInput) as caught:
+        partitions.make(recipe, cifar10, clients)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("per_client", [0, -1, 1.5, True])
+def test_shards_are_counted_in_whole_numbers(per_client):
+    with pytest.raises(BadInput, match="give a whole number, 1 or more"):
+        Shards(per_client)
