@@ -32,6 +32,7 @@ from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
+from pfl_lib.methods.cfl import CFL
 from pfl_lib.methods.ditto import Ditto
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.fedbn import FedBN
@@ -41,7 +42,10 @@ from pfl_lib.methods.fedrep import FedRep
 from pfl_lib.methods.finetuned import FineTuned
 from pfl_lib.methods.lg_fedavg import LGFedAvg
 from pfl_lib.methods.local import Local
+from pfl_lib.methods.mocha import Mocha
+from pfl_lib.methods.per_fedavg import PerFedAvg
 from pfl_lib.methods.pfedla import PFedLA
+from pfl_lib.methods.pfedme import PFedMe
 from pfl_lib.methods.scaffold import Scaffold
 from pfl_lib.methods.waffle import Waffle
 from pfl_lib.methods.weight_erosion import WeightErosion
@@ -75,6 +79,10 @@ METHODS: dict[str, type] = {
         FineTuned,
         BrokenGlobal,
         FedFomo,
+        Mocha,
+        CFL,
+        PerFedAvg,
+        PFedMe,
         PFedLA,
         FedBN,
         FedRep,

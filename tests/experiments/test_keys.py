@@ -13,6 +13,7 @@ from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import (
     APFL,
+    CFL,
     METHODS,
     BrokenGlobal,
     Ditto,
@@ -24,7 +25,10 @@ from pfl_lib.methods import (
     FineTuned,
     LGFedAvg,
     Local,
+    Mocha,
+    PerFedAvg,
     PFedLA,
+    PFedMe,
     Scaffold,
     Waffle,
     WeightErosion,
@@ -272,6 +276,10 @@ GOLDEN = {
     "ditto-digits-C-seed1-e00c9093c4": RunSpec(Ditto(), Schedule(20), dataset="digits"),
     "finetuned-digits-C-seed1-cca89da9a0": RunSpec(FineTuned(), Schedule(20), dataset="digits"),
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
+    "mocha-digits-C-seed1-d7b605a32b": RunSpec(Mocha(), FIFTEEN, **DIGITS),
+    "cfl-digits-C-seed1-05f0c48de7": RunSpec(CFL(), FIFTEEN, **DIGITS),
+    "per_fedavg-digits-C-seed1-f7f35994ef": RunSpec(PerFedAvg(), FIFTEEN, **DIGITS),
+    "pfedme-digits-C-seed1-092c25725a": RunSpec(PFedMe(), FIFTEEN, **DIGITS),
     "pfedla-digits-C-seed1-00fe22e429": RunSpec(
         PFedLA(retained=1), Schedule(20), dataset="digits", alice=None
     ),

@@ -16,7 +16,7 @@ import pytest
 from pfl_lib import Schedule
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import APFL, METHODS, BrokenGlobal, WeightErosion, make_method
+from pfl_lib.methods import APFL, METHODS, BrokenGlobal, FedFomo, WeightErosion, make_method
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
@@ -40,6 +40,7 @@ CELLS = {
         if name not in ("broken_global", "fedfomo", "fedbn")
     },
     "fedbn": RunSpec(make_method("fedbn"), Schedule(4), model="pfedla_cnn-norm", **DIGITS),
+    "fedfomo": RunSpec(FedFomo(n=3), Schedule(4), validation=0.2, **DIGITS),
     "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),
     "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),
     "broken_global": RunSpec(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),

@@ -1,0 +1,73 @@
+"""MOCHA (Smith et al. 2017) as it is used for networks: one model a client, and a penalty on how
+far the models lie apart.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from pfl_lib.errors import number
+from pfl_lib.federation.federation import Federation
+from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, select_rows, with_rows
+
+
+@dataclass(frozen=True)
+class Mocha:
+    """Multi-task learning: each client i trains its own w_i on f_i(w_i) + c (|W|^2 + tr(W Omega
+    W^T)), with the clients' models as the columns of W.
+
+    Omega = (I - 11^T/N)^2 makes the second term sum_i |w_i - mean w|^2 ("mean regularisation"), so
+    that, the others' models held fixed, every local step is
+        w_i <- w_i - lr (grad f_i(w_i) + 2c (w_i + (w_i - mean w))).
+
+    * MOCHA itself is for convex models, with their dual problem and a learnt Omega.  FedFomo's
+      MOCHA is LG-FedAvg's released code, which trains networks by SGD with this penalty.
+    * c = `coefficient` x 10^-f with f = floor(log10 P + 1) + 1 for P parameters, as in that code;
+      0 is local training.
+    * That code's Omega takes a matrix of ones for I, by a slip: a constant matrix, which pulls all
+      models towards 0 instead of together.  Here I is the identity.
+    * The others' models are those at the start of the round, so the order of clients cannot matter;
+      those of clients that do not take part count too.
+    * The penalty's gradient is added before weight decay and momentum.  Served is a client's own
+      model.  A client uploads its model and receives the sum of the others'.
+    """
+
+    coefficient: float = 1.0
+
+    name: ClassVar[str] = "mocha"
+    title: ClassVar[str] = "MOCHA"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        number("coefficient", self.coefficient, "a number 0 or more", lambda v: 0 <= v < math.inf)
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        return copies(fed.initial(), len(fed))
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        clients, n = fed.participants(r), len(fed)
+        double = 2 * self.coefficient * scale(fed.layout.P)
+
+        def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+            own = rows["theta"]
+            mean = (own + rows["others"]) / n
+            loss = gradient(own, batch, rows["statistics"])
+            descend(rows, "theta", loss + double * (2 * own - mean), batch)
+
+        rows = {name: select_rows(matrix, clients) for name, matrix in state.items()}
+        rows["others"] = state["theta"].sum(0) - rows["theta"]
+        trained, _ = fed.train(rows, r, clients, step)
+        after = {name: with_rows(state[name], clients, matrix) for name, matrix in trained.items()}
+        return after, {"models_up": len(clients), "models_down": len(clients)}
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        return model(state)
+
+
+def scale(parameters: int) -> float:
+    """10^-f with f = floor(log10 P + 1) + 1: 1e-7 for FedFomo's network of 122,570 parameters."""
+    return 10.0 ** -(math.floor(math.log10(parameters) + 1) + 1)

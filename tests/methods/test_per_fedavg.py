@@ -1,0 +1,137 @@
+"""Per-FedAvg: two rounds by hand, first and second order; its meta-gradient by autograd; FedAvg at
+an inner step of 0.
+"""
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad
+
+from pfl_lib import BadInput
+from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.per_fedavg import PerFedAvg, halves
+from pfl_lib.rows import Batch
+
+POINTS = [[(4, 0)], [(8, 0)]]
+
+
+def test_two_rounds_by_hand_first_order(pencil, play, exactly):
+    """alpha = 1/2, beta = 1/2; with gradient w - p and both halves the same point, w~ - p = (w -
+    p)/2 and w <- w - (w - p)/4 = 3w/4 + p/4.  All on the first axis, p = 4 and 8.
+
+    Round 1: 1 and 2, w = 3/2.  Served (w + p)/2: 11/4 and 19/4. Round 2: 9/8 + 1 and 9/8 + 2, w =
+    21/8.
+    """
+    fed, method = pencil(POINTS, alice=None), PerFedAvg(alpha=0.5)
+    (first, log), (second, _) = play(method, fed)
+    exactly(first["theta"], [3 / 2, 0])
+    exactly(method.served(fed, first)["theta"], [[11 / 4, 0], [19 / 4, 0]])
+    exactly(second["theta"], [21 / 8, 0])
+    exactly(log["weights"], [0.5, 0.5])
+    assert log["models_up"] == log["models_down"] == 2
+
+
+def test_two_rounds_by_hand_with_the_hessian(pencil, play):
+    """As above with H = I: (I - H/2)(w~ - p) = (w - p)/4, so w <- 7w/8 + p/8.
+
+    Round 1: 1/2 and 1, w = 3/4.  Round 2: 21/32 + 1/2 and 21/32 + 1, w = 45/32.
+    """
+    fed = pencil(POINTS, alice=None)
+    (first, _), (second, _) = play(PerFedAvg(alpha=0.5, hessian="differences"), fed)
+    for state, by_hand in ((first, 3 / 4), (second, 45 / 32)):
+        expected = torch.tensor([by_hand, 0], dtype=torch.float64)
+        torch.testing.assert_close(state["theta"], expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("hessian", ["none", "differences"])
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_the_step_follows_autograds_gradient_of_the_adapted_loss(small, hessian, engine):
+    """One full batch of nine examples, halves of 5 and 4: mean over halves of f(w - alpha grad f(w;
+    A); B), differentiated through the inner step or with it held fixed.
+    """
+    fed = small(clients=2, alice=None, batch_size=9, shuffled=False)
+    if engine == "vmap":
+        fed.engine = "vmap"
+    alpha, module = 0.4, nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    split = fed.clients.splits["train"]
+    x, y = split.pool.x[split.index[1]].double(), split.labels[1]
+
+    def loss(theta, part):
+        named = fed.layout.named(theta, theta[:0])
+        return nn.functional.cross_entropy(functional_call(module, named, (x[part],)), y[part])
+
+    def objective(theta):
+        parts, total = (slice(0, 5), slice(5, 9)), 0
+        for inner, outer, size in ((*parts, 4), (*parts[::-1], 5)):
+            step = grad(loss)(theta, inner)
+            if hessian == "none":
+                step = step.detach()
+            total = total + loss(theta - alpha * step, outer) * size / 9
+        return total
+
+    w = fed.initial()["theta"].requires_grad_()
+    by_autograd = torch.autograd.grad(objective(w), w)[0]
+    rows = {"theta": w.detach().expand(2, -1), "statistics": torch.zeros(2, 0).double()}
+    method = PerFedAvg(alpha=alpha, hessian=hessian)
+    trained, _ = fed.train(rows, 1, [0, 1], method._step)
+    torch.testing.assert_close(
+        trained["theta"][1], w.detach() - 0.3 * by_autograd, rtol=1e-6, atol=1e-8
+    )
+    plain, _ = fed.train(rows, 1, [0, 1])
+    assert (trained["theta"] - plain["theta"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
+@pytest.mark.parametrize("hessian", ["none", "differences"])
+def test_an_inner_step_of_zero_is_fedavg(small, play, settings, hessian):
+    """The two halves' mean gradient is the batch's, up to rounding; the model is served as is."""
+    fed, method = small(**settings), PerFedAvg(alpha=0, hessian=hessian)
+    for (state, _), (plain, _) in zip(play(method, fed), play(FedAvg("uniform"), fed), strict=True):
+        torch.testing.assert_close(state["theta"], plain["theta"], rtol=1e-12, atol=1e-12)
+        assert torch.equal(method.served(fed, state)["theta"], state["theta"])
+
+
+def test_served_is_one_step_along_the_gradient_of_all_training_examples(small):
+    fed, method = small(alice=None), PerFedAvg(alpha=0.2)
+    state = method.start(fed)
+    served = method.served(fed, state)
+    assert served["theta"].shape == (4, fed.layout.P)
+    whole = small(alice=None, batch_size=9, lr=0.2)  # one batch of all examples
+    rows = {n: row.expand(4, -1) for n, row in state.items()}
+    expected, _ = whole.train(rows, 1, range(4))
+    torch.testing.assert_close(served["theta"], expected["theta"], rtol=1e-12, atol=1e-12)
+    assert torch.equal(PerFedAvg(adapt=False).served(fed, state)["theta"], state["theta"])
+
+
+def test_where_alice_is_read_she_alone_is_adapted(small):
+    fed, method = small(alice=2), PerFedAvg(alpha=0.2)
+    state = method.start(fed)
+    moved = (method.served(fed, state)["theta"] != state["theta"]).any(1)
+    assert moved.tolist() == [False, False, True, False]
+
+
+def test_halves_of_one_clients_batch_and_of_many():
+    x, y = torch.arange(10.0).reshape(5, 2), torch.arange(5)
+    first, second = halves(Batch(x, y, 0, 0.1, 0.0, 0.0))
+    assert torch.equal(first.x, x[:3]) and torch.equal(second.x, x[3:])
+    assert first.y.tolist() == [0, 1, 2] and second.y.tolist() == [3, 4]
+    first, second = halves(Batch(x.expand(4, 5, 2), y.expand(4, 5), 0, 0.1, 0.0, 0.0))
+    assert first.x.shape == (4, 3, 2) and second.x.shape == (4, 2, 2) and second.y.shape == (4, 2)
+    first, second = halves(Batch(x[:1], y[:1], 0, 0.1, 0.0, 0.0))
+    assert torch.equal(first.x, x[:1]) and torch.equal(second.x, x[:1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"alpha": -1}, "alpha -1: give a step of 0 or more"),
+        ({"hessian": "exact"}, "hessian 'exact' is not one of none, differences"),
+        ({"delta": 0}, "delta 0: give a number above 0"),
+        ({"adapt": 1}, "adapt 1: give True or False"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, said):
+    with pytest.raises(BadInput) as refused:
+        PerFedAvg(**settings)
+    assert str(refused.value) == said

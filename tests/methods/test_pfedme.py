@@ -1,0 +1,129 @@
+"""pFedMe: rounds by hand, its limits (FedAvg, a constant shared model), and models that move."""
+
+import pytest
+import torch
+
+from pfl_lib import BadInput
+from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.pfedme import PFedMe
+
+SIMPLE = PFedMe(lam=1, steps=1, eta=0.5)
+
+
+def test_two_rounds_by_hand(pencil, play, exactly):
+    """lr 1/2, lambda 1, K 1, eta 1/2, beta 1: theta <- theta - (theta - p + theta - w)/2, w <- w -
+    (w - theta)/2.  All on the first axis, p = 4 and 8.
+
+    Round 1 from 0: theta = 2, 4; w = 1, 2; x = 3/2.
+    Round 2 from 3/2: theta = 3/2 + 5/4, 3/2 + 13/4 = 11/4, 19/4; w = 17/8, 25/8; x = 21/8.
+    """
+    fed = pencil([[(4, 0)], [(8, 0)]], alice=None)
+    (first, log), (second, _) = play(SIMPLE, fed)
+    exactly(first["theta"], [3 / 2, 0])
+    exactly(SIMPLE.served(fed, first)["theta"], [[2, 0], [4, 0]])
+    exactly(second["theta"], [21 / 8, 0])
+    exactly(SIMPLE.served(fed, second)["theta"], [[11 / 4, 0], [19 / 4, 0]])
+    exactly(log["weights"], [0.5, 0.5])
+    assert log["models_up"] == log["models_down"] == 2
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_two_steps_a_batch_and_two_batches_by_hand(pencil, play, exactly, restart):
+    """lr 1/2, lambda 1/2, K 2, eta 1/2, beta 1/2: w <- w - (w - theta)/4, x <- (x + mean w)/2.
+
+    client 1, (8,-4): theta = (4,-2); g = (-4,2) + (2,-1), theta = (5,-5/2); w = (5/4,-5/8).
+    client 0, (4,0): theta = (2,0); g = (-2,0) + (1,0), theta = (5/2,0); w = (5/8,0). Then (0,4):
+      theta goes on: g = (5/2,-4) + (15/16,0), theta = (25/32,2); g = (25/32,-2) + (5/64,1), theta =
+        (45/128,5/2);  w = 3/4 (5/8,0) + theta/4 = (285/512,5/8);
+      from w: g = (5/8,-4), theta = (5/16,2); g = (5/16,-2) + (-5/32,1), theta = (15/64,5/2);  w =
+        (135/256,5/8).
+    """
+    fed = pencil([[(4, 0), (0, 4)], [(8, -4)]], alice=None, rounds=1)
+    method = PFedMe(lam=0.5, steps=2, eta=0.5, beta=0.5, restart=restart)
+    [(state, _)] = play(method, fed)
+    theta, w = (15 / 64, 135 / 256) if restart else (45 / 128, 285 / 512)
+    exactly(state["personal"], [[theta, 5 / 2], [5, -5 / 2]])
+    exactly(state["theta"], [(w + 5 / 4) / 4, 0])
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
+def test_lambda_zero_leaves_the_shared_model_where_it_is(small, play, settings):
+    fed = small(alice=None, **settings)
+    start = fed.initial()["theta"]
+    for state, _ in play(PFedMe(lam=0), fed):
+        assert torch.equal(state["theta"], start)
+        assert (state["personal"] != start).any(1).all()
+
+
+def test_one_inner_step_from_w_is_fedavg_with_a_smaller_rate(small, play):
+    """theta = w - lr g, so w <- w - eta lambda lr g: FedAvg at lr eta lambda."""
+    fed, slower = small(lr=0.3), small(lr=0.3 * 0.1 * 4)
+    method = PFedMe(lam=4, steps=1, eta=0.1, restart=True)
+    for (state, _), (plain, _) in zip(
+        play(method, fed), play(FedAvg("uniform"), slower), strict=True
+    ):
+        torch.testing.assert_close(state["theta"], plain["theta"], rtol=1e-10, atol=1e-12)
+
+
+def test_the_defaults_move_every_model_and_serve_the_personalised_ones(small, play):
+    """The traps: a default that leaves models at their start, and serving those for ever."""
+    fed, method = small(alice=None, lr=0.1), PFedMe()
+    before = method.start(fed)
+    for state, _ in play(method, fed):
+        assert (state["personal"] != before["personal"]).any(1).all()
+        assert not torch.equal(state["theta"], before["theta"])
+        assert torch.equal(method.served(fed, state)["theta"], state["personal"])
+        before = state
+    personal, shared = (
+        fed.evaluate({"theta": theta, "statistics": state["statistics"].expand(4, -1)}, "train")[0]
+        for theta in (state["personal"], state["theta"].expand(4, -1))
+    )
+    assert (personal < shared).all()
+
+
+def test_beta_goes_beyond_the_mean_or_short_of_it(small, play):
+    fed = small(lr=0.1, rounds=1)
+    start = fed.initial()["theta"]
+    [whole, half, double] = [
+        play(PFedMe(beta=beta), fed)[0][0]["theta"] - start for beta in (1, 0.5, 2)
+    ]
+    torch.testing.assert_close(half, 0.5 * whole, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(double, 2 * whole, rtol=1e-10, atol=1e-14)
+
+
+def test_only_participants_models_move(small, play):
+    fed, method = small(clients=6, alice=None, lr=0.1, participation=0.5), PFedMe()
+    before = method.start(fed)
+    for r, (state, _) in enumerate(play(method, fed), start=1):
+        moved = (state["personal"] != before["personal"]).any(1).nonzero().flatten().tolist()
+        assert moved == fed.participants(r)
+        before = state
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (PFedMe(lam=10), "lr 0.3 times lam 10 is 3, .* give a smaller lr or lam"),
+        (PFedMe(lam=5, eta=0.5), "eta 0.5 times lam 5 is 2.5, .* give a smaller eta or lam"),
+    ],
+)
+def test_steps_that_must_diverge_are_refused(small, method, said):
+    with pytest.raises(BadInput, match=said):
+        method.start(small())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"lam": -1}, "lam -1: give a number 0 or more"),
+        ({"steps": 0}, "steps 0: give a whole number, 1 or more"),
+        ({"eta": 0}, "eta 0: give a step above 0"),
+        ({"beta": 0}, "beta 0: give a number above 0"),
+        ({"restart": 1}, "restart 1: give True or False"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, said):
+    with pytest.raises(BadInput) as refused:
+        PFedMe(**settings)
+    assert str(refused.value) == said
