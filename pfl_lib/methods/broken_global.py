@@ -20,18 +20,18 @@ class BrokenGlobal:
     """What Weight Erosion's Figure 1 calls FedAvg, as its authors' code computes it.  For federated
     averaging use `FedAvg`.
 
-    The code adds the agents' updates with `reduce(lambda a, b: tree_multimap(sum, a, b), updates)`
+    The code adds the clients' updates with `reduce(lambda a, b: tree_multimap(sum, a, b), updates)`
     and divides by their number (EPFLiGHT/coML-Personalized-v2, Jax_federated_learning.ipynb,
     `average_params`).  Python's sum(a, b) is not a + b: it starts at b and adds the rows of a,
 
         sum(a, b) = b + a[0] + a[1] + ...,
 
-    so only the last agent's update keeps its entries; every other agent's are summed over the
+    so only the last client's update keeps its entries; every other client's are summed over the
     inputs (a bias over the classes), and that one number is added everywhere.  Each later sum
-    repeats this: with the Titanic's nine inputs the user's own update, the first of four, comes in
+    repeats this: with the Titanic's nine inputs Alice's own update, the first of four, comes in
     81-fold.  Hence the small learning rate of 0.07, and the jumps from round to round.
 
-    * The user's update comes first, the others follow in ascending order, as in the authors' list.
+    * Alice's update comes first, the others follow in ascending order, as in the authors' list.
     * Haiku keeps weights as [inputs, outputs], torch as [outputs, inputs]: the authors' rows are
       the last axis here.
     * Made for linear models; running statistics, which those do not have, are averaged.

@@ -13,7 +13,7 @@ from pfl_lib.rows import Rows, copies, model, select_rows, weights_of_all, with_
 @dataclass(frozen=True)
 class Local:
     """Each client trains its own model on its own data, with the same rounds and local epochs as
-    everybody else.
+    all others.
 
     WAFFLE, section 3: "local training using only Alice's dataset".  Where only Alice's model
     is read, she alone is trained.

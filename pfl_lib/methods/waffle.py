@@ -1,4 +1,4 @@
-"""WAFFLE (Beaussart et al. 2021): SCAFFOLD whose averages slide from everybody's to Alice's."""
+"""WAFFLE (Beaussart et al. 2021): SCAFFOLD whose averages move from all clients to Alice."""
 
 import math
 from dataclasses import dataclass
@@ -172,8 +172,8 @@ def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:
     Alice gets a distance of her own, d = dm (1 - (dM - dm)/dM (1 - Omega)) (Eq. 2), with dm, dM the
     smallest and largest of the others'; then alpha_i = max(Psi - (d_i - d) / (dM - min_j d_j), 0),
     normalised (Eq. 3; Algorithm 1's minimum over all j, which for Omega <= 1 is Alice's own).  The
-    farthest agent always gets 0 while Psi < 1.  Where the others' distances are all equal (always
-    with two agents, and when no update differs) the rule says nothing: uniform weights.  Raises
+    farthest client always gets 0 while Psi < 1.  Where the others' distances are all equal (always
+    with two clients, and when no update differs) the rule says nothing: uniform weights.  Raises
     BadInput for a distance that is negative or not finite, and for omega or psi outside (0, 1].
     """
     distances = torch.as_tensor(distances, dtype=torch.float64).clone()

@@ -1,4 +1,4 @@
-"""Weight Erosion (Grimberg et al. 2020): agents far from the user lose their weight bit by bit."""
+"""Weight Erosion (Grimberg et al. 2020): clients far from Alice lose their weight bit by bit."""
 
 import math
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from pfl_lib.rows import Rows, average, copies, distances, model, weights_of_all
 
 @dataclass(frozen=True)
 class WeightErosion:
-    """Weight Erosion, Algorithm 1, for the user `fed.alice`.
+    """Weight Erosion, Algorithm 1, for the client `fed.alice`, whom the paper calls the user.
 
-    Every agent trains from the user's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes
-    by it (Eq. 5), and the model becomes the alpha-weighted mean of the agents' models (Eq. 6).
+    Every client trains from Alice's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes
+    by it (Eq. 5), and the model becomes the alpha-weighted mean of the clients' models (Eq. 6).
 
     * g_i is the local update y_i - x: "agents can compute local SGD updates, used in the same way"
       (footnote 2).
@@ -29,7 +29,7 @@ class WeightErosion:
       this round's, as the authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes
       one full batch a round.  It counts fewer passes where a round has more batches, and more
       where the last batch of a pass is short: 17 against 14 for n_i = 263, b = 161, r = 30.
-    * An agent that first takes part after the first round starts with the `newcomer` "mean" or
+    * A client that first takes part after the first round starts with the `newcomer` "mean" or
       "median" of the others' weights (section 3), whether it was not there before or was never
       drawn: either way nothing is known of its distance.  One that comes back has the weight it
       left with.
@@ -54,10 +54,10 @@ class WeightErosion:
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         alice_of(fed, self.title)
-        nobody_yet = torch.full((len(fed),), float("nan"), dtype=torch.float64)
+        unknown = torch.full((len(fed),), float("nan"), dtype=torch.float64)
         return {
             **fed.initial(),
-            "weights": nobody_yet,
+            "weights": unknown,
             "batches": torch.zeros(len(fed), dtype=torch.float64),
         }
 
@@ -69,26 +69,26 @@ class WeightErosion:
         trained, steps = fed.train(copies(state, len(clients)), r, clients)
         updates = trained["theta"] - state["theta"]
 
-        everybody = welcome(state["weights"], clients, self.newcomer)
+        alphas = welcome(state["weights"], clients, self.newcomer)
         used = state["batches"].clone()
         used[clients] += steps
         batches_a_pass = (fed.sizes() / fed.schedule.batch_size).ceil()
         passes = ((used if self.counting == "after" else state["batches"]) / batches_a_pass).floor()
-        everybody[clients] = erode(
-            everybody[clients],
+        alphas[clients] = erode(
+            alphas[clients],
             relative_distances(updates, alice),
             self.p_d,
             self.p_s,
             passes[clients],
         )
 
-        weights = everybody[clients] / everybody[clients].sum()
+        weights = alphas[clients] / alphas[clients].sum()
         log = {
-            "weights": weights_of_all(everybody[clients], clients, len(fed)),
+            "weights": weights_of_all(alphas[clients], clients, len(fed)),
             "models_up": len(clients),
             "models_down": len(clients),
         }
-        return {**average(weights, trained), "weights": everybody, "batches": used}, log
+        return {**average(weights, trained), "weights": alphas, "batches": used}, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
         return model(state)
@@ -98,9 +98,9 @@ def erode(
     weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, passes: Tensor | float = 0
 ) -> Tensor:
     """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` counts how often each
-    agent's data has been used.
+    client's data has been used.
 
-    Infinite distances (the user's own update is zero) give weight 0, unless p_d is 0: then nothing
+    Infinite distances (Alice's own update is zero) give weight 0, unless p_d is 0: then nothing
     erodes.  An infinite p_d leaves weight only where the distance is 0.
     """
     weights = torch.as_tensor(weights, dtype=torch.float64)
@@ -124,8 +124,8 @@ def relative_distances(updates: Tensor, alice: int) -> Tensor:
 
 
 def welcome(weights: Tensor, clients: list[int], newcomer: str) -> Tensor:
-    """The weights [N] with those of agents never seen before (nan) filled in: 1 in the first round,
-    else the others' mean or median.
+    """The weights [N] with those of clients never seen before (nan) filled in: 1 in the first
+    round, else the others' mean or median.
     """
     weights = weights.clone()
     known = weights[~weights.isnan()]

@@ -193,7 +193,7 @@ def alices_model() -> Callable[..., dict[str, Tensor]]:
 
     def of(method, fed: Federation, state: dict, client: int | None = None) -> dict[str, Tensor]:
         served = method.served(fed, state)
-        reader = fed.alice if client is None else client
-        return {name: row[reader] if row.dim() == 2 else row for name, row in served.items()}
+        client = fed.alice if client is None else client
+        return {name: row[client] if row.dim() == 2 else row for name, row in served.items()}
 
     return of

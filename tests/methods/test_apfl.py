@@ -136,9 +136,9 @@ def test_alpha_one_is_local_training_bit_for_bit(small, play, alices_model, alic
     fed = small(dtype=torch.float32, alice=alice, batch_size=3, model=normed, **settings)
     own, local = APFL(alpha=1.0, adaptive=False), Local()
     for (mine, _), (theirs, _) in zip(play(own, fed), play(local, fed), strict=True):
-        for reader in fed.evaluated_clients:
-            for name, row in alices_model(local, fed, theirs, reader).items():
-                assert torch.equal(alices_model(own, fed, mine, reader)[name], row)
+        for client in fed.evaluated_clients:
+            for name, row in alices_model(local, fed, theirs, client).items():
+                assert torch.equal(alices_model(own, fed, mine, client)[name], row)
 
 
 @pytest.mark.parametrize("alice", [None, 0, 2])
@@ -148,11 +148,11 @@ def test_alpha_zero_is_uniform_fedavg_bit_for_bit(small, play, alices_model, ali
     fed = small(dtype=torch.float32, alice=alice, batch_size=3, model=normed, **settings)
     own, fedavg = APFL(alpha=0.0, adaptive=False), FedAvg("uniform")
     for (mine, _), (theirs, _) in zip(play(own, fed), play(fedavg, fed), strict=True):
-        for reader in fed.evaluated_clients:
+        for client in fed.evaluated_clients:
             for name, row in (
                 alices_model(fedavg, fed, theirs).items() if alice is not None else theirs.items()
             ):
-                assert torch.equal(alices_model(own, fed, mine, reader)[name], row)
+                assert torch.equal(alices_model(own, fed, mine, client)[name], row)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])

@@ -80,7 +80,7 @@ def small(small, request):
 
 
 def same(one: dict, other: dict) -> bool:
-    # nan marks agents that Weight Erosion has not met yet
+    # nan marks clients that Weight Erosion has not met yet
     return one.keys() == other.keys() and all(
         torch.equal(one[n].nan_to_num(-1), other[n].nan_to_num(-1)) for n in one
     )
@@ -127,7 +127,7 @@ def test_local_training_starts_from_the_served_aggregate(small, method):
         served = state if beside else method.served(fed, state)
         expected = served["theta"]
         state, _ = method.round(fed, state, r)
-        # SCAFFOLD's option I passes over everybody's data twice.
+        # SCAFFOLD's option I passes over all clients' data twice.
         assert {i for _, clients in started for i in clients} == (
             {1} if method.name == "local" else {0, 1, 2, 3}
         )
@@ -173,7 +173,7 @@ def test_weights_are_shares_of_the_participants(small, play, method, settings):
 def test_clients_in_another_order_give_the_same_models_and_weights(
     small, play, alices_model, method, order
 ):
-    """Alice and everybody else move to other places; batches are taken in a fixed order, which no
+    """Alice and all others move to other places; batches are taken in a fixed order, which no
     client number enters.
     """
     here, there = small(shuffled=False), small(shuffled=False, alice=order.index(0), order=order)

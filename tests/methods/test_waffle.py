@@ -335,7 +335,7 @@ def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(
     )
     assert all(near >= far for (_, near), (_, far) in zip(others, others[1:], strict=False))
     if len({d for d, _ in others}) > 1 and personal < 1:
-        assert others[-1][1] == 0, "the farthest agent keeps weight"
+        assert others[-1][1] == 0, "the farthest client keeps weight"
 
 
 @settings(max_examples=60, deadline=None)
@@ -381,7 +381,7 @@ def test_weights_refuse_what_is_no_distance_client_or_share(arguments, sentence)
 # --- the rest ---
 
 
-def test_an_agent_that_is_away_weighs_nothing_and_keeps_its_variate(small, play):
+def test_a_client_that_is_away_weighs_nothing_and_keeps_its_variate(small, play):
     fed = small(rounds=6, availability=((2, 1, 2),))
     played = play(Waffle(), fed)
     assert [bool(log["weights"][2]) for _, log in played] == [

@@ -47,6 +47,22 @@ def test_passes_counted_after_the_round_by_hand(pencil, play, exactly):
     exactly(state["theta"], [35 / 9, 10 / 3])
 
 
+def test_passes_are_those_made_where_the_printed_formula_counts_more(pencil, play):
+    """263 examples in batches of 161 are two batches a pass: 14 passes before round 30, where
+    floor(29 161 / 263) is 17.  A weight then falls by 1 + 14 p_s times what it falls by at p_s = 0.
+    """
+    points = [[(1, 0)] * 322, [(0, 1)] * 263]
+    fed = pencil(points, rounds=30, batch_size=161, local_batches=1, lr=0.01)
+    state, _ = play(WeightErosion(p_d=1e-3, p_s=0.0), fed, rounds=29)[-1]
+    plain, penal = (
+        state["weights"][1]
+        - WeightErosion(p_d=1e-3, p_s=p_s).round(fed, state, 30)[0]["weights"][1]
+        for p_s in (0.0, 1.0)
+    )
+    assert plain > 0 and (penal / plain).item() == pytest.approx(1 + 14, rel=1e-6)
+    assert 29 * 161 // 263 == 17
+
+
 def test_no_penalty_is_uniform_fedavg_bit_for_bit(small, play):
     fed = small(dtype=torch.float32)
     played = zip(play(WeightErosion(p_d=0.0), fed), play(FedAvg("uniform"), fed), strict=True)
@@ -126,7 +142,7 @@ def test_relative_distances_do_not_depend_on_the_updates_scale():
 
 
 def test_an_update_of_zero_puts_all_others_at_an_infinite_distance():
-    """Appendix A, Example 3: infinite where g_0 = 0, except for agents that do not move either."""
+    """Appendix A, Example 3: infinite where g_0 = 0, except for clients that do not move either."""
     updates = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     assert relative_distances(updates, 0).tolist() == [0, math.inf, 0]
 

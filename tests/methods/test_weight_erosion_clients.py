@@ -14,9 +14,7 @@ from pfl_lib.methods import WeightErosion
 
 
 def federation(availability: tuple, rounds: int = 6, clients: int = 4) -> Federation:
-    """Agents whose one example has another target each, so that all of them are apart; agent 0 is
-    the user.
-    """
+    """Clients with random examples of their own, all of them apart; client 0 is Alice."""
     draw = torch.Generator().manual_seed(3)
     pairs = [
         (torch.randn(8, 3, generator=draw, dtype=torch.float64), [0, 1] * 4) for _ in range(clients)
@@ -39,8 +37,8 @@ def weights_of(method: WeightErosion, fed: Federation) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("newcomer", ["mean", "median"])
-def test_an_agent_that_appears_starts_with_the_mean_or_median_of_the_weights(newcomer):
-    """Agent 3 appears in round 4.  p_s = 0, so only that round's distance is taken from what it
+def test_a_client_that_appears_starts_with_the_mean_or_median_of_the_weights(newcomer):
+    """Client 3 appears in round 4.  p_s = 0, so only that round's distance is taken from what it
     starts with.
     """
     method = WeightErosion(p_d=0.05, p_s=0.0, newcomer=newcomer)
@@ -48,7 +46,7 @@ def test_an_agent_that_appears_starts_with_the_mean_or_median_of_the_weights(new
     assert (found[:3, 3] == 0).all() and (found[:3, 1:3] < 1).all()
     known = found[2, :3]
     start = known.mean() if newcomer == "mean" else known.median()
-    # Its own distance in round 4 is what the same agent loses with any other start: here with p_d
+    # Its own distance in round 4 is what the same client loses with any other start: here with p_d
     # from a run that starts at it.
     fed = federation(((3, 4, 6),))
     state = method.start(fed)
@@ -66,7 +64,7 @@ def test_before_it_appears_a_newcomer_changes_nothing():
     )
 
 
-def test_an_agent_that_disappears_counts_no_more_and_comes_back_with_the_weight_it_had():
+def test_a_client_that_disappears_counts_no_more_and_comes_back_with_the_weight_it_had():
     fed = federation(((2, 1, 2),))
     method = WeightErosion(p_d=0.05, p_s=0.0)
     state = method.start(fed)
@@ -77,6 +75,6 @@ def test_an_agent_that_disappears_counts_no_more_and_comes_back_with_the_weight_
     assert state["weights"][2] == before["weights"][2]
 
 
-def test_the_users_absence_is_refused():
+def test_alices_absence_is_refused():
     with pytest.raises(BadInput, match=r"Alice \(client 0\) is not available in round 3"):
         weights_of(WeightErosion(), federation(((0, 1, 2),)))
