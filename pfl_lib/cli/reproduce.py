@@ -96,7 +96,10 @@ def add_parser(subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the command line asks; 0 when every run and every notebook ended well, else 1."""
+    """Do what the command line asks; 0 when every run and every notebook ended well, else 1.
+
+    Pages whose runs are missing, with --plots-only, are not run, which is no failure.
+    """
     from pfl_lib.data import data_root
     from pfl_lib.federation.federation import choose_device
     from pfl_lib.papers import EXHIBITS, exhibit
@@ -128,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     failures = train(exhibits, args, store)
     stamps = build(exhibits, args, store, folder, reports)
     _closing_table(exhibits, stamps, reports, time.monotonic() - began)
-    return 1 if failures or any(stamp.status != "ok" for stamp in stamps.values()) else 0
+    return 1 if failures or any(stamp.status == "failed" for stamp in stamps.values()) else 0
 
 
 def notebooks_folder() -> Path:
@@ -252,6 +255,7 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
     """
     from pfl_lib.pages import html
     from pfl_lib.pages.execute import Execution, Job, execute_all
+    from pfl_lib.pages.index import build_index
     from pfl_lib.pages.notebook import code_version
     from pfl_lib.pages.up_to_date import made_from
     from pfl_lib.papers import EXHIBITS
@@ -259,6 +263,13 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
 
     pages = {exhibit.id: _page(exhibit, folder) for exhibit in EXHIBITS.values()}
     links = {page.notebook.name: page.name for page in pages.values()}
+    in_order = list(pages.values())
+    around = {
+        page.id: (before, after)
+        for before, page, after in zip(
+            [None, *in_order], in_order, [*in_order[1:], None], strict=False
+        )
+    }
     parameters = {
         "profile": args.profile,
         "seeds": args.seeds or 0,
@@ -302,7 +313,7 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
             stored = sum(store.find(spec) is not None for spec in specs)
             stamp = html.Stamp(
                 id=id,
-                status="failed" if execution.error else "ok",
+                status="not run" if execution.not_run else "failed" if execution.error else "ok",
                 profile=profile.name,
                 banner=profile.banner,
                 version=version,
@@ -313,10 +324,10 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
                 runs="" if stored == len(specs) else f"{stored} of {len(specs)} runs",
             )
             stamps[id] = html.finish(
-                execution.job.output, reports / pages[id].name, pages[id], stamp, links
+                execution.job.output, reports / pages[id].name, pages[id], stamp, links, around[id]
             )
             if stamps[id].error:
-                bar.say(f"failed: {id}: {stamps[id].error}")
+                bar.say(f"{stamps[id].status}: {id}: {stamps[id].error}")
             bar.update()
 
         if jobs:
@@ -324,7 +335,7 @@ def build(exhibits: Sequence, args: argparse.Namespace, store, folder: Path, rep
     known = {
         id: stamp for id in pages if (stamp := html.read_stamp(_executed(reports, id))) is not None
     }
-    html.build_index(reports, list(pages.values()), {**known, **stamps})
+    build_index(reports, list(pages.values()), {**known, **stamps})
     return stamps
 
 
@@ -363,12 +374,13 @@ def _check_writable(reports: Path) -> None:
 
 def _closing_table(exhibits: Sequence, stamps: dict, reports: Path, seconds: float) -> None:
     width = max(len(exhibit.id) for exhibit in exhibits)
-    print(f"\n{'page':<{width}}  status  seconds")
+    print(f"\n{'page':<{width}}  status   seconds")
     for exhibit in exhibits:
         stamp = stamps[exhibit.id]
-        print(f"{exhibit.id:<{width}}  {stamp.status:<6}  {stamp.seconds:7.1f}")
-    failed = sum(stamp.status != "ok" for stamp in stamps.values())
-    print(f"\n{failed} of {len(stamps)} failed; " if failed else "\n", end="")
+        print(f"{exhibit.id:<{width}}  {stamp.status:<7}  {stamp.seconds:7.1f}")
+    ended = [stamp.status for stamp in stamps.values()]
+    counts = [f"{ended.count(word)} of {len(ended)} {word}; " for word in ("failed", "not run")]
+    print("\n" + "".join(words for words in counts if words[0] != "0"), end="")
     print(f"{_duration(seconds)} in all; open {reports / 'index.html'}")
 
 

@@ -1,8 +1,8 @@
 """Pictures of a page, each with an alt text made from the numbers that are drawn.
 
 Every function returns (figure, alt text); `show(figure, alt)` puts both on a notebook's page.
-Figures are 6.4 inches wide with type of 9 points and more, so that they can still be read at half
-that width.  Methods differ in colour, marker and line.
+Figures are 8.4 inches wide with type of 10 points and more, so that they can still be read at half
+a page's width.  Methods differ in colour, marker and line.
 """
 
 import math
@@ -271,7 +271,7 @@ def partition_card(partition: "Partition", dataset: "Dataset") -> tuple["Figure"
         )
         bars.grid(False, axis="y")
         for client, size in enumerate(sizes) if clients <= 20 else ():
-            bars.text(1.03 * size, client, f"{size:,}", va="center", fontsize=9)
+            bars.text(1.03 * size, client, f"{size:,}", va="center", fontsize=10)
         if relabel is not None:
             _grid(
                 panels[1, 0],
@@ -314,7 +314,7 @@ def _grid(
         norm=norm,
         annot=annotate and classes <= 12,
         fmt="d",
-        annot_kws={"fontsize": 9, "color": "#111111"},
+        annot_kws={"fontsize": 10, "color": "#111111"},
         cbar=False,
         linewidths=0.5,
         linecolor="#dddddd",

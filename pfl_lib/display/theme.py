@@ -16,8 +16,8 @@ if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 6.4  # inches
-DPI = 120
+WIDTH = 8.4  # inches
+DPI = 200  # on a page 1,300 pixels wide still more than a pixel for each of the screen's
 
 # Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
 # whichever of its names it has there.
@@ -33,12 +33,11 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     "waffle, c as printed": ("#de8f05", "d", ":"),
     "apfl, by round": ("#5b2a86", "<", ":"),
 }
-OTHER_LOOKS = (
-    ("#de8f05", "P", "-"),
-    ("#ca9161", "<", "-."),
-    ("#000000", "*", ":"),
-    ("#fbafe4", ">", "--"),
-)
+# Of what has no look of its own: colours of the same palette, markers that no method has.  Their
+# numbers have no common divisor, so that not even thirty of them share a look.
+OTHER_COLOURS = ("#de8f05", "#000000", "#ca9161", "#7a4fbf", "#ece133", "#fbafe4")
+OTHER_MARKERS = ("P", "*", "<", "X", ">", "h", "p")
+OTHER_LINES = ("-", ":", "-.", "--", (0, (1, 1, 5, 1)))
 ON_LINES = {
     "facecolor": "white",
     "edgecolor": "none",
@@ -54,12 +53,12 @@ def theme() -> Iterator[None]:
     import seaborn
 
     sizes = {
-        "font.size": 11,
-        "axes.titlesize": 12,
-        "axes.labelsize": 11,
-        "legend.title_fontsize": 11,
+        "font.size": 12,
+        "axes.titlesize": 13,
+        "axes.labelsize": 12,
+        "legend.title_fontsize": 12,
     }
-    sizes |= dict.fromkeys(["xtick.labelsize", "ytick.labelsize", "legend.fontsize"], 10)
+    sizes |= dict.fromkeys(["xtick.labelsize", "ytick.labelsize", "legend.fontsize"], 11)
     lines = {
         "lines.linewidth": 1.8,
         "lines.markersize": 5.5,
@@ -67,12 +66,12 @@ def theme() -> Iterator[None]:
         "axes.edgecolor": "#888888",
     }
     with matplotlib.rc_context(
-        {**seaborn.axes_style("whitegrid"), **sizes, **lines, "figure.dpi": DPI}
+        {**seaborn.axes_style("whitegrid"), **sizes, **lines, "figure.dpi": DPI / 2}
     ):
         yield
 
 
-def look(method: str, among: Iterable[str] = ()) -> dict[str, str]:
+def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
     """Colour, marker and line style of a method; an unknown one takes a spare look by its place
     `among` the unknown.
     """
@@ -80,7 +79,10 @@ def look(method: str, among: Iterable[str] = ()) -> dict[str, str]:
         colour, marker, line = LOOKS[method.lower()]
     else:
         unknown = [name for name in among if name.lower() not in LOOKS] or [method]
-        colour, marker, line = OTHER_LOOKS[unknown.index(method) % len(OTHER_LOOKS)]
+        place = unknown.index(method)
+        colour, marker, line = (
+            several[place % len(several)] for several in (OTHER_COLOURS, OTHER_MARKERS, OTHER_LINES)
+        )
     return {"color": colour, "marker": marker, "linestyle": line}
 
 
@@ -96,7 +98,9 @@ def show(figure: "Figure", alt: str) -> None:
     if get_ipython() is None:
         return
     image = base64.b64encode(png(figure)).decode()
-    display({"image/png": image, "text/plain": alt}, raw=True, metadata={"image/png": {"alt": alt}})
+    # Half of its pixels: a notebook then shows it sharp on fine screens.
+    metadata = {"image/png": {"alt": alt, "width": round(figure.get_figwidth() * DPI / 2)}}
+    display({"image/png": image, "text/plain": alt}, raw=True, metadata=metadata)
 
 
 def png(figure: "Figure") -> bytes:
@@ -124,7 +128,7 @@ def blank(
     return figure, figure.subplots(rows, columns, width_ratios=widths, sharey=same_y)
 
 
-def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: int = 3) -> None:
+def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: int = 4) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, title=title, frameon=False

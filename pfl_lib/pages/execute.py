@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from pfl_lib.pages.notebook import NotRun
+
 START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
 
 
@@ -29,12 +31,13 @@ class Job:
 @dataclass(frozen=True)
 class Execution:
     """How a job ended: `error` is None, or one line that says what went wrong; `seconds` of
-    wall-clock time.
+    wall-clock time; `not_run` where all that is wrong is that runs are missing (`NotRun`).
     """
 
     job: Job
     error: str | None
     seconds: float
+    not_run: bool = False
 
 
 class Kernels:
@@ -107,7 +110,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
     from nbclient.exceptions import DeadKernelError
 
     started = time.monotonic()
-    error = None
+    error, not_run = None, False
     job.output.parent.mkdir(parents=True, exist_ok=True)
     for attempt in (1, 2):
         error = None
@@ -123,7 +126,9 @@ def execute(job: Job, kernels: Kernels) -> Execution:
                 kernel_manager_class=kernels.manager_class(),
             )
         except papermill.PapermillExecutionError as failure:
-            error = f"{failure.ename}: {failure.evalue}".splitlines()[0]
+            not_run = failure.ename == NotRun.__name__
+            said = failure.evalue if not_run else f"{failure.ename}: {failure.evalue}"
+            error = said.splitlines()[0]
         except DeadKernelError:
             error = "its kernel died, twice (out of memory?)"
             if attempt == 1 and not kernels.stopped:
@@ -131,7 +136,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
         except Exception as failure:  # noqa: BLE001  a notebook that cannot even be read must not stop the others
             error = f"{type(failure).__name__}: {failure}".splitlines()[0]
         break
-    return Execution(job, error, time.monotonic() - started)
+    return Execution(job, error, time.monotonic() - started, not_run)
 
 
 def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:

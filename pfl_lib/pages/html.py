@@ -1,4 +1,4 @@
-"""Executed notebooks as web pages that need nothing else, and the index over them.
+"""Executed notebooks as web pages that need nothing else.
 
 A page carries its pictures, styles and numbers in one file: opened offline it asks the network for
 nothing (`faults` checks it), every figure has its alt text, and header and footer say profile, code
@@ -9,30 +9,20 @@ the index is built from the folder alone and remembers pages of earlier runs.
 import copy
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from html.parser import HTMLParser
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from pfl_lib.pages.order import answer_first, with_contents, without_runs
+
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
-PAPERS = {
-    "WAFFLE": (
-        "WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart et al., 2021)"
-    ),
-    "Weight Erosion": (
-        "Weight Erosion: an Update Aggregation Scheme for Personalized Collaborative Machine"
-        " Learning (Grimberg et al., 2020)"
-    ),
-    "FedFomo": (
-        "Personalized Federated Learning with First Order Model Optimization (Zhang et al., 2021)"
-    ),
-    "pFedLA": "Layer-wised Model Aggregation for Personalized Federated Learning (Ma et al., 2022)",
-}
 CODE_LABELS = {
     "parameters": "Parameters of this page",
     "injected-parameters": "Parameters given to this run",
     "settings": "Check the parameters",
+    "runs": "Train the runs that are not stored",
 }
 
 
@@ -52,8 +42,8 @@ class Page:
 
 @dataclass(frozen=True)
 class Stamp:
-    """How and when a page was made; `status` is "ok" or "failed", `finished` a UTC time such as
-    "2026-11-21 08:30".
+    """How and when a page was made; `status` is "ok", "failed" or, where the runs behind it are
+    missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30".
 
     `made_from` is the digest of what it was made from (`freshness`); `runs` says "42 of 150 runs"
     where some were missing.
@@ -71,12 +61,20 @@ class Stamp:
     runs: str = ""
 
 
-def finish(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[str, str]) -> Stamp:
+def finish(
+    executed: Path,
+    file: Path,
+    page: Page,
+    stamp: Stamp,
+    links: Mapping[str, str],
+    around: tuple[Page | None, Page | None] = (None, None),
+) -> Stamp:
     """Write the page of an executed notebook, and its stamp into the notebook; returns the stamp.
 
     A page that is not what a page has to be (a figure without alt text, something to be fetched
     from elsewhere) is written and counts as failed.  `links` maps notebook file names to pages'
-    names, so that links between notebooks work here too.
+    names, so that links between notebooks work here too; `around` is the page before and the one
+    after.
     """
     import nbformat
 
@@ -86,11 +84,11 @@ def finish(executed: Path, file: Path, page: Page, stamp: Stamp, links: Mapping[
         notebook = nbformat.v4.new_notebook(
             cells=[nbformat.v4.new_markdown_cell(f"# {page.title}")]
         )
-    text = render(notebook, page, stamp, links)
+    text = render(notebook, page, stamp, links, around)
     wrong = figures_without_words(notebook) + faults(text)
     if wrong and stamp.status == "ok":
         stamp = replace(stamp, status="failed", error=wrong[0])
-        text = render(notebook, page, stamp, links)
+        text = render(notebook, page, stamp, links, around)
     file.write_text(text, encoding="utf-8")
     notebook.metadata["pfl_lib"] = asdict(stamp)
     nbformat.write(notebook, str(executed))
@@ -125,23 +123,30 @@ def describe(path: Path) -> str:
     return re.sub(r"<[^>]*>|[*`]", "", re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", sentence))
 
 
-def render(notebook, page: Page, stamp: Stamp, links: Mapping[str, str]) -> str:
+def render(
+    notebook,
+    page: Page,
+    stamp: Stamp,
+    links: Mapping[str, str],
+    around: tuple[Page | None, Page | None] = (None, None),
+) -> str:
     """The HTML of an executed notebook (an nbformat node)."""
     from nbconvert import HTMLExporter
 
     shown = copy.deepcopy(notebook)
     shown.metadata.pop("widgets", None)
     # papermill's own red headlines say less than the banner, which links to the failed cell.
-    shown.cells = [
+    cells = [
         cell
         for cell in shown.cells
         if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
     ]
+    shown.cells = answer_first(without_runs(cells) if stamp.status == "not run" else cells)
     facts = {
         "title": page.title,
-        "css": _styles(),
-        "header": _header(page, stamp),
-        "footer": _footer(stamp),
+        "css": styles(),
+        "header": _header(page, stamp, around),
+        "footer": _footer(stamp, around),
         "code_labels": _code_labels(shown),
     }
     with as_file(files("pfl_lib.pages") / "templates") as templates:
@@ -154,7 +159,8 @@ def render(notebook, page: Page, stamp: Stamp, links: Mapping[str, str]) -> str:
             "ERROR"
         )  # it also warns of missing alt text, which `finish` treats as a failure
         text, _ = exporter.from_notebook_node(shown, resources={"page": facts})
-    return re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, links), text)
+    text = re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, links), text)
+    return with_contents(text)
 
 
 def figures_without_words(notebook) -> list[str]:
@@ -185,96 +191,30 @@ def faults(text: str) -> list[str]:
     return checker.faults
 
 
-def build_index(folder: Path, pages: Sequence[Page], stamps: Mapping[str, Stamp]) -> Path:
-    """Write `index.html` into `folder`: each notebook with its page, profile, code version, time
-    and status.
-    """
-    rows, group = [], None
-    for page in pages:
-        if page.paper != group and page.paper:
-            rows.append(
-                '<tr class="group"><th colspan="6"'
-                f' scope="rowgroup">{html.escape(PAPERS.get(page.paper, page.paper))}</th></tr>\n'
-            )
-        group = page.paper
-        rows.append(_index_row(page, stamps.get(page.id)))
-    # Pages of one profile can differ in their data: each banner that stands on a page, once.
-    banners = dict.fromkeys(
-        (stamp.profile, stamp.banner) for stamp in stamps.values() if stamp.profile
-    )
-    words = "".join(_banner(profile, banner) for profile, banner in banners)
-    text = f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>pfl_lib · results</title>
-<style>
-{_styles()}
-</style>
-</head>
-<body>
-<main class="index">
-<h1>Personalised federated learning, reproduced</h1>
-<p>One page per table or figure, each computed by the notebook of the same name.</p>
-{words}
-<table>
-<thead><tr><th>Page</th><th>Status</th><th>Profile</th><th class="time">Seconds</th><th>Made</th>
-<th>Code</th></tr></thead>
-<tbody>
-{"".join(rows)}
-</tbody>
-</table>
-</main>
-</body>
-</html>
-"""
-    index = folder / "index.html"
-    index.write_text(text, encoding="utf-8")
-    return index
-
-
-def _index_row(page: Page, stamp: Stamp | None) -> str:
-    about = f'<span class="about">{html.escape(page.about)}</span>'
-    if stamp is None:
-        return (
-            f'<tr><td>{html.escape(page.title)}{about}</td><td><span class="chip none">not'
-            " run</span></td><td></td><td></td><td></td><td></td></tr>\n"
-        )
-    error = f'<span class="about">{html.escape(stamp.error)}</span>' if stamp.error else ""
-    runs = f'<span class="about">{html.escape(stamp.runs)}</span>' if stamp.runs else ""
-    return (
-        f'<tr><td><a href="{page.name}">{html.escape(page.title)}</a>{about}{error}</td>'
-        f'<td><span class="chip {stamp.status}">{stamp.status}</span>{runs}</td>'
-        f'<td><span class="chip {stamp.profile}">{stamp.profile}</span></td>'
-        f'<td class="time">{stamp.seconds:.1f}</td><td>{html.escape(stamp.finished)} UTC</td>'
-        f'<td class="version">{html.escape(stamp.version)}</td></tr>\n'
-    )
-
-
-def _styles() -> str:
+def styles() -> str:
     from pygments.formatters import HtmlFormatter
 
     css = (files("pfl_lib.pages") / "templates" / "page" / "page.css").read_text(encoding="utf-8")
     return css + HtmlFormatter(style="friendly", nobackground=True).get_style_defs(".highlight")
 
 
-def _header(page: Page, stamp: Stamp) -> str:
+def _header(page: Page, stamp: Stamp, around: tuple[Page | None, Page | None]) -> str:
     failed = (
-        _banner("failed", f"This page is incomplete: {stamp.error}", "#failed")
+        banner_line("failed", f"This page is incomplete: {stamp.error}", "#failed")
         if stamp.status == "failed"
+        else banner_line("not-run", f"Not run: {stamp.error}")
+        if stamp.status == "not run"
         else ""
     )
     return (
-        '<header class="top"><nav><a href="index.html">← All'
-        f" pages</a><span>{html.escape(page.id)}</span>"
-        "<span"
+        f'<header class="top"><nav aria-label="pages"><a href="index.html">All pages</a>'
+        f"{_neighbours(around)}<span"
         f' class="package">{PACKAGE}</span></nav>\n'
-        f"{_banner(stamp.profile, stamp.banner)}{failed}</header>"
+        f"{banner_line(stamp.profile, stamp.banner)}{failed}</header>"
     )
 
 
-def _banner(kind: str, words: str, link: str = "") -> str:
+def banner_line(kind: str, words: str, link: str = "") -> str:
     if not words:
         return ""
     head, colon, rest = words.partition(":")
@@ -283,7 +223,21 @@ def _banner(kind: str, words: str, link: str = "") -> str:
     return f'<p class="banner {kind}">{body}</p>\n'
 
 
-def _footer(stamp: Stamp) -> str:
+def css_class(status: str) -> str:
+    return status.replace(" ", "-")
+
+
+def _neighbours(around: tuple[Page | None, Page | None]) -> str:
+    before, after = around
+    links = [
+        f'<a rel="{rel}" href="{page.name}">{html.escape(words.format(page.title))}</a>'
+        for page, rel, words in ((before, "prev", "← {}"), (after, "next", "{} →"))
+        if page is not None
+    ]
+    return "".join(links)
+
+
+def _footer(stamp: Stamp, around: tuple[Page | None, Page | None]) -> str:
     facts = {
         "Profile": stamp.profile,
         "Code": f"pfl_lib {stamp.version}",
@@ -294,7 +248,9 @@ def _footer(stamp: Stamp) -> str:
     rows = "".join(
         f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items() if value
     )
-    return f'<footer class="bottom"><dl>{rows}</dl><a href="index.html">← All pages</a></footer>'
+    links = f'<a href="index.html">All pages</a>{_neighbours(around)}'
+    links = f'<nav aria-label="pages, again">{links}</nav>'
+    return f'<footer class="bottom"><dl>{rows}</dl>{links}</footer>'
 
 
 def _code_labels(notebook) -> dict[str, str]:

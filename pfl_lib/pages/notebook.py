@@ -28,6 +28,12 @@ IPYTHON = ("In", "Out")
 INJECTED = "# Parameters\n"  # how papermill's cell of injected parameters begins
 
 
+class NotRun(BadInput):
+    """The runs behind a page are missing, and nothing may be trained: the page is not run, which is
+    no failure.
+    """
+
+
 class Settings(pydantic.BaseModel):
     """The parameters of a notebook, checked; a notebook's own parameters are further fields with
     the types it declared.
@@ -145,8 +151,8 @@ def run(specs: Sequence, settings: Settings, least: int = 1, models: Sequence = 
     Those that are also in `models` are trained as well where they are stored without their models.
 
     With `plots_only` nothing is trained: what is missing is shown as not run, and if fewer than
-    `least` are stored, there is nothing to draw and `BadInput` says so.  Raises RuntimeError, with
-    its reason, when a run fails.
+    `least` are stored, there is nothing to draw: `NotRun` says so, and which command trains them.
+    Raises RuntimeError, with its reason, when a run fails.
     """
     from pfl_lib.experiments.runner import run_many
     from pfl_lib.experiments.spec import RunFailure
@@ -158,9 +164,10 @@ def run(specs: Sequence, settings: Settings, least: int = 1, models: Sequence = 
     ]
     if missing and settings.plots_only:
         if len(specs) - len(missing) < least:
-            raise BadInput(
-                f"{len(missing)} of the {len(specs)} runs that this page needs are not stored in"
-                f" {settings.store.root}: run with plots_only = False (without --plots-only)"
+            raise NotRun(
+                f"{len(missing)} of the {len(specs)} runs behind this page are not stored in"
+                f" {settings.store.root}:"
+                f" pfl-lib reproduce --profile {settings.profile} trains them"
             )
         print(
             f"{len(specs) - len(missing)} of {len(specs)} runs are stored; the others count as not"

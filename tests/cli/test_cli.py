@@ -312,6 +312,20 @@ def test_plots_only_trains_nothing(two_pages, tmp_path, capsys):
     assert not (tmp_path / "results").exists()
 
 
+def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_path, capsys):
+    notebook(
+        tmp_path / "notebooks" / "good.ipynb",
+        "from pfl_lib.pages.notebook import NotRun\nraise NotRun('1 of 1 runs: pfl-lib reproduce')",
+    )
+    assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
+    printed = capsys.readouterr().out
+    assert "not run: good: 1 of 1 runs: pfl-lib reproduce" in printed
+    assert "1 of 1 not run; " in printed and "failed" not in printed
+    for name, mark in (("index", 'chip not-run">not run'), ("good", 'class="banner not-run"')):
+        page = (tmp_path / "reports" / f"{name}.html").read_text().partition("</style>")[2]
+        assert mark in page and "failed" not in page
+
+
 # --- the estimate before training ---
 
 

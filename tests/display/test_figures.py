@@ -81,14 +81,14 @@ def drawn():
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_text_of_a_figure_is_at_least_9_points_and_inside_a_6_4_inch_page(drawn, name):
+def test_every_text_of_a_figure_is_at_least_9_points_and_inside_an_8_4_inch_page(drawn, name):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
     figure, _ = drawn[name]
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    assert figure.get_figwidth() == 6.4
+    assert figure.get_figwidth() == 8.4
     # Matplotlib makes ticks beyond the axes' limits and does not draw them; only what is drawn has
     # to fit.
     texts = [text for text in _drawn_texts(figure) if isinstance(text, Text) and text.get_text()]
@@ -325,9 +325,14 @@ def test_methods_differ_in_colour_marker_and_name_their_looks_by_paper_and_packa
 
 
 def test_methods_of_ones_own_get_different_spare_looks():
-    among = ["FedAvg", "mine", "yours"]
-    colours = {theme.look(method, among)["color"] for method in among}
-    assert len(colours) == 3
+    own = [f"own {place}" for place in range(30)]
+    among = ["FedAvg", *own]
+    looks = [tuple(theme.look(method, among).values()) for method in among]
+    assert len(set(looks)) == 31
+    six = looks[1:7]
+    assert len({colour for colour, *_ in six}) == len({marker for _, marker, _ in six}) == 6
+    methods = {(colour, marker) for colour, marker, _ in theme.LOOKS.values()}
+    assert not methods & {(colour, marker) for colour, marker, _ in looks[1:]}
 
 
 def test_outside_a_notebook_show_does_nothing(drawn, capsys):
@@ -344,7 +349,8 @@ def test_in_a_notebook_the_picture_carries_its_alt_text(drawn, monkeypatch):
     figure, alt = drawn["omega"]
     figures.show(figure, alt)
     data, raw, metadata = shown[0]
-    assert raw and metadata == {"image/png": {"alt": alt}} and data["text/plain"] == alt
+    assert raw and metadata == {"image/png": {"alt": alt, "width": 840}}
+    assert data["text/plain"] == alt
     assert base64.b64decode(data["image/png"]) == figures.png(figure)
     json.dumps(data)  # what a notebook file can hold
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from pfl_lib.pages import html
+from pfl_lib.pages import html, index, order
 from pfl_lib.pages.up_to_date import made_from
 
 PIXEL = base64.b64encode(b"not really a picture").decode()
@@ -143,6 +143,67 @@ def test_a_failure_is_shown_at_its_cell_without_papermills_headlines(tmp_path):
     assert 'href="#failed"' in page and 'id="failed" open' in page and "RED HEADLINE" not in page
 
 
+def error(name: str, words: str):
+    return nbformat.v4.new_output("error", ename=name, evalue=words, traceback=[words])
+
+
+def test_a_page_whose_runs_are_missing_is_not_run_in_grey_with_the_command_and_the_papers_words(
+    tmp_path,
+):
+    source = executed(tmp_path / "executed.ipynb", error("NotRun", "none stored"), source="run()")
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells += [
+        nbformat.v4.new_markdown_cell("## The table"),
+        nbformat.v4.new_code_cell("draw()"),
+        nbformat.v4.new_markdown_cell("## What the paper claims\n\nThat it works."),
+    ]
+    nbformat.write(notebook, source)
+    command = "pfl-lib reproduce --profile paper --only waffle-fig3"
+    stamp = dataclasses.replace(STAMP, status="not run", error=f"none is stored: {command}")
+    stamp = html.finish(source, tmp_path / "page.html", PAGE, stamp, {})
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert stamp.status == "not run" and 'class="banner not-run"' in page and command in page
+    assert "That it works." in page and "The table" not in page
+    assert "failed" not in page.partition("</style>")[2] and "run()" not in page
+
+
+def test_a_page_lists_its_sections_and_links_to_the_pages_beside_it(tmp_path):
+    source = executed(
+        tmp_path / "executed.ipynb",
+        markdown="# T\n\n## The *figure*\n\nx\n\n## Checks\n\ny\n\n## Checks",
+    )
+    after = dataclasses.replace(PAGE, id="b", name="b.html", title="Figure <4>")
+    html.finish(source, tmp_path / "page.html", PAGE, STAMP, {}, (None, after))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for id, words in (("the-figure", "The figure"), ("checks", "Checks"), ("checks-2", "Checks")):
+        assert f'<h2 id="{id}">' in page and f'<a href="#{id}">{words}</a>' in page
+    assert (
+        page.count('href="b.html" rel="next">Figure &lt;4&gt; →') == 2 and 'rel="prev"' not in page
+    )
+
+
+def test_a_pages_parameters_and_runs_stand_below_its_answer_before_the_checks(tmp_path):
+    def code(source: str, *tags: str):
+        return nbformat.v4.new_code_cell(source, metadata={"tags": list(tags)})
+
+    text = nbformat.v4.new_markdown_cell
+    cells = [text("# T"), code("a = 1", "parameters"), code("check()", "settings")]
+    cells += [code("run()", "runs"), code("say()", "answer"), text("## Checks"), code("assert a")]
+    sources = [cell.source for cell in order.answer_first(cells)]
+    assert sources == [
+        "# T",
+        "say()",
+        "## Parameters and runs",
+        "a = 1",
+        "check()",
+        "run()",
+        "## Checks",
+        "assert a",
+    ]
+    cells[2].outputs = [error("BadInput", "too bad")]
+    assert order.answer_first(cells) == cells, "what went wrong is read first"
+
+
 def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
     made(tmp_path)
     assert html.read_stamp(tmp_path / "executed.ipynb") == STAMP
@@ -152,9 +213,11 @@ def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
 
 def test_the_index_lists_every_page_with_status_profile_version_and_time(tmp_path):
     never = html.Page("waffle-fig8", "waffle-fig8.html", "Figure 8", "Omega.", None, "WAFFLE")
-    index = html.build_index(tmp_path, [PAGE, never], {PAGE.id: STAMP}).read_text(encoding="utf-8")
-    assert html.faults(index) == []
-    assert 'href="waffle-fig3.html"' in index and 'href="waffle-fig8.html"' not in index
+    listed = index.build_index(tmp_path, [PAGE, never], {PAGE.id: STAMP}).read_text(
+        encoding="utf-8"
+    )
+    assert html.faults(listed) == []
+    assert 'href="waffle-fig3.html"' in listed and 'href="waffle-fig8.html"' not in listed
     for words in (
         "Beaussart",
         "not run",
@@ -164,7 +227,7 @@ def test_the_index_lists_every_page_with_status_profile_version_and_time(tmp_pat
         "4.2",
         "digits &amp; co.",
     ):
-        assert words in index, words
+        assert words in listed, words
 
 
 def test_the_index_shows_the_banners_of_both_data_sets_of_one_profile(tmp_path):
@@ -173,11 +236,11 @@ def test_the_index_shows_the_banners_of_both_data_sets_of_one_profile(tmp_path):
         PAGE.id: STAMP,
         other.id: dataclasses.replace(STAMP, id=other.id, banner="Quick profile: tumours."),
     }
-    index = html.build_index(tmp_path, [PAGE, other], stamps).read_text(encoding="utf-8")
+    listed = index.build_index(tmp_path, [PAGE, other], stamps).read_text(encoding="utf-8")
     assert (
-        "digits &amp; co." in index
-        and "tumours." in index
-        and index.count('class="banner quick"') == 2
+        "digits &amp; co." in listed
+        and "tumours." in listed
+        and listed.count('class="banner quick"') == 2
     )
 
 
