@@ -4,6 +4,7 @@ Each command is a module with `add_parser(subparsers)`, whose `run(args)` return
 all well, 1 something failed, 2 bad input, told in one line, 130 interrupted.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `pfl-lib list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        print(
+            f"pfl-lib: the disk is full{where}: make room; what is finished is kept, the same"
+            " command goes on from there",
+            file=sys.stderr,
+        )
+        return 2
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,7 +18,7 @@ from pfl_lib.methods import METHODS, Method, make_method
 from pfl_lib.partitions import Recipe
 from pfl_lib.progress import progress
 from pfl_lib.results.result import Result
-from pfl_lib.results.store import Store
+from pfl_lib.results.store import NotStored, Store
 
 
 def run(
@@ -62,7 +63,8 @@ def run(
     `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the
     federation's, and no other argument may be given.  Runs of a federation of one's own, and of
     methods or recipes that are not the package's, are not stored.  Raises BadInput for a value that
-    does not fit, before anything is trained.
+    does not fit, before anything is trained.  A result that cannot be written, as on a full disk,
+    is returned all the same, and a line says so.
     """
     given = locals()
     method = _method(method)
@@ -114,17 +116,21 @@ def run(
     )
     if type(method) is not METHODS.get(method.name) or not partitions.is_own(recipe):
         return _unstored(method, federation_of(spec, data_dir, device, engine, cores()))
-    with _rounds_shown(rounds) as reached:
-        return run_one(
-            spec,
-            Store(results_dir),
-            data_dir,
-            device,
-            engine,
-            cores(),
-            progress=reached,
-            with_model=with_model,
-        )
+    try:
+        with _rounds_shown(rounds) as reached:
+            return run_one(
+                spec,
+                Store(results_dir),
+                data_dir,
+                device,
+                engine,
+                cores(),
+                progress=reached,
+                with_model=with_model,
+            )
+    except NotStored as error:  # what was trained is not lost for want of a place
+        print(error, file=sys.stderr)
+        return error.result
 
 
 @contextmanager

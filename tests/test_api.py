@@ -1,6 +1,8 @@
 """`pfl_lib.run`: what a notebook user gets back, and in which words a mistake is told."""
 
 import dataclasses
+import errno
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from pfl_lib.federation import clients as client_data
 from pfl_lib.methods import METHODS, FedAvg, Local, Waffle
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
+from pfl_lib.results import store as stores
 from pfl_lib.rows import copies
 
 QUICK = {"dataset": "digits", "clients": 3, "rounds": 2, "device": "cpu"}
@@ -409,6 +412,17 @@ def test_a_results_folder_that_cannot_be_written_is_told_in_one_line(run, tmp_pa
     (tmp_path / "file").write_text("")
     sentence = refusal(run, "local", results_dir=tmp_path / "file")
     assert sentence.startswith(f"results folder {tmp_path / 'file'} cannot be written (")
+
+
+def test_a_result_that_cannot_be_stored_is_returned_and_a_line_says_so(run, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(stores, "write", full)
+    result = run("local", model="linear")
+    assert result.metrics["round"].tolist() == [1, 2] and result.model is not None
+    [line] = capsys.readouterr().err.splitlines()
+    assert " could not be stored in " in line and "No space left on device" in line
 
 
 def test_a_client_without_examples_is_no_alice(tmp_path):

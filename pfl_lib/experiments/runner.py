@@ -4,6 +4,7 @@ keep their results.
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,12 +16,13 @@ from pfl_lib.experiments.backends import BACKENDS, completed, completed_by_dask
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation.federation import Federation, cores
+from pfl_lib.federation.federation import DEVICES, ENGINES, Federation, cores
 from pfl_lib.progress import progress as shown
 from pfl_lib.results.result import Result
-from pfl_lib.results.store import Store
+from pfl_lib.results.store import NotStored, Store
 
 CHECKPOINT_SECONDS = 15.0
+UNSTORED = f"{NotStored.__name__}: "  # how the line of a result that could not be written begins
 
 
 def federation_of(
@@ -62,8 +64,10 @@ def run_one(
     interrupted.
 
     `progress` is called with the number of each finished round.  `with_model`: a stored result
-    without its model, as published ones are, does not do.
+    without its model, as published ones are, does not do.  Raises NotStored, which holds the
+    result, where it cannot be written; where a checkpoint cannot, the run goes on without.
     """
+    _check_names(device, engine)
     found = store.find(spec, with_model)
     if found is not None:
         return found
@@ -79,11 +83,25 @@ def run_one(
             if progress is not None:
                 progress(r)
             if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
-                store.save_checkpoint(spec, run.checkpoint())
-                saved = time.monotonic()
+                saved = _save_checkpoint(spec, store, run)
         result = run.result({**spec.config(), "key": spec.key})
     store.save(spec, result)
     return result
+
+
+def _check_names(device: str, engine: str) -> None:
+    """BadInput for a name that is none, also where the result is stored and nothing is trained."""
+    choose("device", device, DEVICES)
+    choose("engine", engine, ENGINES)
+
+
+def _save_checkpoint(spec: RunSpec, store: Store, run: Run) -> float:
+    """Save a checkpoint, or say in one line that it could not be; returns when that was."""
+    try:
+        store.save_checkpoint(spec, run.checkpoint())
+    except OSError as error:
+        print(f"no checkpoint of {spec.slug} ({error.strerror}): it goes on", file=sys.stderr)
+    return time.monotonic()
 
 
 def run_many(
@@ -102,12 +120,15 @@ def run_many(
     """Results of many specs, in order: stored ones are read, the rest run `jobs` at a time in
     processes (default: one per core).
 
-    A spec that fails becomes a `CellFailure` and stops no other.  Cores left over by few specs
-    train clients side by side. With `backend` "dask" the workers of the cluster whose `scheduler`
-    has this address run them (default: as many at a time as there are workers); they must see the
-    results folder and the data under the same paths.  `with_model` as in `run_one`.
+    A spec that fails becomes a `RunFailure` and stops no other, unless its result could not be
+    stored: then nobody's could, and NotStored is raised; what is stored already is kept.  Cores
+    left over by few specs train clients side by side.  With `backend` "dask" the workers of the
+    cluster whose `scheduler` has this address run them (default: as many at a time as there are
+    workers); they must see the results folder and the data under the same paths.  `with_model` as
+    in `run_one`.
     """
     choose("backend", backend, BACKENDS)
+    _check_names(device, engine)
     if jobs is not None:
         whole("jobs", jobs, 1)
     missing = list(
@@ -150,6 +171,9 @@ def run_many(
         with shown(len(missing), "training", "run", progress) as bar:
             for key, message in ended:
                 bar.update()
+                if message is not None and message.startswith(UNSTORED):
+                    ended.close()  # what else is being trained could not be stored either
+                    raise NotStored(message.removeprefix(UNSTORED))
                 if message is not None:
                     failures[key] = RunFailure(next(c for c in missing if c.key == key), message)
     lost = (

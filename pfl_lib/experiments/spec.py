@@ -1,8 +1,6 @@
 """A run's full description: method x data x partition x model x schedule x seed."""
 
 import dataclasses
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +10,7 @@ from pfl_lib.experiments import measures
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method
 from pfl_lib.partitions import Recipe
+from pfl_lib.results.files import key_of
 
 
 @dataclass(frozen=True)
@@ -119,9 +118,7 @@ class RunSpec:
     @property
     def key(self) -> str:
         """SHA-256 of the canonical JSON of `config()`."""
-        return hashlib.sha256(
-            json.dumps(self.config(), sort_keys=True, separators=(",", ":")).encode()
-        ).hexdigest()
+        return key_of(self.config())
 
     @property
     def slug(self) -> str:

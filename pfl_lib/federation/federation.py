@@ -26,6 +26,8 @@ networks are busy with arithmetic.
 
 EVALUATION_BATCH = 1000
 
+DEVICES, ENGINES = ("auto", "cpu", "cuda"), ("auto", "loop", "vmap")
+
 
 class Federation:
     """Data + model + schedule + seed.  Rounds and local steps are counted as in the papers: rounds
@@ -107,7 +109,7 @@ class Federation:
         self._make = None if isinstance(model, nn.Module) else model
         self.engine = (
             ("vmap" if on_gpu and small else "loop")
-            if choose("engine", engine, ("auto", "loop", "vmap")) == "auto"
+            if choose("engine", engine, ENGINES) == "auto"
             else engine
         )
         self._modules = [template] + [
@@ -374,7 +376,7 @@ def choose_device(name: str) -> torch.device:
     """ "auto" (a GPU where there is one), "cpu" or "cuda"; BadInput where "cuda" is asked for and
     there is none.
     """
-    choose("device", name, ("auto", "cpu", "cuda"))
+    choose("device", name, DEVICES)
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
         raise BadInput(

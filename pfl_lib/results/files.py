@@ -15,6 +15,11 @@ from pfl_lib.results.result import Result
 LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
 """What every stored configuration says, and `pfl-lib results list` shows."""
 
+OUTCOME = {
+    *("key", "device", "torch"),
+    *("diverged", "seconds", "weights_shape", "bytes", "non_finite"),
+}
+"""What config.json says of a run beside its description, which the key stands for."""
 # Names in matrices.npz
 MATRIX, MATRICES_ROUNDS, WEIGHTS_ROUNDS = "matrix ", "matrices rounds", "weights rounds"
 
@@ -64,7 +69,7 @@ def read(folder: Path, key: str | None = None) -> Result | None:
             isinstance(config["key"], str) and isinstance(rounds, int) and LISTED <= config.keys()
         ):
             return None
-        if config["key"] != (key or config["key"]):
+        if config["key"] != (key or config["key"]) or config["key"] != _key_in(config):
             return None
         if any(_sha256(folder / name) != digest for name, digest in files.items()):
             return None
@@ -101,6 +106,17 @@ def read(folder: Path, key: str | None = None) -> Result | None:
         )
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, BadZipFile):
         return None
+
+
+def key_of(description: dict[str, Any]) -> str:
+    """A run's key: SHA-256 of its description as canonical JSON."""
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _key_in(config: dict[str, Any]) -> str:
+    """The key of the description that a stored config holds, beside what came of the run."""
+    return key_of({name: value for name, value in config.items() if name not in OUTCOME})
 
 
 def _arrays(result: Result) -> dict[str, np.ndarray]:

@@ -29,6 +29,14 @@ TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 LEFT_BEHIND = "left behind by a process that was killed"
 
 
+class NotStored(BadInput):
+    """A result that could not be written, as on a full disk; `result` is the result itself."""
+
+    def __init__(self, message: str, result: Result | None = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class Store:
     """A results folder, and below it, read-only, the results published with the checkout."""
 
@@ -53,14 +61,27 @@ class Store:
         )
 
     def save(self, spec, result: Result) -> None:
-        """Write a result; a reader sees all of it or nothing.  Raises BadInput if the folder cannot
-        be written.
+        """Write a result; a reader sees all of it or nothing.  Raises NotStored, which holds the
+        result, if the folder cannot be written.
         """
-        self.check_writable()
+        try:
+            self.check_writable()
+        except BadInput as error:
+            raise NotStored(str(error), result) from None
         self._put(spec.slug, result)
         self.checkpoint_path(spec).unlink(missing_ok=True)
 
     def _put(self, slug: str, result: Result) -> None:
+        try:
+            self._write(slug, result)
+        except OSError as error:
+            raise NotStored(
+                f"{slug} could not be stored in {self.root} ({error.strerror}): make room there, or"
+                " give another results_dir (--results-dir)",
+                result,
+            ) from None
+
+    def _write(self, slug: str, result: Result) -> None:
         specs, key = self.root / "cells", result.config["key"]
         with tempfile.TemporaryDirectory(dir=specs, prefix=".") as temporary:
             new, target = Path(temporary) / "spec", specs / slug

@@ -1,7 +1,9 @@
 """The command line: what it says, its exit status, and that bad input is one line."""
 
+import errno
 import itertools
 import math
+import os
 import subprocess
 import sys
 
@@ -11,7 +13,7 @@ import pytest
 import pfl_lib
 from pfl_lib import papers
 from pfl_lib.__main__ import main
-from pfl_lib.cli import reproduce
+from pfl_lib.cli import listing, reproduce
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local
@@ -371,3 +373,15 @@ def test_the_estimate_takes_three_passes_at_least_and_not_for_ever(monkeypatch):
         )
         first = math.ceil(2.0 / seconds)
         assert len(calls) - first == passes
+
+
+def test_a_full_disk_is_told_in_one_line_whatever_was_being_written(monkeypatch, capsys):
+    def full(args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/reports/index.html")
+
+    monkeypatch.setattr(listing, "run", full)
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "pfl-lib: the disk is full (/reports/index.html): make room; what is finished is kept, the"
+        " same command goes on from there"
+    ]

@@ -1,6 +1,7 @@
 """`pfl-lib results`: what it shows, takes over and removes, and that results stay."""
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -113,7 +114,8 @@ def test_list_shows_results_of_a_newer_version_by_their_names(say, store):
         "dirichlet": {"partition": {"name": "dirichlet", "version": 7, "breadth": 0.3}},
     }
     for name, change in newer.items():
-        config = FEDAVG.config() | {"key": name} | change
+        config = FEDAVG.config() | change
+        config["key"] = files_of.key_of(config)
         files_of.write(result(FEDAVG, config=config), store.root / "cells" / name)
     shown = "\n".join(say("list")[1])
     for words in ("newer_method", "depth=2", "newer_set", "dirichlet(breadth=0.3)"):
@@ -244,6 +246,24 @@ def test_a_folder_that_holds_no_results_is_refused(say, tmp_path):
         2,
         [f"pfl-lib: {tmp_path / 'none'} is no results folder: give one that holds 'cells'"],
     )
+
+
+def test_a_full_disk_is_told_in_one_line_and_what_is_there_stays(say, store, other, monkeypatch):
+    other.save(LOCAL, result(LOCAL))
+    kept = files(store)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(stores, "write", full)
+    assert say("merge", other.root) == (
+        2,
+        [
+            f"pfl-lib: {LOCAL.slug} could not be stored in {store.root} (No space left on device):"
+            " make room there, or give another results_dir (--results-dir)"
+        ],
+    )
+    assert files(store) == kept
 
 
 # --- prune ---

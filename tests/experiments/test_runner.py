@@ -2,8 +2,10 @@
 leave behind.
 """
 
+import errno
 import math
 import multiprocessing
+import os
 import random
 import time
 
@@ -14,12 +16,14 @@ import torch
 from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.experiments import runner
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
-from pfl_lib.results.store import Store
+from pfl_lib.results.store import NotStored, Store
 
 METHODS = [Local(), FedAvg(), Scaffold(), WeightErosion(p_d=0.1), Waffle(), APFL()]
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
@@ -316,3 +320,58 @@ def test_results_come_in_the_order_of_the_cells_and_each_cell_is_run_once(store)
     results = run_many([second, first, second], store, jobs=1, progress=False)
     assert [result.config["key"] for result in results] == [second.key, first.key, second.key]
     assert len(list((store.root / "cells").iterdir())) == 2
+
+
+# --- names and disks ---
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"device": "x"}, "device 'x' is not one of auto, cpu, cuda"),
+        ({"engine": "x"}, "engine 'x' is not one of auto, loop, vmap"),
+    ],
+)
+def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(store, wrong, sentence):
+    run_one(spec(rounds=1), store)
+    for go in (
+        lambda: run_one(spec(rounds=1), store, **wrong),
+        lambda: run_many([spec(rounds=1)], store, progress=False, **wrong),
+    ):
+        with pytest.raises(BadInput, match=f"^{sentence}$"):
+            go()
+
+
+def no_room(*_) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_runs_stop_at_the_first_result_that_cannot_be_stored(store, monkeypatch, jobs):
+    """Three runs: the first is stored, the second is not, the third is not trained."""
+    specs = [spec(Local(), rounds=rounds, model="linear") for rounds in (3, 2, 1)]
+    trained, save = [], stores.Store._write
+
+    def write(self, slug, result):
+        trained.append(slug)
+        no_room() if slug != specs[0].slug else save(self, slug, result)
+
+    monkeypatch.setattr(stores.Store, "_write", write)
+    # Processes would not see the patch: here one after the other, whatever the number of jobs.
+    one_by_one = lambda call, todo, settings, workers: (call(s, *settings) for s in todo)  # noqa: E731
+    monkeypatch.setattr(runner, "completed", one_by_one)
+    with pytest.raises(NotStored) as refused:
+        run_many(specs, store, jobs=jobs, progress=False)
+    assert str(refused.value).startswith(f"{specs[1].slug} could not be stored in {store.root} (")
+    assert trained == [specs[0].slug, specs[1].slug]
+    monkeypatch.undo()
+    assert [store.find(one) is not None for one in specs] == [True, False, False]
+
+
+def test_a_run_whose_checkpoint_cannot_be_written_goes_on(store, monkeypatch, capsys):
+    monkeypatch.setattr(stores.Store, "save_checkpoint", no_room)
+    one = spec(model="linear")
+    result = run_one(one, store, checkpoint_seconds=0.0)
+    assert result.metrics["round"].tolist() == [1, 2]
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"no checkpoint of {one.slug} (No space left on device): it goes on"

@@ -1,8 +1,10 @@
 """The results folder: whole entries or none, damage noticed, several writers at once."""
 
+import errno
 import json
 import math
 import multiprocessing
+import os
 import shutil
 import time
 from pathlib import Path
@@ -17,8 +19,9 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
+from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
-from pfl_lib.results.store import PUBLISHED, Store, default_results_dir
+from pfl_lib.results.store import PUBLISHED, NotStored, Store, default_results_dir
 
 CELL = RunSpec(FedAvg(), Schedule(3), dataset="digits", clients=2)
 
@@ -247,6 +250,62 @@ def test_a_damaged_entry_is_noticed_and_replaced(store, damage):
     assert [path.name for path in (store.root / "cells").iterdir()] == [CELL.slug], (
         "something was left behind"
     )
+
+
+@pytest.mark.parametrize(
+    "changed", [{"seed": 2}, {"dataset": "mnist"}, {"clients": 9}, {"extra": True}], ids=str
+)
+def test_an_entry_whose_key_is_not_that_of_its_description_is_damaged(store, changed):
+    """Its checksum is right, so that nothing else tells."""
+    store.save(CELL, result())
+    path = folder(store) / "config.json"
+    config = json.loads(path.read_text()) | changed
+    del config["checksum"]
+    config["checksum"] = files._checksum(config)
+    path.write_text(json.dumps(config))
+    assert store.find(CELL) is None and not list(store.results())
+
+
+def test_what_a_run_was_made_with_is_no_part_of_its_key(store):
+    one = result()
+    one.config |= {"device": "cuda", "torch": "2.9.0"}
+    store.save(CELL, one)
+    assert store.find(CELL).config["device"] == "cuda"
+
+
+# --- a full disk ---
+
+
+@pytest.fixture
+def full_disk(monkeypatch) -> None:
+    """Small files fit, and a result's do not: as on a disk that is full but for a block."""
+
+    def write(result, folder):
+        folder.mkdir(parents=True)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / "metrics.csv"))
+
+    monkeypatch.setattr(stores, "write", write)
+
+
+def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(store, full_disk):
+    one = result()
+    with pytest.raises(NotStored) as refused:
+        store.save(CELL, one)
+    assert refused.value.result is one and isinstance(refused.value, BadInput)
+    assert str(refused.value) == (
+        f"{CELL.slug} could not be stored in {store.root} (No space left on device): make room"
+        " there, or give another results_dir (--results-dir)"
+    )
+    assert not any((store.root / "cells").iterdir()), "something was left behind"
+
+
+def test_a_folder_that_became_read_only_during_the_run_loses_no_result(store):
+    store.root.rmdir()
+    store.root.write_text("")
+    one = result()
+    with pytest.raises(NotStored, match="^results folder .* cannot be written") as refused:
+        store.save(CELL, one)
+    assert refused.value.result is one
 
 
 def test_a_result_of_before_config_json_had_a_checksum_is_read(store):
@@ -524,7 +583,6 @@ def test_a_result_is_asked_for_with_its_model(tmp_path):
 def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, change):
     """Once with the checksum taken out, as before there was one, and once changed."""
     stored = {
-        "key": "5" * 64,
         "method": {"name": "local"},
         "dataset": "digits",
         "images": None,
@@ -537,6 +595,8 @@ def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, change):
     del config["checksum"]
     for changed, whole in (({}, True), (change, False)):
         words = {name: value for name, value in (config | changed).items() if value is not ...}
+        if "key" not in changed:
+            words["key"] = files._key_in({n: v for n, v in words.items() if n != "files"})
         (tmp_path / "one" / "config.json").write_text(json.dumps(words))
         assert (files.read(tmp_path / "one") is not None) == whole
 
