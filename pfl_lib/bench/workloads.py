@@ -135,15 +135,14 @@ def federation(
     schedule = Schedule(
         1000, batch_size=workload.batch, lr=workload.lr, participation=workload.participation
     )
-    make = lambda: models.build(workload.model, workload.shape, workload.classes)  # noqa: E731
+    network = models.Architecture(workload.model, workload.shape, workload.classes)
     return Federation(
         held,
-        make,
+        network,
         schedule,
         alice=alice,
         device=device,
         threads=threads,
-        recorded_as=workload.model,
     )
 
 

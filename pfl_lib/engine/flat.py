@@ -3,6 +3,8 @@ the network.
 """
 
 import copy
+from collections.abc import Hashable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,14 +13,15 @@ from pfl_lib.engine import Loss
 from pfl_lib.engine.buffers import watched
 from pfl_lib.engine.forward_order import reached_layers
 from pfl_lib.engine.layout import Layout, views
-from pfl_lib.engine.recording import Play, recordings
+from pfl_lib.engine.recording import BETWEEN, TRIALS, Play, recordings
 from pfl_lib.rows import Batch
 
 
 class FlatModule:
     """One private copy of a network that reads its parameters from whatever row it is given.
 
-    `recorded_as`: the name under which its gradient may be recorded, as `Federation` says.
+    `recorded_as`: what its gradient is recorded under; equal for networks of the same code and
+    settings alone.  None: it is never recorded.
     """
 
     def __init__(
@@ -27,7 +30,7 @@ class FlatModule:
         loss: Loss,
         device: torch.device,
         dtype: torch.dtype,
-        recorded_as: str | None = None,
+        recorded_as: Hashable | None = None,
     ) -> None:
         self.module = (
             copy.deepcopy(module).to(device, dtype).train()
@@ -49,7 +52,7 @@ class FlatModule:
         self.recordings = (
             recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
         )
-        self._agrees: dict[Play, bool] = {}
+        self._trust: dict[Play, _Trust] = {}
 
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.
@@ -75,20 +78,39 @@ class FlatModule:
         The columns of a parameter that the forward pass does not use are 0.
         """
         self._mode(train=True)
-        self._theta.copy_(theta)
-        if statistics is not None:
-            self._statistics.copy_(statistics)
+        self._load(theta, statistics)
         play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
-        agrees = self._agrees.get(play) if play else False
-        if agrees:
-            gradient = play(self._theta, self._statistics, batch.x, batch.y)
-        elif agrees is None:
+        if not play:
+            gradient = self._computed(batch)
+        elif self._due(play):
             gradient = self._compared(play, batch)
         else:
-            gradient = self._computed(batch)
+            self._trust[play].played += 1
+            try:
+                gradient = play(self._theta, self._statistics, batch.x, batch.y)
+            except Exception as error:  # noqa: BLE001  whatever it is, computing does not need it
+                self.recordings.drop(_why(error))
+                self._load(theta, statistics)
+                gradient = self._computed(batch)
         if statistics is not None:
             statistics.copy_(self._statistics)
         return gradient
+
+    def compare_again(self, after: int = 0) -> None:
+        """Compare each recording with a computed gradient before it is played again, if it was
+        played `after` times or more since it was last compared.
+        """
+        for trust in self._trust.values():
+            trust.due |= trust.played >= after
+
+    def _load(self, theta: Tensor, statistics: Tensor | None) -> None:
+        self._theta.copy_(theta)
+        if statistics is not None:
+            self._statistics.copy_(statistics)
+
+    def _due(self, play: Play) -> bool:
+        trust = self._trust.setdefault(play, _Trust())
+        return trust.due or trust.trials > 0 or trust.played >= BETWEEN
 
     def _computed(self, batch: Batch) -> Tensor:
         loss = self.loss(self.network(batch.x), batch.y).mean()
@@ -97,17 +119,19 @@ class FlatModule:
         return torch.cat([part.reshape(-1) for part in parts])
 
     def _compared(self, play: Play, batch: Batch) -> Tensor:
-        """The computed gradient; a recording that once gave other bits, for this module, is never
-        played for it.
-        """
-        statistics = self._statistics.clone()
+        """The computed gradient; a recording that gives other bits is dropped."""
+        trust, statistics = self._trust[play], self._statistics.clone()
         gradient = self._computed(batch)
-        if gradient.isfinite().all():  # the NaNs of a diverged run would prove nothing
+        judged = bool(gradient.isfinite().all() and self._statistics.isfinite().all())
+        if judged:  # the NaNs of a diverged run would prove nothing
             try:
-                same = torch.equal(play(self._theta, statistics, batch.x, batch.y), gradient)
-            except RuntimeError:
-                same = False
-            self._agrees[play] = same and torch.equal(statistics, self._statistics)
+                found = play(self._theta, statistics, batch.x, batch.y)
+                if not (torch.equal(found, gradient) and torch.equal(statistics, self._statistics)):
+                    self.recordings.drop("it gives other numbers than the computed one")
+            except Exception as error:  # noqa: BLE001
+                self.recordings.drop(_why(error))
+            trust.trials -= trust.trials > 0
+        trust.played, trust.due = 0, False
         return gradient
 
     @torch.no_grad()
@@ -126,3 +150,20 @@ class FlatModule:
             self.module.training != train
         ):  # setting it walks the whole module: a tenth of a small model's step
             self.module.train(train)
+
+
+@dataclass
+class _Trust:
+    """At how many batches a recording has still to agree before it is played, how often it was
+    played since it was last compared, and whether it is to be compared now.
+    """
+
+    trials: int = TRIALS
+    played: int = 0
+    due: bool = False
+
+
+def _why(error: Exception) -> str:
+    """A failed playback in one line; the interpreter's messages are long and end with the cause."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"it cannot be played ({type(error).__name__}: {lines[-1] if lines else 'no message'})"

@@ -5,11 +5,17 @@ On the papers' small networks a third of a local step is not arithmetic but the 
 and autograd's graph.  The operations of a forward and a backward pass are the same for every batch
 of one shape; recorded and handed to the library's interpreter, they give the same bits in less time
 (LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
+
+What the network's Python decides by looking at a batch is not in the list.  So no recording is
+trusted for good: it is compared with computed gradients at the first batches after it was made, in
+every round, for one client after the other, and every so many batches; the first difference ends
+it.
 """
 
+import functools
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -27,43 +33,59 @@ Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 mean loss.
 """
 
-_shared: dict[
-    tuple, "Recordings"
-] = {}  # what cells of one process have in common: it saves time and decides nothing
+TRIALS = 3
+"""Batches, later than the recorded one, at which a recording must agree before it is played."""
+
+BETWEEN = 50
+"""Batches that are played, at most, from one comparison to the next within a round."""
+
+BETWEEN_CLIENTS = 20
+"""Batches that are played, at least, before a further client of the same round is compared."""
+
 _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long as it takes
 
 
-def recordings(name: str, loss: Loss, layout: Layout, dtype: torch.dtype) -> "Recordings":
-    """What this process has recorded of the networks of one name."""
-    return _shared.setdefault((name, loss, layout, dtype), Recordings(loss, layout))
+@functools.cache
+def recordings(name: Hashable, loss: Loss, layout: Layout, dtype: torch.dtype) -> "Recordings":
+    """What this process has recorded of the networks of one name, which have code and settings in
+    common.
+    """
+    return Recordings(loss, layout)
 
 
 class Recordings:
-    """What was recorded of networks with one code and loss, for each shape of batch.
+    """What was recorded of networks with one code, settings and loss, for each shape of batch.
 
-    Parameters and running statistics are inputs of a recording; all else (settings, other buffers)
-    is as in the module it was made of.  So whoever plays it for another module first compares it
-    with that module's own pass.
+    Parameters and running statistics are inputs of a recording.  `dropped` says in which way one of
+    them failed; from then on there are none.
     """
 
     def __init__(self, loss: Loss, layout: Layout) -> None:
         self.loss, self.layout = loss, layout
+        self.dropped: str | None = None
         self._seen: dict[tuple, int] = {}
         self._made: dict[tuple, Play | None] = {}
 
     def of(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
-        """The recording for batches like this one, made of `module` as soon as enough of them were
-        seen; None where there is none.
+        """The recording for batches like this one; None where there is none.
+
+        As soon as enough batches of a shape were seen, one is made of `module`; this very batch
+        would prove nothing about it, so it is given from the next batch on.
         """
-        if torch.is_autocast_enabled("cpu"):
+        if self.dropped is not None or torch.is_autocast_enabled("cpu"):
             return None
         like = (x.shape, x.stride(), x.dtype, y.shape, y.dtype)
-        if like not in self._made:
-            with _tracing:
-                self._seen[like] = self._seen.get(like, 0) + 1
-                if self._seen[like] >= WORTH_RECORDING and like not in self._made:
-                    self._made[like] = self._record(module, x, y)
-        return self._made.get(like)
+        if like in self._made:
+            return self._made[like]
+        with _tracing:
+            self._seen[like] = self._seen.get(like, 0) + 1
+            if self._seen[like] >= WORTH_RECORDING and like not in self._made:
+                self._made[like] = self._record(module, x, y)
+        return None
+
+    def drop(self, why: str) -> None:
+        """Give no recording of these networks any more, in this process."""
+        self.dropped = why
 
     def _record(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
         """None where the library cannot record the network, for whatever reason: it is then

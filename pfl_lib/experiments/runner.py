@@ -38,15 +38,14 @@ def federation_of(
         spec.partition, dataset, spec.clients, spec.seed, spec.alice, spec.validation
     )
     held = client_data.from_partition(dataset, made)
-    make = lambda: models.build(spec.model, held.input_shape, held.classes)  # noqa: E731
+    network = models.Architecture(spec.model, held.input_shape, held.classes)
     settings = {
         "loss": spec.loss,
         "device": device,
         "engine": engine,
         "threads": threads,
-        "recorded_as": spec.model,
     }
-    return Federation(held, make, spec.schedule, seed=spec.seed, alice=spec.alice, **settings)
+    return Federation(held, network, spec.schedule, seed=spec.seed, alice=spec.alice, **settings)
 
 
 def run_one(

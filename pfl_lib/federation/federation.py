@@ -37,11 +37,11 @@ class Federation:
     module, whose present parameters every client starts from.  `alice`, where given, is the one
     client whose model is read: only she is evaluated. `engine` is "loop", "vmap" or "auto" (loop on
     a CPU, vmap on a GPU for networks below a million parameters); `threads` clients are trained at
-    once by loop.  Nothing depends on the device or the engine but rounding. `recorded_as` is for
-    networks whose Python does the same at every batch of a shape, as the package's own do: on a CPU
-    their gradient is recorded after some hundred batches and played back without it, to the same
-    bits in less time.  It is a name for the network's code; networks of one name in this process
-    share what was recorded, after it was compared with each one's own first batch.
+    once by loop.  Nothing depends on the device or the engine but rounding.
+
+    On a CPU the gradient of the package's own networks (a `models.Architecture`) is recorded after
+    some hundred batches and played back without Python, to the same bits in less time; every round
+    compares recordings with computed gradients.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class Federation:
         engine: str = "auto",
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
-        recorded_as: str | None = None,
     ) -> None:
         whole("seed", seed)
         check_alice(alice, len(clients))
@@ -77,8 +76,6 @@ class Federation:
                 raise BadInput(
                     f"availability names client {client}; the clients are 0 to {len(clients) - 1}"
                 )
-        if recorded_as is not None and not (isinstance(recorded_as, str) and recorded_as):
-            raise BadInput(f"recorded_as {recorded_as!r}: give a name, a text that is not empty")
         if schedule.augment != "none" and len(clients.input_shape) != 3:
             raise BadInput(
                 f"augment {schedule.augment!r} moves images, and these inputs have shape"
@@ -99,9 +96,10 @@ class Federation:
         small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODEL
         on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
 
+        recorded_as = model_checks.recorded_as(model, module) if small and not on_gpu else None
+
         def flat() -> FlatModule:
-            recorded = None if on_gpu or not small else recorded_as
-            return FlatModule(module, of_loss, self.device, dtype, recorded)
+            return FlatModule(module, of_loss, self.device, dtype, recorded_as)
 
         template = flat()
         self.layout = template.layout
@@ -140,7 +138,6 @@ class Federation:
         engine: str = "auto",
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
-        recorded_as: str | None = None,
     ) -> "Federation":
         """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays,
         inputs as the model takes them.
@@ -151,7 +148,6 @@ class Federation:
             "engine": engine,
             "threads": threads,
             "dtype": dtype,
-            "recorded_as": recorded_as,
         }
         return cls(data, model, schedule, seed=seed, alice=alice, **settings)
 

@@ -12,6 +12,7 @@ from pfl_lib.engine.flat import FlatModule
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import Split
 from pfl_lib.federation.schedule import Schedule
+from pfl_lib.models import Architecture
 from pfl_lib.randomness import number
 
 
@@ -41,6 +42,20 @@ def check_parameters(module: nn.Module) -> None:
         raise BadInput(
             f"model {type(module).__name__} has no parameters: there is nothing to train"
         )
+
+
+def recorded_as(model: object, module: nn.Module) -> tuple[Architecture, str] | None:
+    """What the network's recorded gradients are known by: its name, shape, classes and settings.
+
+    None for every network but the package's own, `model` made into `module`: only their forward is
+    known to run the same operations at every batch of a shape.
+    """
+    ours = ("pfl_lib.models.", "torch.nn.modules.")
+    if type(model) is not Architecture or not all(
+        f"{type(part).__module__}.".startswith(ours) for part in module.modules()
+    ):
+        return None
+    return model, repr(module)
 
 
 def _smallest_batch(schedule: Schedule, examples: int) -> int:

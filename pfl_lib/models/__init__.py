@@ -6,6 +6,7 @@ are the ones that a paper's tables need, by name.
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -76,3 +77,19 @@ def build(name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
     classes.
     """
     return MODELS[choose("model", name, MODELS)](shape, classes)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A named network for inputs of one shape, as a function that makes it.
+
+    Two that are equal make networks of the same code and settings, so a federation may record what
+    it learns about one for the other (`engine.recording`).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int
+
+    def __call__(self) -> nn.Module:
+        return build(self.name, self.shape, self.classes)

@@ -1,24 +1,25 @@
-"""A recorded gradient gives the bits of the pass that it was recorded from, and is used for
-networks that were given a name only.
+"""A recorded gradient gives the bits of a computed one, or it is dropped and what it may have
+touched is trained again; only the package's own networks are recorded.
 """
 
 import copy
 import functools
 import pickle
-import types
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput, Federation, Schedule, models
-from pfl_lib.engine import LOSSES, recording
+from pfl_lib import Federation, Schedule, models
+from pfl_lib.engine import LOSSES, Pool, Work, recording
 from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.loop import Loop
 from pfl_lib.experiments.runner import federation_of
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import APFL, FedAvg, Scaffold
-from pfl_lib.rows import Batch
+from pfl_lib.rows import Batch, sgd
 
 SHAPES = {
     "lenet5": (1, 28, 28),
@@ -31,8 +32,8 @@ SHAPES |= dict.fromkeys(("pfedla_cnn", "pfedla_cnn-norm"), (3, 32, 32))
 
 
 @pytest.fixture(autouse=True)
-def nothing_recorded_yet(monkeypatch):
-    monkeypatch.setattr(recording, "_shared", {})
+def nothing_recorded_yet():
+    recording.recordings.cache_clear()
 
 
 @pytest.fixture
@@ -44,7 +45,16 @@ def at_once(monkeypatch):
 def flat(
     module: nn.Module, name: str | None = "some", loss: str = "cross_entropy", dtype=torch.float32
 ) -> FlatModule:
-    return FlatModule(module, LOSSES[loss], torch.device("cpu"), dtype, name)
+    of = FlatModule(module, LOSSES[loss], torch.device("cpu"), dtype, name)
+    of.start = of.layout.rows(of.module)  # what the module holds moves with every gradient
+    return of
+
+
+def plain(of: FlatModule) -> FlatModule:
+    """The same network from the same start, computed throughout."""
+    other = FlatModule(of.module, of.loss, torch.device("cpu"), of._theta.dtype)
+    other.start = of.start
+    return other
 
 
 def linear() -> nn.Module:
@@ -58,12 +68,12 @@ def batch(shape=(9,), size=6, dtype=torch.float32, seed=0) -> Batch:
 
 
 def theta(of: FlatModule) -> torch.Tensor:
-    return of.layout.rows(of.module)["theta"]
+    return of.start["theta"]
 
 
 def walk(of: FlatModule, batches) -> list[torch.Tensor]:
     """Gradients and running statistics along a walk of a few steps."""
-    at, statistics = (row.clone() for row in of.layout.rows(of.module).values())
+    at, statistics = (row.clone() for row in of.start.values())
     found = []
     for each in batches:
         gradient = of.gradient(at, each, statistics)
@@ -77,9 +87,18 @@ def made(of: FlatModule) -> list[bool]:
     return [play is not None for play in of.recordings._made.values()]
 
 
-def played(of: FlatModule) -> list[bool]:
-    """Whether a recording is played for this module, for each that was compared."""
-    return list(of._agrees.values())
+def plays(of: FlatModule) -> list[int]:
+    """How often each recording was played for this module since it was last compared."""
+    return [trust.played for trust in of._trust.values()]
+
+
+def several(size: int = 6, shape=(9,), dtype=torch.float32, n: int = 6) -> list[Batch]:
+    """Different batches of one shape: one to record, three to compare, and two to play."""
+    return [batch(shape, size, dtype, seed) for seed in range(n)]
+
+
+def same(found, expected) -> bool:
+    return all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -92,33 +111,34 @@ def played(of: FlatModule) -> list[bool]:
 def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
     torch.manual_seed(1)
     module = models.build(name, SHAPES[name], 2)
-    batches = [batch(SHAPES[name], size, dtype, seed) for seed, size in enumerate((6, 6, 5, 6))]
+    batches = [*several(6, SHAPES[name], dtype), *several(5, SHAPES[name], dtype)]
     recorded = flat(module, name, dtype=dtype)
     found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))
-    assert played(recorded) == [True, True]  # batches of 6 and of 5
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
-    assert found[0].abs().sum() > 0
+    assert plays(recorded) == [2, 2] and recorded.recordings.dropped is None
+    assert same(found, expected) and found[0].abs().sum() > 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_loss_is_part_of_what_is_recorded(loss, at_once):
-    module, one = linear(), batch()
+    module, one = linear(), several()[-1]
     of = flat(module, loss=loss)
-    _, gradient = (of.gradient(theta(of), one) for _ in range(2))
+    gradient = [of.gradient(theta(of), each) for each in several()][-1]
     expected = torch.autograd.grad(
         LOSSES[loss](module(one.x), one.y).mean(), list(module.parameters())
     )
-    assert played(of) == [True]
+    assert plays(of) == [2]
     torch.testing.assert_close(gradient, torch.cat([part.reshape(-1) for part in expected]))
 
 
 def test_statistics_are_left_alone_where_none_are_given(at_once):
-    of, one = flat(models.build("pfedla_cnn-norm", (3, 32, 32), 2)), batch((3, 32, 32))
-    rows = of.layout.rows(of.module)
+    of = flat(models.build("pfedla_cnn-norm", (3, 32, 32), 2))
+    *first, one = several(shape=(3, 32, 32))
+    rows = of.start
     before = rows["statistics"].clone()
-    of.gradient(rows["theta"], one)
+    for each in first:
+        of.gradient(rows["theta"], each)
     alone = of.gradient(rows["theta"], one)
-    assert played(of) == [True] and torch.equal(rows["statistics"], before)
+    assert plays(of) == [2] and torch.equal(rows["statistics"], before)
     assert torch.equal(alone, of.gradient(rows["theta"], one, rows["statistics"]))
     assert not torch.equal(rows["statistics"], before)
 
@@ -135,19 +155,20 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, monk
     ]
     states, counts = [], []
     for worth in (1, 9, 10**9):
-        monkeypatch.setattr(recording, "_shared", {})
+        recording.recordings.cache_clear()
         monkeypatch.setattr(recording, "WORTH_RECORDING", worth)
-        schedule = Schedule(3, batch_size=4, lr=0.05, momentum=0.9, weight_decay=0.01)
-        make = lambda: models.build("pfedla_cnn-norm", (3, 16, 16), 2)  # noqa: E731
-        fed = Federation.from_arrays(
-            data, data, make, schedule, device="cpu", threads=threads, recorded_as="own"
+        schedule = Schedule(
+            3, local_epochs=4, batch_size=4, lr=0.05, momentum=0.9, weight_decay=0.01
         )
+        network = models.Architecture("pfedla_cnn-norm", (3, 16, 16), 2)
+        fed = Federation.from_arrays(data, data, network, schedule, device="cpu", threads=threads)
         state = method.start(fed)
         for r in (1, 2, 3):
             state, _ = method.round(fed, state, r)
         states.append(state)
         counts.append(sum(made(fed._modules[0])))
-        assert all(all(played(module)) for module in fed._modules)
+        assert fed._modules[0].recordings.dropped is None
+        assert worth > 9 or sum(sum(plays(module)) for module in fed._modules) > 9
     assert counts[0] == 4 and 0 < counts[1] <= 4 and counts[2] == 0  # batches of 4, 3, 1 and 2
     for other in states[1:]:
         assert all(torch.equal(states[0][name], other[name]) for name in other)
@@ -155,13 +176,18 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, monk
 
 def test_batches_are_counted_by_shape_and_layout_in_memory(monkeypatch):
     monkeypatch.setattr(recording, "WORTH_RECORDING", 2)
-    of, one = flat(models.build("tf_cnn", (3, 32, 32), 2)), batch((3, 32, 32))
-    last = Batch(one.x.contiguous(memory_format=torch.channels_last), one.y, 0, 0.1, 0.0, 0.0)
-    first = [of.gradient(theta(of), each) for each in (one, last)]
-    assert not made(of)
-    second = [of.gradient(theta(of), each) for each in (one, last, one, last)][2:]
-    assert played(of) == [True, True]
-    assert all(torch.equal(before, after) for before, after in zip(first, second, strict=True))
+    of = flat(models.build("tf_cnn", (3, 32, 32), 2))
+    batches = several(shape=(3, 32, 32), n=7)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        laid = [
+            Batch(one.x.contiguous(memory_format=layout), one.y, 0, 0.1, 0.0, 0.0)
+            for one in batches
+        ]
+        expected = walk(plain(of), laid)
+        of.gradient(theta(of), laid[0])
+        assert len(made(of)) == (layout is torch.channels_last)
+        assert same(walk(of, laid), expected)
+    assert plays(of) == [3, 3]
 
 
 # --- what is recorded ---
@@ -178,60 +204,82 @@ class Steep(nn.Linear):
         return super().forward(x) * self.slope
 
 
-def test_a_network_of_ones_own_is_recorded_only_if_it_is_given_a_name(at_once):
+def federation(model) -> Federation:
     data = [(batch(seed=k).x, batch(seed=k).y) for k in (1, 2)]
-    settings = {"device": "cpu", "threads": 2}
-    feds = [
-        Federation.from_arrays(
-            data, data, lambda: Steep(2.0), Schedule(1, batch_size=3), recorded_as=name, **settings
-        )
-        for name in (None, "steep")
-    ]
-    found = [FedAvg().round(fed, fed.initial(), 1)[0]["theta"] for fed in feds]
-    assert torch.equal(*found)
-    assert all(module.recordings is None for module in feds[0]._modules)
-    assert all(played(module) in ([], [True]) for module in feds[1]._modules) and made(
-        feds[1]._modules[0]
-    ) == [True]
+    return Federation.from_arrays(data, data, model, Schedule(3, batch_size=2), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["", 5, True, ["x"]], ids=str)
-def test_a_name_is_a_text(name):
-    data = [(batch().x, batch().y)]
-    with pytest.raises(BadInput, match=r"^recorded_as .*: give a name, a text that is not empty$"):
-        Federation.from_arrays(data, data, linear, Schedule(1), device="cpu", recorded_as=name)
+def test_the_packages_own_networks_are_recorded_under_name_shape_classes_and_settings():
+    fed = federation(models.Architecture("linear", (9,), 2))
+    network, settings = fed._modules[0].recorded_as
+    assert network == models.Architecture("linear", (9,), 2) and "in_features=9" in settings
+    spec = RunSpec(FedAvg(), Schedule(1), dataset="digits", model="lenet5-relu", clients=2)
+    own, _ = federation_of(spec, device="cpu")._modules[0].recorded_as
+    assert own == models.Architecture("lenet5-relu", (1, 28, 28), 10)
 
 
-def test_a_module_for_which_its_names_recording_is_wrong_is_computed(at_once):
-    """Another setting under the same name, after somebody else's was recorded."""
-    first, second = flat(Steep(0.1)), flat(Steep(0.9))
-    for of in (first, second):
-        expected = flat(of.module, None).gradient(theta(of), batch())
-        assert all(torch.equal(of.gradient(theta(of), batch()), expected) for _ in range(3))
-    assert first.recordings is second.recordings and (played(first), played(second)) == (
-        [True],
-        [False],
-    )
+class Mine(models.Architecture):
+    """Goes by the name of a network of the package."""
+
+    def __call__(self) -> nn.Module:
+        return Steep(2.0)
 
 
-def test_cells_name_their_network_and_those_of_a_million_parameters_are_never_recorded():
-    spec = RunSpec(FedAvg(), Schedule(1), dataset="digits", model="lenet5", clients=2)
-    assert federation_of(spec, device="cpu")._modules[0].recorded_as == "lenet5"
+@pytest.mark.parametrize(
+    "model",
+    [
+        linear(),
+        linear,
+        functools.partial(models.build, "linear", (9,), 2),
+        lambda: Steep(1e9),
+        Mine("linear", (9,), 2),
+    ],
+    ids=["module", "function", "partial", "own", "subclass"],
+)
+def test_no_other_network_is_recorded(model, at_once):
+    assert federation(model)._modules[0].recordings is None
+
+
+def test_a_network_of_ones_own_that_is_put_among_the_packages_is_not_recorded(monkeypatch):
+    monkeypatch.setitem(models.MODELS, "linear", lambda shape, classes: Steep(4.0))
+    assert federation(models.Architecture("linear", (9,), 2))._modules[0].recordings is None
+
+
+def test_the_name_under_which_a_network_is_recorded_cannot_be_given():
+    with pytest.raises(TypeError, match="recorded_as"):
+        Federation.from_arrays([], [], linear, Schedule(1), recorded_as="linear")
+
+
+def test_networks_of_one_name_with_other_settings_share_nothing(monkeypatch, at_once):
+    """Clamped at .5 and at 1: settings that no parameter's shape tells apart."""
+    found = []
+    for limit in (0.5, 1.0, 0.5):
+
+        def clamped(shape, classes, limit=limit) -> nn.Module:
+            return nn.Sequential(nn.Linear(9, 2), nn.Hardtanh(-limit, limit))
+
+        monkeypatch.setitem(models.MODELS, "linear", clamped)
+        found.append(federation(models.Architecture("linear", (9,), 2))._modules[0].recordings)
+    assert found[0] is found[2] is not found[1] is not None
+
+
+def test_networks_of_a_million_parameters_are_never_recorded():
     data = [(batch((3, 8, 8)).x, batch((3, 8, 8)).y)]
-    make = lambda: models.build("dla", (3, 8, 8), 2)  # noqa: E731
-    fed = Federation.from_arrays(data, data, make, Schedule(1), device="cpu", recorded_as="dla")
+    network = models.Architecture("dla", (3, 8, 8), 2)
+    fed = Federation.from_arrays(data, data, network, Schedule(1), device="cpu")
     assert fed.layout.P > 1_000_000 and fed._modules[0].recordings is None
 
 
 def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
-    one, both = batch(), [flat(linear()) for _ in range(2)]
+    both = [flat(linear()) for _ in range(2)]
     next(both[1].module.parameters()).data.add_(1.0)
-    found = [[of.gradient(theta(of), one) for _ in range(2)][1] for of in both]
-    expected = [flat(of.module, None).gradient(theta(of), one) for of in both]
-    assert both[0].recordings is both[1].recordings and played(both[0]) == played(both[1]) == [True]
-    assert all(
-        torch.equal(*pair) for pair in zip(found, expected, strict=True)
-    ) and not torch.equal(*found)
+    found = [walk(of, several()) for of in both]
+    assert made(both[0]) == [True] and both[0].recordings is both[1].recordings
+    assert plays(both[0]) == [2] and plays(both[1]) == [3]  # the second had nothing to record
+    assert all(same(*pair) for pair in zip(
+        found, [walk(plain(of), several()) for of in both], strict=True
+    ))  # fmt: skip
+    assert not same(*found)
     others = [
         flat(linear(), "other"),
         flat(models.build("linear", (9,), 3)),
@@ -244,13 +292,10 @@ def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
 @pytest.mark.parametrize(
     "way", [copy.deepcopy, lambda fed: pickle.loads(pickle.dumps(fed))], ids=["copy", "pickle"]
 )
-@pytest.mark.parametrize("name", [None, "some"])
-def test_a_copied_federation_trains_and_evaluates_as_the_first(name, way, at_once):
-    data = [(batch(seed=k).x, batch(seed=k).y) for k in (1, 2)]
-    build = functools.partial(models.build, "linear", (9,), 2)
-    first = Federation.from_arrays(
-        data, data, build, Schedule(3, batch_size=2), device="cpu", recorded_as=name
-    )
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_copied_federation_trains_and_evaluates_as_the_first(recorded, way, at_once):
+    network = models.Architecture("linear", (9,), 2)
+    first = federation(network if recorded else network())
     state, _ = FedAvg().round(first, FedAvg().start(first), 1)
     second = way(first)
     found = [FedAvg().round(fed, state, 2)[0] for fed in (first, second)]
@@ -269,62 +314,223 @@ def test_a_copied_federation_trains_and_evaluates_as_the_first(name, way, at_onc
 
 def test_recording_leaves_a_batch_as_it_was_though_the_network_writes_into_it(at_once):
     of, one = flat(nn.Sequential(nn.LeakyReLU(0.5, inplace=True), nn.Linear(9, 2))), batch()
-    expected = flat(of.module, None).gradient(theta(of), batch())
+    expected = plain(of).gradient(theta(of), batch())
     assert torch.equal(of.gradient(theta(of), one), expected)
     assert made(of) == [True]  # of a copy
 
 
 def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once):
     of = flat(linear())
-    start = theta(of)
-    for _ in range(2):
-        assert of.gradient(start * float("nan"), batch()).isnan().all()
-    assert played(of) == []
-    of.gradient(start, batch())
-    assert played(of) == [True]
-    assert of.gradient(start * float("nan"), batch()).isnan().all()
+    start, batches = theta(of), several()
+    for one in batches[:5]:
+        assert of.gradient(start * float("nan"), one).isnan().all()
+    assert made(of) == [True] and of._trust and sum(plays(of)) == 0
+    walk(of, batches[:5])
+    assert plays(of) == [2]
+    of.compare_again()
+    for one in batches[:2]:
+        assert of.gradient(start * float("nan"), one).isnan().all()
+    assert plays(of) == [1] and of.recordings.dropped is None
 
 
-def test_a_recording_with_other_bits_is_not_used(at_once, monkeypatch):
-    """As if the interpreter rounded otherwise."""
-    plain = recording._plain
+def test_a_recording_is_compared_in_every_round_for_every_client_and_every_fifty_batches(
+    at_once, monkeypatch
+):
+    """Made at 0 and tried at 1, 2 and 3; the 51st batch after those; a round that begins at 60; a
+    client that begins at 70, too soon after that, and one at 90.
+    """
+    of, compared = flat(linear()), []
+    compare = of._compared
+    monkeypatch.setattr(of, "_compared", lambda *given: compared.append(number) or compare(*given))
+    for number, one in enumerate(several(n=110)):
+        if number == 60:
+            of.compare_again()
+        elif number in (70, 90):
+            of.compare_again(after=20)
+        of.gradient(theta(of), one)
+    assert compared == [1, 2, 3, 54, 60, 90]
 
-    def wrong(operations):
-        for node in operations.graph.nodes:
-            if node.op == "output":
-                with operations.graph.inserting_before(node):
-                    node.args = (
-                        operations.graph.call_function(
-                            torch.ops.aten.mul.Tensor, (node.args[0], 1 + 2**-20)
-                        ),
-                    )
-        return plain(operations)
 
-    monkeypatch.setattr(recording, "_plain", wrong)
-    of = flat(linear())
-    found = [of.gradient(theta(of), batch()) for _ in range(2)]
-    assert played(of) == [False]
-    assert torch.equal(*found) and torch.equal(
-        found[0], flat(of.module, None).gradient(theta(of), batch())
+CLIENTS, BATCHES = 3, 7
+
+
+def rounds(of: FlatModule, kinds=(0.0, 0.0, 0.0), step=sgd) -> list[torch.Tensor]:
+    """Clients' rows after each of some rounds by `loop`, seven batches of four examples a client;
+    a round's kind is added to all of its inputs.
+    """
+    loop, found = Loop([of]), []
+    size = 4 * BATCHES
+    work = [
+        Work(index, torch.arange(size) % 2, torch.arange(size).split(4))
+        for index in torch.arange(CLIENTS * size).split(size)
+    ]
+    rows = {name: row.expand(CLIENTS, -1) for name, row in of.start.items()}
+    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0}
+    for number, kind in enumerate(kinds):
+        random = torch.Generator().manual_seed(number)
+        x = torch.randn(CLIENTS * size, 9, generator=random)
+        pool = Pool(x, torch.ones(1), torch.full((1,), kind))
+        rows = loop.train(pool, rows, work, step, ("theta", "statistics"), settings)
+        found += rows.values()
+    return found
+
+
+class Branching(nn.Linear):
+    """Takes another way where the batch is of another kind."""
+
+    def forward(self, x):
+        return super().forward(x) * (1 if sum(x[:, 0].tolist()) > 0 else 3)
+
+
+class Picking(nn.Linear):
+    """Adds a statistic of those examples that Python picks."""
+
+    def forward(self, x):
+        h = super().forward(x)
+        picked = [i for i, first in enumerate(x[:, 0].tolist()) if first > 0]
+        return h + h[picked or [0]].sum()
+
+
+class Masked(nn.Linear):
+    def forward(self, x):
+        h = super().forward(x)
+        return h + h[x[:, 0] > x[:, 1]].sum()
+
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) / float(1 + x.detach().numpy().std())
+
+
+class Tanh(torch.autograd.Function):
+    """Its numbers come from outside the library."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.from_numpy(np.tanh(x.detach().numpy()))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.from_numpy(1 - ctx.saved_tensors[0].detach().numpy() ** 2)
+
+
+class Outside(nn.Linear):
+    def forward(self, x):
+        return Tanh.apply(super().forward(x))
+
+
+@pytest.mark.parametrize("network", [Branching, Picking, Scaled, Outside])
+def test_a_network_whose_python_looks_at_the_batch_gives_the_bits_of_computed_rounds(
+    network, at_once
+):
+    torch.manual_seed(0)
+    of = flat(network(9, 2))
+    with pytest.warns(RuntimeWarning, match="failed: it gives other numbers than the computed one"):
+        found = rounds(of)
+    assert same(found, rounds(plain(of))) and made(of) == [True]
+
+
+def test_a_selection_by_a_mask_gives_the_bits_of_computed_rounds(at_once):
+    of = flat(Masked(9, 2))
+    assert same(rounds(of), rounds(plain(of)))
+
+
+def test_a_difference_in_a_later_round_is_said_and_that_round_is_computed(at_once):
+    """The first round's batches are of one kind, and its recording is right for them."""
+    torch.manual_seed(0)
+    module, kinds = Branching(9, 2), (9.0, -9.0, 9.0)
+    of = flat(module)
+    first = rounds(of, kinds[:1])
+    assert plays(of) == [CLIENTS * BATCHES - 4] and of.recordings.dropped is None
+    sentence = (
+        "^a recorded gradient of Branching failed: it gives other numbers than the computed one;"
+        " this round's clients are trained again, and from now on, by computed gradients$"
     )
+    with pytest.warns(RuntimeWarning, match=sentence) as said:
+        found = rounds(of, kinds)
+    assert len(said) == 1
+    assert same(found, rounds(flat(module, None), kinds)) and same(found[:2], first)
 
 
-@pytest.mark.parametrize("step", ["script", "play"])
-def test_what_cannot_be_recorded_or_played_is_computed(step, at_once, monkeypatch):
+def test_clients_that_played_before_the_difference_are_trained_again_too(at_once, monkeypatch):
+    """Compared at batches 1 to 3, played at 4 to 19, wrong from 18 on, and compared at 20, in the
+    last client's work.
+    """
+    record, played = recording.Recordings._record, []
+
+    def wrong(*given):
+        play = record(*given)
+
+        def played_wrong(*inputs):
+            played.append(1)
+            return play(*inputs) * (1 + (len(played) >= 18))
+
+        return played_wrong
+
+    monkeypatch.setattr(recording.Recordings, "_record", wrong)
+    monkeypatch.setattr("pfl_lib.engine.flat.BETWEEN", 16)
+    module = linear()
+    with pytest.warns(RuntimeWarning, match="it gives other numbers"):
+        found = rounds(flat(module))
+    assert same(found, rounds(flat(module, None)))
+
+
+def test_another_setting_under_the_same_name_gives_the_bits_of_computed_rounds(at_once):
+    for slope in (1e9, 4.0):
+        module = Steep(slope)
+        of = flat(module)
+        if slope == 1e9:
+            found = rounds(of)
+        else:
+            with pytest.warns(RuntimeWarning, match="^a recorded gradient of Steep failed"):
+                found = rounds(of)
+        assert same(found, rounds(flat(module, None)))
+
+
+def crashing(monkeypatch, at: int) -> None:
+    """Recordings whose playback fails the `at`-th time, with statistics half written."""
+    record, played = recording.Recordings._record, []
+
+    def broken(*given):
+        play = record(*given)
+
+        def broken_play(theta, statistics, x, y):
+            played.append(1)
+            if len(played) == at:
+                statistics.fill_(7.0)
+                raise RuntimeError("The following operation failed.\n\nno memory\n")
+            return play(theta, statistics, x, y)
+
+        return broken_play
+
+    monkeypatch.setattr(recording.Recordings, "_record", broken)
+
+
+@pytest.mark.parametrize("at", [1, 4, 12], ids=["first trial", "first play", "later"])
+def test_a_playback_that_crashes_is_computed_instead(at, at_once, monkeypatch):
+    crashing(monkeypatch, at)
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(9, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    of = flat(module)
+    with pytest.warns(RuntimeWarning, match=r"failed: it cannot be played \(RuntimeError: no mem"):
+        found = rounds(of)
+    assert same(found, rounds(flat(module, None)))
+
+
+def test_a_network_that_cannot_be_recorded_is_computed(at_once, monkeypatch):
     def broken(*_):
         raise RuntimeError("no such interpreter")
 
-    monkeypatch.setattr(
-        torch.jit,
-        "script",
-        broken if step == "script" else lambda _: types.SimpleNamespace(forward=broken),
-    )
-    of = flat(linear())
-    assert all(of.gradient(theta(of), batch()).abs().sum() > 0 for _ in range(2))
-    assert (made(of), played(of)) == (([False], []) if step == "script" else ([True], [False]))
+    monkeypatch.setattr(torch.jit, "script", broken)
+    module = linear()
+    of = flat(module)
+    assert same(rounds(of), rounds(flat(module, None)))
+    assert made(of) == [False] and plays(of) == []
 
 
-def test_a_recording_that_leaves_other_statistics_is_not_used(at_once, monkeypatch):
+def test_a_recording_that_leaves_other_statistics_is_dropped(at_once, monkeypatch):
     record = recording.Recordings._record
 
     def wrong(*args):
@@ -336,35 +542,52 @@ def test_a_recording_that_leaves_other_statistics_is_not_used(at_once, monkeypat
 
     monkeypatch.setattr(recording.Recordings, "_record", wrong)
     of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
-    walk(of, [batch((3, 16, 16))])
-    assert played(of) == [False]
+    walk(of, several(shape=(3, 16, 16), n=2))
+    assert of.recordings.dropped == "it gives other numbers than the computed one"
+
+
+def test_a_step_that_draws_random_numbers_draws_the_same_where_a_round_is_taken_again(
+    at_once, monkeypatch
+):
+    crashing(monkeypatch, at=9)
+
+    def noisy(rows, gradient, batch) -> None:
+        sgd(rows, gradient, batch)
+        rows["theta"].add_(torch.randn_like(rows["theta"]))
+
+    of = flat(linear())
+    torch.manual_seed(4)
+    with pytest.warns(RuntimeWarning, match="cannot be played"):
+        found = rounds(of, step=noisy)
+    torch.manual_seed(4)
+    assert same(found, rounds(plain(of), step=noisy))
 
 
 def test_under_autocast_nothing_is_recorded_or_played(at_once):
-    of = flat(nn.Sequential(nn.Linear(9, 64), nn.ReLU(), nn.Linear(64, 2)))
-    plain = flat(of.module, None)
+    module = nn.Sequential(nn.Linear(9, 64), nn.ReLU(), nn.Linear(64, 2))
+    of = flat(module)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(of.gradient(theta(of), batch()), plain.gradient(theta(of), batch()))
+        assert same(walk(of, several()), walk(plain(of), several()))
     assert made(of) == []
-    of.gradient(theta(of), batch())
-    assert played(of) == [True]
+    walk(of, several())
+    assert plays(of) == [2]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(of.gradient(theta(of), batch()), plain.gradient(theta(of), batch()))
+        assert same(walk(of, several()), walk(plain(of), several()))
+    assert plays(of) == [2]
 
 
 def test_threads_that_record_different_networks_leave_torch_as_it_was(monkeypatch):
     monkeypatch.setattr(recording, "WORTH_RECORDING", 2)
     call = nn.Module.__call__
 
-    def several(width: int) -> list[bool]:
+    def of_width(width: int) -> list[int]:
         of = flat(
             nn.Sequential(nn.Linear(9, width), nn.Tanh(), nn.Linear(width, 2)), f"width {width}"
         )
         for size in (6, 5, 4):
-            for _ in range(3):
-                of.gradient(theta(of), batch(size=size))
-        return played(of)
+            walk(of, several(size, n=7))
+        return plays(of)
 
     with ThreadPoolExecutor(4) as threads:
-        assert all(found == [True] * 3 for found in threads.map(several, range(3, 11)))
+        assert all(found == [2, 2, 2] for found in threads.map(of_width, range(3, 11)))
     assert nn.Module.__call__ is call and not torch.fx._symbolic_trace.is_fx_tracing()
