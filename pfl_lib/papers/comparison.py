@@ -22,10 +22,10 @@ OF_ROUND = {
     "best on validation": "best of {rounds} rounds on validation data",
 }
 OVER = {
-    "alice": "on Alice's test set",
-    "clients": "mean over the clients' test sets",
-    "worst": "worst client",
-    "p10": "client at the worst tenth",
+    "alice": " on Alice's test set",
+    "clients": ", mean over the clients' test sets",
+    "worst": ", worst client",
+    "p10": ", client at the worst tenth",
 }
 SHORT = {"best": "best round", "last": "last round", "best on validation": "best on validation"}
 
@@ -106,11 +106,11 @@ def _of_row(
 
 
 def _protocol(table: Table, run) -> str:
-    if run is None:
-        return ""
-    words = OF_ROUND[table.protocol].format(rounds=run.schedule.rounds)
+    words = SHORT[table.protocol]
+    if run is not None:
+        words = OF_ROUND[table.protocol].format(rounds=run.schedule.rounds)
     trained = ", after its own epochs" if table.model == "trained" else ""
-    return f"{words} {OVER[table.over]}{trained}"
+    return f"{words}{OVER[table.over]}{trained}"
 
 
 def _shown(page: str, profile: Profile, store: Store) -> bool:

@@ -39,3 +39,7 @@ def column(name: str, scale: float = 1.0) -> Read:
 
 
 ACCURACY = Metric("accuracy_percent", "%", 0.4, 1.0, column("accuracy", 100))
+MEGABYTES = Metric(
+    "communication_MB", "MB", 0.05, 1.0, column("bytes", 2**-20), higher_is_better=False
+)
+"""What all clients sent and received in all rounds."""

@@ -110,8 +110,8 @@ class Profile:
             )
         run = [self.make(setting) for setting in self.settings]
         shown = (
-            f"{self.name.capitalize()} profile: {self.data}, {_all('clients', run)} clients,"
-            f" {_all('rounds', run)} rounds, {seeds}."
+            f"{self.name.capitalize()} profile: {self.data}, {_all('clients', run)},"
+            f" {_all('rounds', run)}, {seeds}."
         )
         return " ".join(filter(None, [shown, self._made_smaller(run), self.differs]))
 
@@ -124,7 +124,7 @@ class Profile:
     def _made_smaller(self, run: list[Setting]) -> str:
         """What the paper has more of, and that other data answer nothing."""
         words = [
-            f"{_all(what, self.settings)} {what}"
+            _all(what, self.settings)
             for what in ("rounds", "clients", "training examples")
             if _values(what, self.settings) != _values(what, run)
         ]
@@ -153,6 +153,7 @@ def _values(what: str, settings: Iterable[Setting]) -> list[int]:
 
 
 def _all(what: str, settings: Iterable[Setting]) -> str:
-    """ "100", "15 and 100" or "2 to 10"."""
+    """ "1 round", "15 and 100 clients" or "2 to 10 rounds"."""
     numbers = [f"{number:,}" for number in _values(what, settings)]
-    return " and ".join(numbers) if len(numbers) < 3 else f"{numbers[0]} to {numbers[-1]}"
+    words = " and ".join(numbers) if len(numbers) < 3 else f"{numbers[0]} to {numbers[-1]}"
+    return f"{words} {what.removesuffix('s') if numbers == ['1'] else what}"

@@ -6,6 +6,7 @@ from typing import Any
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method
+from pfl_lib.partitions import Recipe
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Setting:
     """
 
     dataset: str
-    partition: Any
+    partition: str | Recipe
     model: str
     schedule: Schedule
     clients: int = 10
@@ -31,8 +32,6 @@ class Setting:
     def spec(self, method: Method, seed: int) -> RunSpec:
         """The run of a method with a seed."""
         described = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not self.validation:
-            del described["validation"]
         return RunSpec(method=method, seed=seed, **described)
 
     def scheduled(self, **changes: Any) -> "Setting":
