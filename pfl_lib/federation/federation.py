@@ -3,7 +3,8 @@
 import copy
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -176,6 +177,13 @@ class Federation:
         modules = (model_checks.make_module(self._make, self.seed, i) for i in clients)
         rows = [self.layout.rows(module.to(self.device, self.dtype)) for module in modules]
         return {name: torch.stack([row[name] for row in rows]) for name in self._initial}
+
+    def with_training_labels(self, labels: Mapping[int, Tensor]) -> "Federation":
+        """The same federation with other labels [n] on the training examples of some clients."""
+        split, other = self._splits["train"], copy.copy(self)
+        own = (labels.get(i, held).to(held) for i, held in enumerate(split.labels))
+        other._splits = self._splits | {"train": replace(split, labels=tuple(own))}
+        return other
 
     def zeros(self, *lead: int) -> Tensor:
         """Zeros [*lead, P]: control variates and the like."""

@@ -1,0 +1,103 @@
+"""Poisoned clients: what they send by hand, what their labels do, and who still counts them."""
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput, Federation, run
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods.poisoned import Poisoned, random_labels
+
+POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+METHODS = [FedAvg(), Scaffold("I"), WeightErosion(p_d=0.1), Waffle(), APFL(), Local()]
+
+
+def test_a_reversed_update_by_hand(pencil, play, exactly):
+    """lr 1/2.  Round 1, x = 0: y_0 = (1,2), y_1 = (4,-2); sent (1,2) and (-4,2), so x = (-1.5,2).
+
+    Round 2: client 0 goes by (4,0) and (0,4) to (.625,2.5); y_1 = (3.25,-1), an update of
+    (4.75,-3), so (-6.25,5) is sent; x = (-2.8125,3.75).
+    """
+    method = Poisoned(FedAvg("uniform"), (1,), "update")
+    (first, _), (second, _) = play(method, pencil(POINTS))
+    exactly(first["theta"], [-1.5, 2])
+    exactly(second["theta"], [-2.8125, 3.75])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("attack", ["labels", "update"])
+def test_without_a_poisoned_client_it_is_the_method_bit_for_bit(small, play, method, attack):
+    fed = small()
+    for (mine, _), (theirs, _) in zip(
+        play(Poisoned(method, (), attack), fed), play(method, fed), strict=True
+    ):
+        assert all(torch.equal(mine[n].nan_to_num(-1), theirs[n].nan_to_num(-1)) for n in mine)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_random_labels_are_a_federation_that_has_them(small, play, method):
+    fed, poisoned = small(), (1, 3)
+    held = fed.clients.splits["train"]
+    data = [
+        (held.pool.x[index], random_labels(fed, i) if i in poisoned else labels)
+        for i, (index, labels) in enumerate(zip(held.index, held.labels, strict=True))
+    ]
+    settings = {"alice": 0, "device": "cpu", "dtype": torch.float64}
+    there = Federation.from_arrays(data, data, network, fed.schedule, **settings)
+    for (mine, _), (theirs, _) in zip(
+        play(Poisoned(method, poisoned), fed), play(method, there), strict=True
+    ):
+        assert all(torch.equal(mine[n].nan_to_num(-1), theirs[n].nan_to_num(-1)) for n in mine)
+
+
+def test_neither_attack_leaves_a_trace_in_the_federation(small, play):
+    fed = small()
+    expected = play(FedAvg(), fed)[-1][0]["theta"]
+    for attack in ("labels", "update"):
+        poisoned = play(Poisoned(FedAvg(), (1, 2), attack, -3.0), fed)[-1][0]["theta"]
+        assert not torch.equal(poisoned, expected)
+        assert torch.equal(play(FedAvg(), fed)[-1][0]["theta"], expected)
+
+
+def test_weight_erosion_loses_twice_p_d_a_round_for_each_reversed_copy_of_alice(small, play):
+    """All clients hold the same: |g - g_0| / |g_0| is 0 for the honest, 2 for -g_0."""
+    fed = small(repeat=True, shuffled=False)
+    method = Poisoned(WeightErosion(p_d=0.2, p_s=0.0), (2,), "update")
+    for r, (_, log) in enumerate(play(method, fed), start=1):
+        expected = [1, 1, max(0, 1 - 2 * 0.2 * r), 1]
+        assert log["weights"].tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def test_waffle_drops_a_reversed_copy_of_alice_when_its_smoothing_is_over(small, play):
+    fed = small(repeat=True, shuffled=False, rounds=8)
+    logs = [log["weights"] for _, log in play(Poisoned(Waffle(), (2,), "update"), fed)]
+    assert [round(float(weights[2]) * 12) for weights in logs] == [2, 1, 0, 0, 0, 0, 0, 0]
+    assert all((weights[[0, 1, 3]] > 0).all() for weights in logs[:6])
+
+
+def test_a_run_of_it_ends_and_is_not_stored(tmp_path):
+    result = run(Poisoned(Waffle(), (1, 2)), rounds=2, results_dir=tmp_path)
+    assert len(result.metrics) == 2 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"clients": (0,)}, "client 0 is Alice, who is honest: leave her out"),
+        ({"clients": (4,)}, "client 4 is poisoned, and the clients are 0 to 3"),
+        ({"clients": [1]}, "clients [1]: give a tuple of clients' numbers"),
+        ({"clients": (True,)}, "clients (True,): give a tuple of clients' numbers"),
+        ({"attack": "model"}, "attack 'model' is not one of labels, update"),
+        ({"scale": float("nan")}, "scale nan: give a finite number"),
+    ],
+)
+def test_what_cannot_be_poisoned_is_refused_in_one_line(small, wrong, sentence):
+    with pytest.raises(BadInput) as refused:
+        Poisoned(**{"method": FedAvg(), "clients": (1,), **wrong}).start(small())
+    assert str(refused.value) == sentence
