@@ -5,7 +5,7 @@ clients.
 import dataclasses
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -71,6 +71,7 @@ class Idle:
         trained: Sequence[str] = ("theta",),
         epochs: int | None = None,
         purpose: str = "batches",
+        shared: Mapping[int, Tensor] | None = None,
     ) -> tuple[Rows, Tensor]:
         began, out = time.perf_counter(), {}
         for name in (*trained, "statistics"):

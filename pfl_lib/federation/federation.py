@@ -231,6 +231,7 @@ class Federation:
         trained: Sequence[str] = ("theta",),
         epochs: int | None = None,
         purpose: str = "batches",
+        shared: Mapping[int, Tensor] | None = None,
     ) -> tuple[Rows, Tensor]:
         """Local training of n clients: rows {name: [n, width]} go through their mini-batches,
         `step` by `step`.
@@ -238,14 +239,17 @@ class Federation:
         `trained` names the rows that training changes; they are returned, with "statistics", in new
         matrices (the input is left as it was) beside the number of local steps of each client [n]
         in float64.  Batches depend on (seed, purpose, round, client) only.  `epochs` replaces the
-        schedule's local work by so many passes.
+        schedule's local work by so many passes.  `shared` holds, for the clients that give training
+        examples away, their positions among the client's own; they join every other client's
+        examples, with the labels of the client that gave them.
         """
         split = self._splits["train"]
         work = []
         for i in clients:
-            batches = self._batches(i, round, epochs, purpose, len(split.index[i]))
+            index, labels = (_with_shared(i, of, shared) for of in (split.index, split.labels))
+            batches = self._batches(i, round, epochs, purpose, len(index))
             moves = self._moves(i, round, purpose, batches)
-            work.append(Work(split.index[i], split.labels[i], batches, moves))
+            work.append(Work(index, labels, batches, moves))
         schedule = self.schedule
         sgd_settings = {
             "lr": schedule.lr_at(round),
@@ -374,6 +378,12 @@ class Federation:
             draw_moves(len(batch), generator(*key, number)).to(self.device)
             for number, batch in enumerate(batches)
         )
+
+
+def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:
+    """One client's examples out of all clients', then what the others share of theirs."""
+    others = [of[giver][places] for giver, places in (shared or {}).items() if giver != client]
+    return torch.cat([of[client], *others]) if others else of[client]
 
 
 def choose_device(name: str) -> torch.device:

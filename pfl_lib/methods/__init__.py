@@ -35,6 +35,7 @@ from pfl_lib.methods.broken_global import BrokenGlobal
 from pfl_lib.methods.cfl import CFL
 from pfl_lib.methods.ditto import Ditto
 from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.fedavg_data import FedAvgData
 from pfl_lib.methods.fedbn import FedBN
 from pfl_lib.methods.fedfomo import FedFomo
 from pfl_lib.methods.fedprox import FedProx
@@ -79,6 +80,7 @@ METHODS: dict[str, type] = {
         FineTuned,
         BrokenGlobal,
         FedFomo,
+        FedAvgData,
         Mocha,
         CFL,
         PerFedAvg,

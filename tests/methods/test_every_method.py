@@ -14,6 +14,7 @@ from pfl_lib.methods import (
     METHODS,
     Ditto,
     FedAvg,
+    FedAvgData,
     FedBN,
     FedFomo,
     FedProx,
@@ -48,6 +49,7 @@ ALL = [
     APFL(mixture_step="round"),
     APFL(averaged="mixtures", own_gradient="outputs", mixture_step="round"),
     FedFomo(n=3),
+    FedAvgData(share=0.5),
     Mocha(coefficient=100),
     CFL(epsilon_1=0.95, epsilon_2=0.1, start_round=2),
     PerFedAvg(),
@@ -60,8 +62,13 @@ ALL = [
     LGFedAvg(),
     FedProx(),
 ]
-# A draw goes by a client's number: FedFomo sends all four models where the order must not matter.
-WITHOUT_DRAWS = [FedFomo(n=4) if method.name == "fedfomo" else method for method in ALL]
+# A draw goes by a client's number.  Where the order must not matter FedFomo sends all four models;
+# which examples are shared is always drawn.
+WITHOUT_DRAWS = [
+    FedFomo(n=4) if method.name == "fedfomo" else method
+    for method in ALL
+    if method.name != "fedavg_data"
+]
 each = pytest.mark.parametrize("method", ALL, ids=repr)
 MOVING = {"momentum": 0.5, "weight_decay": 0.01}
 
@@ -197,7 +204,8 @@ def test_no_optimiser_state_outlives_a_round(small, play, method):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in METHODS if name != "broken_global"],  # which is for linear models
+    # For linear models, and for clients of more than a few examples.
+    [name for name in METHODS if name not in ("broken_global", "fedavg_data")],
 )
 def test_every_name_gives_its_method_and_its_defaults_learn(small, play, alices_model, name):
     method, fed = make_method(name), small(clients=5, rounds=6, lr=0.1, batch_size=5)

@@ -1,0 +1,111 @@
+"""FedAvg with shared data: two rounds by hand, who gives how much, and FedAvg at share 0."""
+
+import pytest
+import torch
+
+from pfl_lib import BadInput
+from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.fedavg_data import FedAvgData, gifts
+
+
+def test_two_rounds_by_hand(pencil, play, exactly):
+    """theta <- (theta + point)/2.  Clients of one point each, 4 and 8 on the first axis, share 1: a
+    pool of one example, from one of them; say the first.  It trains on 4, the other on 8 and then
+    on 4; weights 1/3 and 2/3.
+
+    Round 1: y_0 = 2; y_1 = 4, then 4;  x = (2 + 8)/3 = 10/3.
+    Round 2: y_0 = 11/3; y_1 = 17/3, 29/6;  x = (11/3 + 29/3)/3 = 40/9.
+    """
+    [giver] = gifts([1, 1], 1, seed=1)
+    points = [[(4, 0)], [(8, 0)]]
+    fed = pencil(points if giver == 0 else points[::-1], alice=None)
+    (first, log), (second, _) = play(FedAvgData(share=1), fed)
+    exactly(first["theta"], [10 / 3, 0])
+    exactly(second["theta"], [40 / 9, 0])
+    exactly(log["weights"][[giver, 1 - giver]], [1 / 3, 2 / 3])
+    assert log["models_up"] == log["models_down"] == 2
+
+
+@pytest.mark.parametrize("weighting", ["size", "uniform"])
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
+def test_share_zero_is_fedavg_bit_for_bit(small, play, settings, weighting):
+    fed = small(dtype=torch.float32, participation=0.75, alice=None, **settings)
+    pairs = zip(play(FedAvgData(0, weighting), fed), play(FedAvg(weighting), fed), strict=True)
+    for (state, log), (plain, plain_log) in pairs:
+        assert torch.equal(state["theta"], plain["theta"])
+        assert torch.equal(log["weights"], plain_log["weights"])
+
+
+def test_shared_examples_come_with_their_givers_labels(small):
+    """One pass over own and shared examples in order is what each client's data, put together by
+    hand, give.
+    """
+    fed = small(alice=None, shuffled=False, batch_size=2)
+    given = {1: torch.tensor([0, 7]), 2: torch.tensor([2])}
+    rows = {name: row.expand(4, -1) for name, row in fed.initial().items()}
+    trained, steps = fed.train(rows, 1, range(4), shared=given)
+    assert steps.tolist() == [4, 5, 3, 6]  # of 5 + 3, 9 + 1, 3 + 2 and 8 + 3 examples
+    split = fed._splits["train"]
+    for i in range(4):
+        givers = [(j, place) for j in (1, 2) if j != i for place in given[j].tolist()]
+        mine = type(split)(
+            split.pool,
+            (torch.cat([split.index[i], *(split.index[j][k, None] for j, k in givers)]),),
+            (torch.cat([split.labels[i], *(split.labels[j][k, None] for j, k in givers)]),),
+        )
+        alone = small(alice=None, shuffled=False, batch_size=2)
+        alone._splits["train"] = mine
+        expected, _ = alone.train({name: row[:1] for name, row in rows.items()}, 1, [0])
+        assert torch.equal(trained["theta"][i], expected["theta"][0])
+
+
+def test_sharing_changes_what_is_learnt(small, play):
+    (shared, _), (plain, _) = (
+        play(method, small(alice=None))[-1] for method in (FedAvgData(share=0.5), FedAvg())
+    )
+    assert (shared["theta"] - plain["theta"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share", "total", "least", "most"),
+    [
+        ([2666] * 15, 0.05, 133, 8, 9),  # FedFomo's 15 clients
+        ([400] * 100, 0.05, 20, 0, 1),  # its 100 clients, where a whole share would be none
+        ([100, 300], 0.1, 20, 5, 15),  # in proportion to what they have
+        ([10] * 4, 1, 10, 2, 3),
+    ],
+    ids=str,
+)
+def test_the_pool_is_the_share_of_a_clients_mean_and_all_give_alike(
+    sizes, share, total, least, most
+):
+    given = gifts(sizes, share, seed=1)
+    counts = [len(given.get(client, ())) for client in range(len(sizes))]
+    assert (sum(counts), min(counts), max(counts)) == (total, least, most)
+    for client, places in given.items():
+        assert len(places.unique()) == len(places) and places.max() < sizes[client]
+
+
+def test_gifts_follow_the_seed_alone():
+    one, again, other = (gifts([400] * 100, 0.05, seed) for seed in (1, 1, 2))
+    assert one.keys() == again.keys() != other.keys()
+    assert all(torch.equal(one[client], again[client]) for client in one)
+
+
+def test_a_share_without_a_whole_example_is_refused(small):
+    with pytest.raises(BadInput, match="^share 0.05 of 6.25 training examples"):
+        FedAvgData().start(small())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"share": 1.5}, "share 1.5: give a share from 0 to 1"),
+        ({"weighting": "even"}, "weighting 'even' is not one of size, uniform"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, said):
+    with pytest.raises(BadInput) as refused:
+        FedAvgData(**settings)
+    assert str(refused.value) == said
