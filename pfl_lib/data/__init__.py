@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pfl_lib.data import digits, files, titanic
+from pfl_lib.data import digits, emnist, files, titanic
 from pfl_lib.data.source import Arrays, Dataset, Source
 from pfl_lib.errors import BadInput, choose, whole
 
@@ -158,6 +158,21 @@ def _titanic_source(as_run: bool) -> Source:
     )
 
 
+def _emnist_source(title: str, split: str, examples: int, classes: int) -> Source:
+    return Source(
+        title,
+        examples,
+        classes,
+        mean=(0.1736,),  # both constants are those of the codes around pFedLA
+        std=(0.3248,),
+        fingerprint=emnist.fingerprint(split),
+        read=functools.partial(emnist.read, split=split),
+        folder=emnist.FOLDER,
+        files={emnist.ARCHIVE: emnist.MD5},
+        download=emnist.download,
+    )
+
+
 # MD5 of every file as it lies unpacked in a torchvision root; CIFAR's are also those torchvision
 # checks.
 DATASETS: dict[str, Source] = {
@@ -232,6 +247,8 @@ DATASETS: dict[str, Source] = {
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2009, 0.1984, 0.2023),
     ),
+    "emnist_digits": _emnist_source("EMNIST's digits", "digits", 240_000, 10),
+    "emnist_letters": _emnist_source("EMNIST's letters", "letters", 124_800, 26),
     "titanic": _titanic_source(as_run=False),
     "titanic_as_run": _titanic_source(as_run=True),
     "breast_cancer": Source(

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import groups
 from pfl_lib.partitions.base import Partition
@@ -45,12 +45,16 @@ def from_csv(
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
     federation the same `alice`.  With None every client's rows are halved.
 
-    Raises `BadInput` for a file that cannot be read, a column it lacks, labels that are not two
-    classes, a group without rows, and a client whose half would be empty.
+    Raises `BadInput` for a file that cannot be read, a column it lacks, the label among the inputs,
+    labels that are not two classes, a seed that is no whole number, a group without rows, and a
+    client whose half would be empty.
     """
     path = Path(path)
     if isinstance(inputs, str):
         raise BadInput(f"inputs {inputs!r}: give a list of columns, such as inputs=[{inputs!r}]")
+    if label in (inputs or ()):
+        raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
+    whole("seed", seed)
     table = _read(path)
     _check_columns(path, table, [label, split_by, *(inputs or ())])
     labels = _two_classes(path, table, label)

@@ -201,6 +201,7 @@ SIZES = {
     "cifar100": 50_000,
     "digits": 1_438,
 }
+SIZES |= {"emnist_digits": 240_000, "emnist_letters": 124_800}
 SIZES |= {"titanic": 1_309, "titanic_as_run": 1_309, "breast_cancer": 569}
 
 
@@ -223,6 +224,8 @@ NORMALISED = {
     "cifar10": (1, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
     "cifar100": (1, (0.5071, 0.4865, 0.4409), (0.2009, 0.1984, 0.2023)),
     "digits": (1, (0.3058,), (0.3250,)),
+    "emnist_digits": (1, (0.1736,), (0.3248,)),
+    "emnist_letters": (1, (0.1736,), (0.3248,)),
     "titanic": (1, (0.0,), (1.0,)),
     "titanic_as_run": (1, (0.0,), (1.0,)),
     "breast_cancer": (1, (0.0,), (1.0,)),

@@ -116,6 +116,9 @@ def test_a_user_without_a_test_set_cannot_be_read(people):
         ({"label": "sick"}, "lacks column 'sick'; it has age, town, weight, ill"),
         ({"split_by": "height"}, "lacks column 'height'"),
         ({"inputs": ["weight", "shoe size"]}, "lacks column 'shoe size'"),
+        ({"inputs": ["weight", "ill"]}, "'ill' is the label, which is to be predicted"),
+        ({"seed": None}, "seed None: give a whole number"),
+        ({"seed": 1.5}, "seed 1.5: give a whole number"),
         (
             {"label": "weight", "split_by": "town", "bins": None},
             "is empty in 1 rows: every row needs a label",

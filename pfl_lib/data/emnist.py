@@ -1,0 +1,57 @@
+"""EMNIST's handwritten digits and letters, read from the one archive that they come in."""
+
+import gzip
+import hashlib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfl_lib.data.source import Arrays
+
+FOLDER, ARCHIVE = "EMNIST/raw", "gzip.zip"
+MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"  # torchvision checks it too
+FIRST_LABEL = {"digits": 0, "letters": 1}
+
+
+def fingerprint(split: str) -> str:
+    """Identity of a split: the archive's MD5 and the split's name."""
+    return hashlib.sha256(f"{ARCHIVE} {MD5} {split}".encode()).hexdigest()[:16]
+
+
+def read(root: Path, split: str) -> Arrays:
+    """A split, "digits" or "letters", from `<root>/EMNIST/raw/gzip.zip`; labels count from 0.
+
+    Pictures lie on their side, as in the archive and as torchvision gives them.
+    """
+    with zipfile.ZipFile(root / FOLDER / ARCHIVE) as archive:
+        arrays = []
+        for part in ("train", "test"):
+            prefix = f"gzip/emnist-{split}-{part}"
+            arrays += [
+                _idx(archive, f"{prefix}-images-idx3-ubyte.gz").unsqueeze(1),
+                _idx(archive, f"{prefix}-labels-idx1-ubyte.gz").long() - FIRST_LABEL[split],
+            ]
+    return tuple(arrays)
+
+
+def download(root: Path) -> None:
+    """Write the archive to `<root>/EMNIST/raw`, by torchvision, which leaves its contents beside
+    it.
+    """
+    from pfl_lib.data.torchvision_fix import import_torchvision
+
+    import_torchvision().datasets.EMNIST(str(root), split="digits", train=True, download=True)
+
+
+def _idx(archive: zipfile.ZipFile, member: str) -> Tensor:
+    """A packed file of the IDX format: four bytes, of which the last counts the dimensions; their
+    sizes; bytes.
+    """
+    raw = gzip.decompress(archive.read(member))
+    dimensions = raw[3]
+    shape = np.frombuffer(raw, ">i4", dimensions, offset=4).tolist()
+    values = np.frombuffer(raw, np.uint8, offset=4 + 4 * dimensions)
+    return torch.from_numpy(values.reshape(shape).copy())
