@@ -45,6 +45,7 @@ from pfl_lib.methods.lg_fedavg import LGFedAvg
 from pfl_lib.methods.local import Local
 from pfl_lib.methods.mocha import Mocha
 from pfl_lib.methods.per_fedavg import PerFedAvg
+from pfl_lib.methods.pfedhn import PFedHN
 from pfl_lib.methods.pfedla import PFedLA
 from pfl_lib.methods.pfedme import PFedMe
 from pfl_lib.methods.scaffold import Scaffold
@@ -86,6 +87,7 @@ METHODS: dict[str, type] = {
         PerFedAvg,
         PFedMe,
         PFedLA,
+        PFedHN,
         FedBN,
         FedRep,
         LGFedAvg,

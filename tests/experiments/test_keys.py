@@ -28,6 +28,7 @@ from pfl_lib.methods import (
     Local,
     Mocha,
     PerFedAvg,
+    PFedHN,
     PFedLA,
     PFedMe,
     Scaffold,
@@ -296,6 +297,9 @@ GOLDEN = {
     ),
     "fedprox-digits-C-seed1-549a28c2b3": RunSpec(
         FedProx(), Schedule(20), dataset="digits", alice=None
+    ),
+    "pfedhn-digits-C-seed1-103ece6562": RunSpec(
+        PFedHN(), Schedule(20), dataset="digits", alice=None
     ),
 }
 

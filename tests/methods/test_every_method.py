@@ -24,6 +24,7 @@ from pfl_lib.methods import (
     Local,
     Mocha,
     PerFedAvg,
+    PFedHN,
     PFedLA,
     PFedMe,
     Scaffold,
@@ -57,17 +58,19 @@ ALL = [
     PFedMe(lam=4),
     PFedLA(),
     PFedLA(retained=1, scale="relative"),
+    PFedHN(),
     FedBN(),
     FedRep(),
     LGFedAvg(),
     FedProx(),
 ]
+WEIGHING = [method for method in ALL if method.name not in ("mocha", "pfedhn")]  # average no models
 # A draw goes by a client's number.  Where the order must not matter FedFomo sends all four models;
-# which examples are shared is always drawn.
+# which examples are shared, and pFedHN's embeddings, are always drawn.
 WITHOUT_DRAWS = [
     FedFomo(n=4) if method.name == "fedfomo" else method
     for method in ALL
-    if method.name != "fedavg_data"
+    if method.name not in ("fedavg_data", "pfedhn")
 ]
 each = pytest.mark.parametrize("method", ALL, ids=repr)
 MOVING = {"momentum": 0.5, "weight_decay": 0.01}
@@ -147,7 +150,7 @@ def test_local_training_starts_from_the_served_aggregate(small, method):
         assert not torch.equal(method.served(fed, state)["theta"], expected)
 
 
-@pytest.mark.parametrize("method", [m for m in ALL if m.name != "mocha"], ids=repr)
+@pytest.mark.parametrize("method", WEIGHING, ids=repr)
 @pytest.mark.parametrize(
     "settings", [{}, {"participation": 0.5}, {"availability": ((3, 2, 3), (1, 1, 2))}], ids=str
 )

@@ -1,0 +1,135 @@
+"""pFedHN (Shamsian et al. 2021): one hypernetwork on the server makes each client's model out of an
+embedding of that client.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfl_lib.engine.layout import Block, views
+from pfl_lib.errors import number
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods import hypernetwork
+from pfl_lib.randomness import generator
+from pfl_lib.rows import Rows, select_rows, with_rows
+
+
+@dataclass(frozen=True)
+class PFedHN:
+    """pFedHN, Algorithm 1, with all of a round's participants in one step.
+
+    server:  theta_i = h(v_i; phi), sent to client i
+    client:  local training from theta_i;   Delta_i = after - theta_i
+    server:  (phi, v) <- (phi, v) + step * mean over i of (d theta_i / d (phi, v))^T Delta_i
+
+    The sum over parameters is a vector-Jacobian product: no gradient leaves the clients.  Served is
+    theta_i of the newest hypernetwork.
+
+    * The authors take one client a step, 0.01 with momentum 0.9, for 5,000 steps.  Here the
+      participants train side by side from one hypernetwork, as in every other method, and the step
+      is for their mean (our choice): `step` 0.1 is 0.01 for each of ten, and does not grow with
+      their number.
+    * `momentum`, `weight_decay` and `clip` (of the mean gradient's norm) are those of the server's
+      SGD, embeddings included, with the authors' values.
+    * Embeddings of 1 + N // 4 numbers, drawn from a normal distribution, and hidden layers of 100
+      with ReLU, as the authors'; they have one linear layer more, without ReLU, before the heads.
+    * One linear head makes all P parameters, norms' too.  Its weights start at zero and its bias at
+      the initial model (our choice), so that all clients start from one model, as in every other
+      method; the authors draw it.
+    * Running statistics stay with the client (our choice; the authors' networks have none).
+
+    The hypernetwork has about P (hidden + 1) parameters: 49 MB in float32 for pfedla_cnn, kept
+    twice (its momentum).
+    """
+
+    step: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 1e-3
+    clip: float = 50.0
+    embedding: int | None = None
+    hidden: tuple[int, ...] = (100, 100, 100)
+
+    name: ClassVar[str] = "pfedhn"
+    title: ClassVar[str] = "pFedHN"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
+        number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+        number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
+        number("clip", self.clip, "a number above 0", lambda v: 0 < v < math.inf)
+        hypernetwork.check_sizes(self.embedding, self.hidden)
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        """The hypernetwork as one row, its momentum, and all clients' running statistics."""
+        width, random = self._width(fed), generator(fed.seed, "hypernetwork")
+        initial, blocks = fed.initial(), self._blocks(fed)
+        drawn = torch.cat(
+            [
+                torch.randn(len(fed) * width, generator=random),
+                hypernetwork.drawn_hidden(width, self.hidden, random),
+            ]
+        )
+        row = torch.zeros(blocks[-1].stop, device=fed.device, dtype=fed.dtype)
+        row[: len(drawn)] = drawn.to(row)
+        row[blocks[-1].start :] = initial["theta"]
+        return {
+            "hypernetwork": row,
+            "momentum": torch.zeros_like(row),
+            "statistics": initial["statistics"].expand(len(fed), -1),
+        }
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        clients, network = fed.participants(r), state["hypernetwork"]
+        blocks = self._blocks(fed)
+        given = {
+            "theta": models(network, blocks, clients),
+            "statistics": select_rows(state["statistics"], clients),
+        }
+        trained, _ = fed.train(given, r, clients)
+        updates = trained["theta"] - given["theta"]
+
+        leaf = network.detach().requires_grad_()
+        with torch.enable_grad():
+            raised = (models(leaf, blocks, clients) * updates).sum() / len(clients)
+        (gradient,) = torch.autograd.grad(raised, leaf)
+        length = torch.linalg.vector_norm(gradient)
+        gradient = gradient * (self.clip / length).clamp(max=1)
+        moving = self.momentum * state["momentum"] + gradient - self.weight_decay * network
+        after = {
+            "hypernetwork": network + self.step * moving,
+            "momentum": moving,
+            "statistics": with_rows(state["statistics"], clients, trained["statistics"]),
+        }
+        return after, {"models_up": len(clients), "models_down": len(clients)}
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        theta = models(state["hypernetwork"], self._blocks(fed), range(len(fed)))
+        return {"theta": theta, "statistics": state["statistics"]}
+
+    def _width(self, fed: Federation) -> int:
+        return 1 + len(fed) // 4 if self.embedding is None else self.embedding
+
+    def _blocks(self, fed: Federation) -> tuple[Block, ...]:
+        """The columns of the hypernetwork's row."""
+        width, last = self._width(fed), (self._width(fed), *self.hidden)[-1]
+        return hypernetwork.blocks(
+            {
+                "embeddings": (len(fed), width),
+                **hypernetwork.hidden_shapes(width, self.hidden),
+                "head weight": (fed.layout.P, last),
+                "head bias": (fed.layout.P,),
+            }
+        )
+
+
+def models(network: Tensor, blocks: tuple[Block, ...], clients: range | list[int]) -> Tensor:
+    """h(v_i; phi): the models [n, P] that a hypernetwork [K] makes for `clients`."""
+    named = views(blocks, network)
+    features = hypernetwork.features(named, select_rows(named["embeddings"], clients))
+    return features @ named["head weight"].T + named["head bias"]
