@@ -1,15 +1,15 @@
-"""`pfl_lib.run`: one method, once, in one line."""
+"""`pfl_lib.run`: one method, once or for several seeds, in one line."""
 
 import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pfl_lib import partitions
 from pfl_lib.data import DATASETS
-from pfl_lib.errors import BadInput, choose
-from pfl_lib.experiments.runner import federation_of, one_thread, run_one
+from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.experiments.runner import federation_of, one_thread, run_many, run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation.federation import Federation, cores
@@ -18,6 +18,7 @@ from pfl_lib.methods import METHODS, Method, make_method
 from pfl_lib.partitions import Recipe
 from pfl_lib.progress import progress
 from pfl_lib.results.result import Result
+from pfl_lib.results.several import Results
 from pfl_lib.results.store import NotStored, Store
 
 
@@ -42,6 +43,8 @@ def run(
     loss: str = "cross_entropy",
     validation: float = 0.0,
     seed: int = 1,
+    seeds: int | None = None,
+    jobs: int | None = None,
     alice: int | None = 0,
     data_dir: str | os.PathLike | None = None,
     results_dir: str | os.PathLike | None = None,
@@ -49,8 +52,11 @@ def run(
     engine: str = "auto",
     with_model: bool = False,
     federation: Federation | None = None,
-) -> Result:
+) -> Result | Results:
     """Train one method and return its result; a run that is stored already is read instead.
+
+    With `seeds` it is trained for so many seeds, 1 to `seeds`, and they are returned as `Results`:
+    one after the other, or `jobs` at a time in processes of their own.
 
     `method` is a name or an instance, such as Waffle(slope=3.2); a method's own hyper-parameters go
     through its class.  `alice` is the client whose model is read (None: all clients, and accuracies
@@ -88,6 +94,7 @@ def run(
         return _unstored(method, federation)
     model = DATASETS[choose("dataset", dataset, DATASETS)].model if model is None else model
     recipe = partitions.find(partition)
+    several = _seeds(seed, seeds, jobs)
     schedule = Schedule(
         rounds,
         local_epochs,
@@ -101,26 +108,71 @@ def run(
         participation,
     )
     clients = recipe.default_clients if clients is None else clients
-    spec = RunSpec(
-        method,
-        schedule,
-        dataset,
-        recipe,
-        model,
-        clients,
-        images,
-        seed,
-        alice,
-        loss,
-        validation=validation,
+    specs = [
+        RunSpec(
+            method,
+            schedule,
+            dataset,
+            recipe,
+            model,
+            clients,
+            images,
+            each,
+            alice,
+            loss,
+            validation=validation,
+        )
+        for each in several
+    ]
+    own = type(method) is METHODS.get(method.name) and partitions.is_own(recipe)
+    if jobs is not None:
+        if not own:
+            raise BadInput(
+                f"jobs {jobs}: methods and recipes of one's own run in this process: leave it out"
+            )
+        # What fails here fails again below, with its own sentence; what has no place is trained
+        # there once more, and returned.
+        with suppress(NotStored):
+            run_many(
+                specs, Store(results_dir), jobs, data_dir, device, engine, with_model=with_model
+            )
+    results = tuple(
+        _stored(spec, Store(results_dir), data_dir, device, engine, with_model)
+        if own
+        else _unstored(method, federation_of(spec, data_dir, device, engine, cores()))
+        for spec in specs
     )
-    if type(method) is not METHODS.get(method.name) or not partitions.is_own(recipe):
-        return _unstored(method, federation_of(spec, data_dir, device, engine, cores()))
+    return results[0] if seeds is None else Results(results)
+
+
+def _seeds(seed: int, seeds: int | None, jobs: int | None) -> list[int]:
+    """The seeds to run; BadInput where `seed`, `seeds` and `jobs` do not fit together."""
+    if jobs is not None:
+        whole("jobs", jobs, 1)
+    if seeds is None:
+        if jobs is not None:
+            raise BadInput(f"jobs {jobs}: one run takes one process; give seeds=3 as well")
+        return [seed]
+    whole("seeds", seeds, 1)
+    if seed != 1:
+        raise BadInput(f"seed {seed!r} beside seeds {seeds}: give one of them")
+    return list(range(1, seeds + 1))
+
+
+def _stored(
+    spec: RunSpec,
+    store: Store,
+    data_dir: str | os.PathLike | None,
+    device: str,
+    engine: str,
+    with_model: bool,
+) -> Result:
+    """The spec's result, read or trained; where it cannot be stored a line says so."""
     try:
-        with _rounds_shown(rounds) as reached:
+        with _rounds_shown(spec.schedule.rounds) as reached:
             return run_one(
                 spec,
-                Store(results_dir),
+                store,
                 data_dir,
                 device,
                 engine,

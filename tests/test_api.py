@@ -152,6 +152,53 @@ def test_schedule_arguments_reach_the_schedule(run):
     assert run("fedavg", local_batches=1, rounds=1).config["schedule"]["local_batches"] == 1
 
 
+# --- several seeds ---
+
+
+def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
+    run, results_dir, tmp_path
+):
+    alone = [run("local", model="linear", seed=seed) for seed in (1, 2, 3)]
+    for jobs, place in ((None, results_dir), (1, tmp_path / "one"), (2, tmp_path / "two")):
+        several = run("local", model="linear", seeds=3, jobs=jobs, results_dir=place)
+        assert isinstance(several, pfl_lib.Results) and several.seeds == (1, 2, 3)
+        for one, other in zip(alone, several, strict=True):
+            assert one.metrics.equals(other.metrics)
+        assert len(list((place / "cells").iterdir())) == 3
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
+    best = [100 * result.best_accuracy for result in alone]
+    assert several.mean == pytest.approx(np.mean(best))
+    assert several.spread == pytest.approx(np.std(best, ddof=1))
+
+
+def test_a_method_of_ones_own_runs_for_several_seeds_too(run):
+    several = run(Mine(), seeds=2, model="linear", alice=None)
+    assert several.seeds == (1, 2) and len(several[1].metrics) == 6
+    assert not several[0].metrics.equals(several[1].metrics)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"seeds": 0}, "seeds 0: give a whole number, 1 or more"),
+        ({"seeds": (1, 2)}, "seeds (1, 2): give a whole number, 1 or more"),
+        ({"seeds": 3, "seed": 2}, "seed 2 beside seeds 3: give one of them"),
+        ({"jobs": 2}, "jobs 2: one run takes one process; give seeds=3 as well"),
+        ({"jobs": 0, "seeds": 2}, "jobs 0: give a whole number, 1 or more"),
+    ],
+    ids=str,
+)
+def test_seeds_and_jobs_that_do_not_fit_are_told_in_one_line(run, settings, sentence):
+    assert refusal(run, "local", **settings) == sentence
+
+
+def test_jobs_are_for_the_packages_own_methods(run):
+    sentence = refusal(run, Mine(), seeds=2, jobs=2)
+    assert sentence == "jobs 2: methods and recipes of one's own run in this process: leave it out"
+
+
 # --- bring your own ---
 
 
