@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     from pfl_lib.models import MODELS
     from pfl_lib.papers import EXHIBITS
     from pfl_lib.papers.waffle import ALL_PROFILES
-    from pfl_lib.partitions import PARTITIONS
+    from pfl_lib.partitions import FAMILIES, PARTITIONS
 
     sections: dict[str, Mapping[str, str]] = {
         "pages (reproduce --only ID)": {
@@ -37,6 +37,11 @@ def run(args: argparse.Namespace) -> int:
         "methods": {name: method.title for name, method in METHODS.items()},
         "data sets": {name: source.title for name, source in DATASETS.items()},
         "distributions": {name: recipe.title for name, recipe in PARTITIONS.items()},
+        "recipes of distributions (pfl_lib.partitions)": {
+            family.__name__: f"{family().title}; {family().default_clients} clients by default"
+            for family in FAMILIES.values()
+            if family not in {type(recipe) for recipe in PARTITIONS.values()}
+        },
         "models": dict.fromkeys(MODELS, ""),
     }
     width = max(len(name) for names in sections.values() for name in names)

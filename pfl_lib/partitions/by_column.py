@@ -59,9 +59,9 @@ class ByColumn:
             *(f"up to {limit}" for limit in limits[:1]),
             *(f"above {low} up to {high}" for low, high in itertools.pairwise(limits)),
             *(f"above {limit}" for limit in limits[-1:]),
-        ] or ["all"]
+        ]
         if self.mixed:
-            named[0] = f"two random halves of {named[0]}"
+            named[:1] = [f"two random halves of {f'those {named[0]}' if named else 'all rows'}"]
         return f"{self.column}: {', '.join([*named, *['unknown'] * self.unknown])}"
 
     @property

@@ -132,6 +132,8 @@ def test_list_names_every_page_method_and_distribution(capsys):
         "weight_erosion",
         "digits",
         "A*",
+        "Shards",
+        "Dominant",
         "lenet5-relu",
     ]:
         assert f"  {name} " in printed or f"  {name}\n" in printed, name

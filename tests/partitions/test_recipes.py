@@ -8,7 +8,18 @@ import torch
 
 from pfl_lib import data, partitions, run
 from pfl_lib.errors import BadInput
-from pfl_lib.partitions import ByColumn, LabelSkew, Partition
+from pfl_lib.partitions import (
+    ByColumn,
+    Classes,
+    Dirichlet,
+    Dominant,
+    LabelSkew,
+    Latent,
+    Neighbours,
+    Partition,
+    Relatives,
+    Shards,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +61,39 @@ def test_a_short_name_gives_what_its_recipe_gives(digits):
         partitions.make("B*", digits, seed=4).checksum()
         == partitions.make(LabelSkew("B*"), digits, seed=4).checksum()
     )
+
+
+SMALL = (
+    Shards(),
+    Latent(3),
+    Dirichlet(1.0),
+    Classes(examples=40),
+    Dominant(examples=40),
+    Neighbours(examples=40),
+    Relatives(examples=40),
+)
+
+
+def test_every_family_without_a_short_name_is_tried_below():
+    assert {type(recipe) for recipe in SMALL} | {LabelSkew, ByColumn} == {
+        *partitions.FAMILIES.values()
+    }
+
+
+@pytest.mark.parametrize("recipe", SMALL, ids=lambda recipe: recipe.name)
+def test_a_recipe_runs_with_its_papers_clients_and_is_stored_with_its_settings(
+    recipe, results_dir, digits
+):
+    settings = {"partition": recipe, "rounds": 1, "validation": 0.2, "alice": None}
+    result = run("fedavg", results_dir=results_dir, **settings)
+    stored = result.config["partition"]
+    assert partitions.from_settings(stored) == recipe and stored["version"] == recipe.version
+    assert len(result.metrics) == recipe.default_clients and recipe.title
+    (folder,) = (results_dir / "cells").iterdir()
+    assert folder.name.startswith(f"fedavg-digits-{recipe.name}-seed1-")
+    made = partitions.make(recipe, digits, seed=1, validation=0.2)
+    parts = (*made.train, *made.validation)
+    assert len(torch.cat(parts).unique()) == sum(map(len, parts))
 
 
 # --- recipes of one's own ---
@@ -151,9 +195,9 @@ def test_a_split_that_gives_no_partition_is_refused(digits):
             "up to 20, above 20 up to 35, above 35, unknown",
             4,
         ),
-        (ByColumn("age", (20, 35), mixed=True), "two random halves of up to 35, above 35", 3),
+        (ByColumn("age", (20, 35), mixed=True), "two random halves of those up to 35, above 35", 3),
         (ByColumn("age", [20]), "up to 20, above 20", 2),
-        (ByColumn("age", (20,), mixed=True), "two random halves of all", 2),
+        (ByColumn("age", (20,), mixed=True), "two random halves of all rows", 2),
     ],
 )
 def test_a_split_by_a_column_says_its_groups_and_their_number(recipe, title, clients):
