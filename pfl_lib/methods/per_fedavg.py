@@ -38,7 +38,8 @@ class PerFedAvg:
       0.01, which suits networks at rates from 0.01 to 0.1].  alpha 0 is FedAvg.
     * D and D' are the two halves of a mini-batch, each in either part, and the two gradients are
       averaged: as many local steps and as many examples as any other method has, of an unbiased
-      gradient of F [our choice; the paper draws batches at will].  A batch of one is both halves.
+      gradient of F [our choice; the paper draws batches at will].  A batch of fewer than four
+      is both halves, since BatchNorm cannot train on one example.
     * Served is what F evaluates: w - alpha grad f_i(w), one step along the gradient of all of the
       client's training examples.  The released code of pFedMe, which FedFomo used, takes that step
       on a batch of test examples.  `adapt=False` serves w itself.
@@ -115,12 +116,12 @@ class PerFedAvg:
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """A batch's first and second half, of one client or of many side by side; a batch of one
-    example, twice.
+    """A batch's first and second half, of one client or of many side by side; a batch of fewer than
+    four examples, twice.
     """
     examples = batch.y.dim() - 1  # the dimension of x and y that counts examples
     size = batch.y.shape[examples]
-    if size == 1:
+    if size < 4:
         return batch, batch
     cut = [(size + 1) // 2, size // 2]
     (x, other_x), (y, other_y) = batch.x.split(cut, examples), batch.y.split(cut, examples)

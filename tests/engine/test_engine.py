@@ -14,7 +14,18 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.engine import LOSSES, Pool
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import federation
-from pfl_lib.methods import APFL, Ditto, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import (
+    APFL,
+    Ditto,
+    FedAvg,
+    Local,
+    Mocha,
+    PerFedAvg,
+    PFedMe,
+    Scaffold,
+    Waffle,
+    WeightErosion,
+)
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
@@ -29,6 +40,9 @@ METHODS = [
     APFL(),
     Scaffold("I", clip=1.0),
     Ditto(0.5),
+    Mocha(coefficient=100),
+    PerFedAvg(hessian="differences"),
+    PFedMe(),
 ]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
 SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 examples

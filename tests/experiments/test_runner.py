@@ -20,12 +20,38 @@ from pfl_lib.experiments import runner
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.experiments.training import Run
-from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import (
+    APFL,
+    CFL,
+    FedAvg,
+    FedAvgData,
+    FedFomo,
+    Local,
+    Mocha,
+    PerFedAvg,
+    PFedMe,
+    Scaffold,
+    Waffle,
+    WeightErosion,
+)
 from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 
-METHODS = [Local(), FedAvg(), Scaffold(), WeightErosion(p_d=0.1), Waffle(), APFL()]
+METHODS = [
+    Local(),
+    FedAvg(),
+    Scaffold(),
+    WeightErosion(p_d=0.1),
+    Waffle(),
+    APFL(),
+    FedFomo(n=2),
+    FedAvgData(share=0.5),
+    Mocha(coefficient=100),
+    CFL(epsilon_1=2, epsilon_2=0, start_round=4),
+    PerFedAvg(hessian="differences"),
+    PFedMe(),
+]
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
 
 
@@ -151,7 +177,9 @@ def small(alice: int | None = 0) -> Federation:
     schedule = Schedule(
         6, batch_size=3, momentum=0.9, participation=0.7, lr_decay=0.9, availability=((3, 3, 6),)
     )
-    return Federation.from_arrays(data, data, Normed, schedule, alice=alice, device="cpu")
+    return Federation.from_arrays(
+        data, data, Normed, schedule, validation=data[::-1], alice=alice, device="cpu"
+    )
 
 
 @pytest.mark.parametrize(

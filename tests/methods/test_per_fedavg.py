@@ -117,8 +117,9 @@ def test_halves_of_one_clients_batch_and_of_many():
     assert first.y.tolist() == [0, 1, 2] and second.y.tolist() == [3, 4]
     first, second = halves(Batch(x.expand(4, 5, 2), y.expand(4, 5), 0, 0.1, 0.0, 0.0))
     assert first.x.shape == (4, 3, 2) and second.x.shape == (4, 2, 2) and second.y.shape == (4, 2)
-    first, second = halves(Batch(x[:1], y[:1], 0, 0.1, 0.0, 0.0))
-    assert torch.equal(first.x, x[:1]) and torch.equal(second.x, x[:1])
+    for few in (1, 3):
+        first, second = halves(Batch(x[:few], y[:few], 0, 0.1, 0.0, 0.0))
+        assert torch.equal(first.x, x[:few]) and torch.equal(second.x, x[:few])
 
 
 @pytest.mark.parametrize(
