@@ -4,7 +4,7 @@ the network.
 
 import copy
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -158,7 +158,7 @@ class _Trust:
     played since it was last compared, and whether it is to be compared now.
     """
 
-    trials: int = TRIALS
+    trials: int = field(default_factory=lambda: TRIALS)
     played: int = 0
     due: bool = False
 

@@ -33,7 +33,7 @@ Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 mean loss.
 """
 
-TRIALS = 3
+TRIALS = 10
 """Batches, later than the recorded one, at which a recording must agree before it is played."""
 
 BETWEEN = 50
