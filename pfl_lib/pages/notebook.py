@@ -195,9 +195,9 @@ def run(specs: Sequence, settings: Settings, least: int = 1, models: Sequence = 
     print(f"{len(specs)} runs, all stored.")
 
 
-def partition_of(profile, distribution: str, settings: Settings):
-    """A profile's data set and its partition by `distribution` for the profile's first seed: what
-    the partition pictures show.
+def split_of(setting, settings: Settings, seed: int = 1):
+    """The data set of a table's setting (`papers.settings.Setting`), as a profile makes it, and its
+    partition with a seed: what the partition pictures show.
 
     None, after a line that says why, when the data are not at hand and only stored results are to
     be drawn.
@@ -206,17 +206,25 @@ def partition_of(profile, distribution: str, settings: Settings):
 
     try:
         dataset = data.load(
-            profile.dataset,
+            setting.dataset,
             settings.data_dir or None,
-            profile.images,
+            setting.images,
             download=not settings.plots_only,
         )
     except BadInput as error:
         if not settings.plots_only:
             raise
-        print(f"Distribution {distribution} cannot be shown: {error}")
+        print(f"Distribution {setting.partition} cannot be shown: {error}")
         return None
-    return dataset, partitions.make(distribution, dataset, profile.clients, profile.seeds[0])
+    return dataset, partitions.make(setting.partition, dataset, setting.clients, seed)
+
+
+def partition_of(profile, distribution: str, settings: Settings):
+    """`split_of` the paper's first setting, as the profile makes it, with this distribution and the
+    profile's first seed.
+    """
+    setting = replace(profile.make(profile.settings[0]), partition=distribution)
+    return split_of(setting, settings, profile.seeds[0])
 
 
 def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
@@ -241,7 +249,9 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
                 profile, seeds=tuple(sorted({spec.seed for spec in specs})) or profile.seeds
             ).seed_words
         ),
-        "data": f"{profile.dataset}, fingerprint {data.fingerprint(profile.dataset)}",
+        "data": "; ".join(
+            f"{name}, fingerprint {data.fingerprint(name)}" for name in profile.datasets
+        ),
         "code": f"pfl_lib {code_version()}",
         "with": f"Python {platform.python_version()}, torch {torch.__version__}",
     }

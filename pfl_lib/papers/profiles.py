@@ -68,16 +68,16 @@ class Profile:
         return replace(self, make=lambda setting: make(setting).scheduled(rounds=rounds))
 
     @property
-    def dataset(self) -> str:
-        """The data set of all settings, as they are run; fails where they have several, as do
-        `images`, `clients` and `rounds`.
-        """
-        return self._one("dataset")
+    def datasets(self) -> list[str]:
+        """The data sets of all settings, as they are run."""
+        return list(dict.fromkeys(self.make(setting).dataset for setting in self.settings))
 
     @property
-    def images(self) -> int | None:
-        """How many training images are kept, None for all."""
-        return self._one("images")
+    def dataset(self) -> str:
+        """The data set of all settings, as they are run; fails where they have several, as do
+        `clients` and `rounds`.
+        """
+        return self._one("dataset")
 
     @property
     def clients(self) -> int:

@@ -32,24 +32,14 @@ def accuracies(profile: Profile, store, distributions: Sequence[str] = READ_ON) 
     less paper; none for the quick profile, whose data are not the paper's) and status ("ran", "not
     run" or where it diverged); numbers of runs that diverged or are missing are nan.
     """
-    first = RUNS.only(distributions, READINGS).frame(profile.with_seeds(1), store.find)
-    read = first.set_index(["setting", "method", "protocol"])
-    rows = []
-    for distribution, reading in dict.fromkeys(place[:2] for place in read.index):
-        best, last = (read.loc[(distribution, reading, which)] for which in ("best", "last"))
-        paper = printed(distribution, reading)
-        rows.append(
-            {
-                "distribution": distribution,
-                "reading": reading,
-                "paper": paper,
-                "best round": best["value"],
-                "last round": last["value"],
-                "difference": math.nan if profile.name == "quick" else best["value"] - paper,
-                "status": best["status"],
-            }
-        )
-    return profile.table(rows)
+    lines = RUNS.only(distributions, READINGS).frame(profile.with_seeds(1), store.find)
+    place = ["setting", "method", "status", "protocol"]
+    read = lines.set_index(place)["value"].unstack(sort=False).reset_index()
+    paper = pd.Series(map(printed, read["setting"], read["method"]))
+    columns = {"distribution": read["setting"], "reading": read["method"], "paper": paper}
+    columns |= {"best round": read["best"], "last round": read["last"]}
+    difference = math.nan if profile.name == "quick" else read["best"] - paper
+    return profile.table(columns | {"difference": difference, "status": read["status"]})
 
 
 def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:

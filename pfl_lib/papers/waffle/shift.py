@@ -7,8 +7,9 @@ helps her.  Counting examples therefore says before any training, roughly, about
 accuracy swings.  The paper does not say whether its five seeds share one draw.
 """
 
-import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 import torch
@@ -18,10 +19,11 @@ from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
 from pfl_lib.display.table_format import keep
 from pfl_lib.papers import waffle
+from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.waffle import GLOBAL, SHIFTED, SHIFTS, TABLE1
+from pfl_lib.papers.waffle import GLOBAL, RUNS, SHIFTED, SHIFTS, TABLE1
 from pfl_lib.partitions.label_skew import shifted_labels
-from pfl_lib.results.summary import status
+from pfl_lib.results.result import Result
 
 DRAWS = 1_000
 LEVEL = 0.95  # of the most examples: labels with at least so many share a class
@@ -43,7 +45,9 @@ def vote(held: Tensor, given: LongTensor, tested: Tensor, alice: int = 0) -> flo
     return float((hers * tested).sum() / tested.sum())
 
 
-def votes(dataset: Dataset, profile: Profile, distribution: str, seeds: range) -> list[float]:
+def votes(
+    dataset: Dataset, profile: Profile, distribution: str, seeds: Sequence[int]
+) -> list[float]:
     """`vote` in percent for the labels that are drawn with each of the seeds."""
     split = partitions.make(distribution, dataset, profile.clients, seeds[0], waffle.ALICE)
     held = torch.stack(
@@ -54,6 +58,11 @@ def votes(dataset: Dataset, profile: Profile, distribution: str, seeds: range) -
     return [100 * vote(held, labels, tested, waffle.ALICE) for labels in given]
 
 
+def _later(result: Result, *_) -> float:
+    accuracy = result.accuracy_by_round()
+    return 100 * accuracy.iloc[len(accuracy) // 2 :].mean()
+
+
 def by_draw(dataset: Dataset | None, profile: Profile, store) -> pd.DataFrame:
     """The vote and what FedAvg and SCAFFOLD then reach, a row for each distribution, method and
     draw.
@@ -61,18 +70,18 @@ def by_draw(dataset: Dataset | None, profile: Profile, store) -> pd.DataFrame:
     Columns run ("A*, FedAvg"), seed, vote (nan without `dataset`), later rounds (the mean of the
     run's second half), best round, all in percent, and status.
     """
-    rows, seeds = [], range(1, SHIFTS + 1)
-    for distribution, method in itertools.product(SHIFTED, GLOBAL):
-        counted = _votes(dataset, profile, distribution, seeds)
-        for seed, expected in zip(seeds, counted, strict=True):
-            result = store.find(waffle.spec(method, distribution, profile, seed))
-            later = best = math.nan
-            if status(result) == "ran":
-                accuracy = 100 * result.accuracy_by_round()
-                later, best = accuracy.iloc[len(accuracy) // 2 :].mean(), accuracy.max()
-            row = {"run": f"{distribution}, {method}", "seed": seed, "vote": expected}
-            rows.append(row | {"later rounds": later, "best round": best, "status": status(result)})
-    return profile.with_seeds(SHIFTS).table(rows)
+    draws = profile.with_seeds(SHIFTS)
+    metrics = (replace(ACCURACY, name="best"), replace(ACCURACY, name="later", read=_later))
+    frame = replace(RUNS.only(SHIFTED, GLOBAL), metrics=metrics).frame(draws, store.find)
+    frame = frame[frame["protocol"] == "best"]
+    frame["run"] = frame["setting"] + ", " + frame["method"]
+    place = ["run", "setting", "seed", "status", "metric"]
+    rows = frame.set_index(place)["value"].unstack(sort=False).reset_index()
+    vote = {name: _votes(dataset, profile, name, draws.seeds) for name in SHIFTED}
+    voted = [vote[name][seed - 1] for name, seed in zip(rows["setting"], rows["seed"], strict=True)]
+    columns = {"run": rows["run"], "seed": rows["seed"].astype(int), "vote": voted}
+    columns |= {"later rounds": rows["later"], "best round": rows["best"]}
+    return draws.table(columns | {"status": rows["status"]})
 
 
 def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profile) -> pd.DataFrame:
@@ -108,7 +117,9 @@ def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profi
     return keep(by_draw, rows)
 
 
-def _votes(dataset: Dataset | None, profile: Profile, distribution: str, seeds: range) -> list:
+def _votes(
+    dataset: Dataset | None, profile: Profile, distribution: str, seeds: Sequence[int]
+) -> list:
     if dataset is None:
         return [math.nan] * len(seeds)
     return votes(dataset, profile, distribution, seeds)
