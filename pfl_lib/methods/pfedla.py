@@ -18,8 +18,8 @@ from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, select_rows, with_rows
 
 AT_ONCE = 32
-"""Hypernetworks stepped in one operation: their gradients are as large as they are, so that a
-thousand at once would double the memory.
+"""Hypernetworks used or stepped in one operation: a thousand at once would take their memory, 2 GB,
+again for each operation.
 """
 
 
@@ -164,7 +164,8 @@ class PFedLA:
         (weight 1 on their own).
         """
         layers, ids = fed.layout.layers, torch.tensor(clients, device=fed.device)
-        alpha = aggregation_weights(networks, self._blocks(fed))
+        blocks = self._blocks(fed)
+        alpha = torch.cat([aggregation_weights(rows, blocks) for rows in networks.split(AT_ONCE)])
         own = torch.nn.functional.one_hot(ids, len(fed)).to(alpha)[:, None]
         kept = torch.zeros(alpha.shape[:2], dtype=torch.bool, device=fed.device)
         if isinstance(self.retained, tuple):
@@ -178,14 +179,15 @@ class PFedLA:
 
     def _stepped(self, networks: Tensor, slopes: Tensor, blocks: tuple[Block, ...]) -> Tensor:
         """Eqs. 10 and 11: psi + step (d alpha / d psi)^T slopes, for slopes [n, L, N]."""
-        parts = []
-        for rows, of_rows in zip(networks.split(AT_ONCE), slopes.split(AT_ONCE), strict=True):
+        stepped = torch.empty_like(networks, memory_format=torch.contiguous_format)
+        parts = (matrix.split(AT_ONCE) for matrix in (networks, slopes, stepped))
+        for rows, of_rows, out in zip(*parts, strict=True):
             rows = rows.detach().requires_grad_()
             with torch.enable_grad():
                 raised = (aggregation_weights(rows, blocks) * of_rows).sum()
             (gradient,) = torch.autograd.grad(raised, rows)
-            parts.append(rows.detach() + self.step * gradient)
-        return torch.cat(parts)
+            torch.add(rows.detach(), gradient, alpha=self.step, out=out)
+        return stepped
 
 
 def aggregation_weights(networks: Tensor, blocks: tuple[Block, ...]) -> Tensor:

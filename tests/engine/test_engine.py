@@ -18,9 +18,14 @@ from pfl_lib.methods import (
     APFL,
     Ditto,
     FedAvg,
+    FedProx,
+    FedRep,
+    LGFedAvg,
     Local,
     Mocha,
     PerFedAvg,
+    PFedHN,
+    PFedLA,
     PFedMe,
     Scaffold,
     Waffle,
@@ -43,6 +48,11 @@ METHODS = [
     Mocha(coefficient=100),
     PerFedAvg(hessian="differences"),
     PFedMe(),
+    PFedLA(retained=1),
+    PFedHN(hidden=(4,)),
+    FedRep(),
+    LGFedAvg(),
+    FedProx(),
 ]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
 SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 examples

@@ -321,27 +321,32 @@ def test_norms_are_layers_that_k_never_counts_and_their_statistics_stay(small, p
         PFedLA(retained=3).start(fed)
 
 
-def test_clients_that_are_not_drawn_keep_model_and_hypernetwork_and_are_mixed(small):
-    """Ten clients of which one takes part: the server holds the other nine's last models, at first
+def test_clients_that_are_not_drawn_keep_model_and_hypernetwork_and_are_mixed(pencil, two_layers):
+    """A hundred clients of which ten take part: the server holds the others' last models, at first
     the initial one, and mixes them like all.
     """
-    fed = small(clients=6, alice=None, participation=0.34, rounds=8)
-    method = PFedLA()
-    state = method.start(fed)
+    points = [[(k % 7 + 1, k % 5 - 2)] for k in range(100)]
+    fed = pencil(points, alice=None, model=two_layers, participation=0.1)
+    method = PFedLA(hidden=(4,), embedding=4)
+    state, seen = method.start(fed), set()
     for r in range(1, 9):
         there = fed.participants(r)
-        others = [i for i in range(6) if i not in there]
+        others = [i for i in range(100) if i not in there]
         after, log = method.round(fed, state, r)
-        assert len(there) == 2
+        assert len(there) == 10 and log["models_up"] == log["models_down"] == 10
         for name in after:
             assert torch.equal(after[name][others], state[name][others])
-        assert not torch.equal(after["theta"][there], state["theta"][there])
+        assert (after["theta"][there] != state["theta"][there]).any(1).all()
+        seen.update(there)
+        never = [i for i in range(100) if i not in seen]
+        assert not after["theta"][never].any()  # the initial model, (0, 0)
         assert log["weights"][:, others].abs().sum() == 0
+        assert (log["weights"][:, there] > 0).all()
         torch.testing.assert_close(
-            log["weights"][:, there].sum(-1), torch.ones(2, 2, dtype=torch.float64)
+            log["weights"][:, there].sum(-1), torch.ones(2, 10, dtype=torch.float64)
         )
-        assert (log["weights"][:, there][:, :, others] > 0).all()
         state = after
+    assert len(seen) > 40
 
 
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 0, 2, 1)], ids=str)
