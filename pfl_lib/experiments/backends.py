@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,10 @@ Call = Callable[..., tuple[str, str | None]]
 
 
 def completed(
-    call: Call, specs: Sequence["RunSpec"], settings: tuple, workers: int
+    call: Call, specs: Iterable["RunSpec"], settings: tuple, workers: int
 ) -> Iterator[tuple[str, str | None]]:
     """What `call` returns for each spec, in the order in which they end: here one by one, or in so
-    many processes.
+    many processes.  A spec is asked for when it can be started, so that `specs` may end early.
     """
     if workers == 1:
         yield from (call(spec, *settings) for spec in specs)
@@ -37,17 +37,23 @@ def completed(
     import joblib
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    left = {spec.key for spec in specs}
+    specs, left = iter(specs), set()
+
+    def tasks() -> Iterator[tuple]:
+        for spec in specs:
+            left.add(spec.key)
+            yield joblib.delayed(call)(spec, *settings)
+
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = joblib.Parallel(
-            n_jobs=workers, return_as="generator_unordered", pre_dispatch="all", batch_size=1
+            n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1
         )
         try:
-            for key, message in parallel(joblib.delayed(call)(spec, *settings) for spec in specs):
+            for key, message in parallel(tasks()):
                 left.remove(key)
                 yield key, message
         except BrokenProcessPool:
-            for key in left:
+            for key in [*left, *(spec.key for spec in specs)]:
                 yield (
                     key,
                     (

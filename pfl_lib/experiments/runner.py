@@ -134,6 +134,15 @@ def run_many(
         {spec.key: spec for spec in specs if store.find(spec, with_model) is None}.values()
     )
     failures: dict[str, RunFailure] = {}
+    unstored: list[str] = []
+
+    def waiting() -> Iterator[RunSpec]:
+        """What is missing, as long as results can be stored."""
+        for spec in missing:
+            if unstored:
+                return
+            yield spec
+
     if missing:
         store.check_writable()
         for name, images in dict.fromkeys((spec.dataset, spec.images) for spec in missing):
@@ -166,15 +175,19 @@ def run_many(
                 checkpoint_seconds,
                 with_model,
             )
-            ended = completed(_guarded, missing, settings, workers)
+            ended = completed(_guarded, waiting(), settings, workers)
         with shown(len(missing), "training", "run", progress) as bar:
             for key, message in ended:
                 bar.update()
                 if message is not None and message.startswith(UNSTORED):
-                    ended.close()  # what else is being trained could not be stored either
-                    raise NotStored(message.removeprefix(UNSTORED))
+                    unstored.append(message.removeprefix(UNSTORED))
+                    if backend == "dask":  # where all that is missing has been started
+                        break
                 if message is not None:
                     failures[key] = RunFailure(next(c for c in missing if c.key == key), message)
+        ended.close()
+    if unstored:
+        raise NotStored(unstored[0])
     lost = (
         f"its result is not in {store.root}: workers must see this folder and run the same version"
         " of pfl_lib"

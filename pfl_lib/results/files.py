@@ -1,5 +1,6 @@
 """A result and the files it is kept in: checked when they are read."""
 
+import errno
 import hashlib
 import json
 from pathlib import Path
@@ -37,7 +38,10 @@ def write(result: Result, folder: Path) -> None:
     if arrays := _arrays(result):
         np.savez_compressed(folder / "matrices.npz", **arrays)
     if result.model is not None:
-        torch.save(result.model, folder / "model.pt")
+        try:
+            torch.save(result.model, folder / "model.pt")
+        except RuntimeError as error:  # what torch raises on a full disk
+            raise OSError(errno.ENOSPC, "no room for its model") from error
     config = {
         **result.config,
         "diverged": result.diverged,

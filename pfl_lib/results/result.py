@@ -200,7 +200,12 @@ class Result:
         path = Path(path)
         if not path.parent.is_dir() or path.is_dir():
             raise BadInput(f"model file {path}: give a file's name in a folder that exists")
-        torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
+        try:
+            torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
+        except RuntimeError:  # what torch raises on a full disk, or in a folder it may not write
+            raise BadInput(
+                f"model file {path} could not be written: make room, or give another place"
+            ) from None
         return path
 
 

@@ -299,6 +299,19 @@ def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(sto
     assert not any((store.root / "cells").iterdir()), "something was left behind"
 
 
+def test_a_model_for_which_there_is_no_room_is_told_so(store, monkeypatch, tmp_path):
+    """There torch raises a RuntimeError about its own file format."""
+
+    def full(*_):
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(NotStored, match=r"could not be stored in .* \(no room for its model\): "):
+        store.save(CELL, result())
+    with pytest.raises(BadInput, match="^model file .* could not be written: make room"):
+        result().save_model(tmp_path / "model.pt")
+
+
 def test_a_folder_that_became_read_only_during_the_run_loses_no_result(store):
     store.root.rmdir()
     store.root.write_text("")
