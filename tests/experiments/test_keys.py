@@ -280,7 +280,7 @@ GOLDEN = {
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
     "fedavg_data-digits-C-seed1-c6d2661e4d": RunSpec(FedAvgData(), FIFTEEN, **DIGITS),
     "mocha-digits-C-seed1-d7b605a32b": RunSpec(Mocha(), FIFTEEN, **DIGITS),
-    "cfl-digits-C-seed1-05f0c48de7": RunSpec(CFL(), FIFTEEN, **DIGITS),
+    "cfl-digits-C-seed1-4d9ef648f4": RunSpec(CFL(), FIFTEEN, **DIGITS),
     "per_fedavg-digits-C-seed1-f7f35994ef": RunSpec(PerFedAvg(), FIFTEEN, **DIGITS),
     "pfedme-digits-C-seed1-092c25725a": RunSpec(PFedMe(), FIFTEEN, **DIGITS),
     "pfedla-digits-C-seed1-00fe22e429": RunSpec(
