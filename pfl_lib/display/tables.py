@@ -1,4 +1,4 @@
-"""Tables of a page: the paper's values beside ours, and the numbers behind each figure.
+"""Tables of a page: the numbers behind each figure.
 
 Accuracies are in percent, as the papers print them.  A run that is not there, or that diverged, is
 a word, never a number.
@@ -34,11 +34,6 @@ __all__ = [
     "to_text",
     "vanishing",
 ]
-
-# --- the paper beside ours ---
-
-
-# --- the numbers behind the figures ---
 
 
 def accuracy_by_round(

@@ -4,6 +4,7 @@ From a `Table` follow its runs, its printed values and one long frame of our num
 and LaTeX follow from these (`papers.comparison`).
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,7 @@ from pfl_lib.results.summary import Ours, status
 Find = Callable[[RunSpec], Result | None]
 """A run to its result, None where there is none, as `Store.find`."""
 UNPRINTED = Printed(float("nan"), float("nan"))
+NOT_MEASURED = "not measured"
 NAMES = ("data set", "setting", "column", "metric")
 
 
@@ -145,8 +147,9 @@ class Table:
         """Our numbers, one row for each place of the table, metric, protocol and run.
 
         Columns dataset, setting, method, metric, protocol (the table's and "last"), seed, value (in
-        the metric's unit; NaN where the run has none) and status ("ran", "not run" or "diverged at
-        round 7").  A place that this package does not run has one row a metric, without a seed.
+        the metric's unit; NaN where the run has none), status ("ran", "not run", "not measured" or
+        "diverged at round 7") and diverged (that round).  A place that this package does not run
+        has one row a metric and protocol, without a seed.
         """
         lines = []
         protocols = dict.fromkeys((self.protocol, "last"))
@@ -156,13 +159,15 @@ class Table:
                 became = status(result)
                 for metric in self.metrics:
                     for protocol in protocols:
-                        value = float("nan")
+                        value, word = float("nan"), became
                         if became == "ran":
                             value = metric.read(result, protocol, self.over, self.model)
+                            word = NOT_MEASURED if math.isnan(value) else became
                         read = {"metric": metric.name, "protocol": protocol, "seed": seed}
-                        lines.append({**place, **read, "value": value, "status": became})
+                        ended = {"status": word, "diverged": result.diverged if result else None}
+                        lines.append({**place, **read, "value": value, **ended})
         frame = profile.table(lines)
-        return frame.astype({"seed": "Int64"})
+        return frame.astype({"seed": "Int64", "diverged": "Int64"})
 
     def _places(self, profile: Profile) -> list[tuple[Row, Column, list[RunSpec]]]:
         places = []
@@ -182,12 +187,13 @@ def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:
     found = {}
     for key, lines in frame.groupby(by, sort=False):
         ran = lines[lines["status"] == "ran"]
-        lost = lines[lines["status"].str.startswith("diverged")]
-        rounds = [int(word.rpartition(" ")[2]) for word in lost["status"]]
+        lost = lines[lines["diverged"].notna()]
         found[key[0] if len(by) == 1 else key] = Ours(
             seeds=tuple(ran["seed"].astype(int)),
-            diverged=tuple(zip(lost["seed"].astype(int), rounds, strict=True)),
-            missing=int((lines["status"] == "not run").sum()),
+            diverged=tuple(
+                zip(lost["seed"].astype(int), lost["diverged"].astype(int), strict=True)
+            ),
+            missing=len(lines) - len(ran) - len(lost),
             values=tuple(ran["value"].astype(float)),
         )
     return found

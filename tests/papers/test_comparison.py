@@ -11,6 +11,7 @@ from pfl_lib import papers
 from pfl_lib.errors import BadInput
 from pfl_lib.papers import comparison, waffle
 from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.metrics import MEGABYTES
 from pfl_lib.papers.table import gathered
 from pfl_lib.results.result import Result
 
@@ -64,6 +65,14 @@ def test_the_seeds_of_a_place_are_gathered_with_those_that_diverged_and_are_miss
     assert list(ours) == list(waffle.METHODS)
     assert (ours["WE"].diverged, ours["WE"].missing, ours["WE"].comparable) == (((1, 2),), 4, False)
     assert ours["Local"].seeds == (1,) and ours["Local"].mean == pytest.approx(99.42)
+
+
+def test_a_run_without_the_number_counts_as_missing_not_as_a_number():
+    unknown = dataclasses.replace(B, metrics=(MEGABYTES,), values={})
+    frame = unknown.frame(waffle.FULL.with_seeds(1), shelf().find)
+    assert set(frame["status"]) == {"not measured"} and frame["value"].isna().all()
+    ours = gathered(frame[frame["protocol"] == "best"])["WE"]
+    assert (ours.status, ours.missing) == ("not run", 1)
 
 
 def test_a_place_that_is_not_run_by_this_package_has_a_line_without_a_seed():

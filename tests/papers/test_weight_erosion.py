@@ -14,6 +14,7 @@ import torch
 from pfl_lib import data, papers, partitions
 from pfl_lib.cli import reproduce
 from pfl_lib.display.tables import some_rounds
+from pfl_lib.display.theme import WIDTH
 from pfl_lib.experiments.runner import Run, federation_of, one_thread, run_many
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.federation import Federation
@@ -513,6 +514,19 @@ def test_one_example_is_worth_a_hundred_by_the_size_of_the_test_set():
     assert told == "One test example is 0.8 points for agent 0, 0.6 points for agent 2."
 
 
+def test_ninety_percent_is_neither_reached_nor_missed_within_the_floor():
+    for accuracy, answer in ((90.3, None), (89.7, None), (90.41, True), (89.5, False)):
+        runs = {"AGE_STRICT": {2: dict.fromkeys(("Local", "WE"), ended_at(accuracy))}}
+        finals = {("AGE_STRICT", 2, s, claims.RIGHT): Ours((1,), (80.0,)) for s in ("Local", "WE")}
+        as_run, right, _ = claims.ninety_percent(claims.Evidence(runs, finals, {}))
+        assert (as_run, right) == (answer, False)
+
+
+def ended_at(percent: float) -> Result:
+    metrics = pd.DataFrame({"round": [1], "client": 2, "batch_accuracy": percent / 100})
+    return Result({"alice": 2}, metrics, None, None, 1.0)
+
+
 def test_the_quick_profile_answers_nothing(store):
     answers = claims.answers(SHORT, store.find)
     assert (
@@ -575,7 +589,7 @@ def test_figure_2_draws_a_bar_for_each_output_bias_first(store):
 
 @pytest.mark.parametrize("profile", [QUICK, FULL], ids=["quick", "paper"])
 @pytest.mark.parametrize("name", ["figure 1", "figure 2", "grid"])
-def test_figures_are_half_a_page_wide_with_texts_of_9_points_and_more_inside(store, profile, name):
+def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(store, profile, name):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
@@ -592,7 +606,7 @@ def test_figures_are_half_a_page_wide_with_texts_of_9_points_and_more_inside(sto
     }[name]()
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    assert figure.get_figwidth() == 6.4
+    assert figure.get_figwidth() == WIDTH
     # Ticks beyond an axis' limits are made and not drawn.
     ticks = {
         label
