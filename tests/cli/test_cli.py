@@ -147,6 +147,19 @@ def test_compare_as_csv_has_a_row_for_each_printed_value(capsys, tmp_path):
     assert all("not run" in line for line in lines[1:])
 
 
+def test_compare_can_be_every_run_or_a_table_in_latex_whose_words_are_comments(capsys, tmp_path):
+    argv = ["compare", "--only", "waffle-table1", "--profile", "quick"]
+    argv += ["--results-dir", str(tmp_path), "--format"]
+    assert main([*argv, "runs"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.startswith("dataset,setting,method,metric,protocol,seed,value,status,diverged,page")
+    assert len(lines) == 60 * 2  # one seed, best and last round
+    assert main([*argv, "latex"]) == 0
+    before, _, after = capsys.readouterr().out.partition("\\begin{tabular}")
+    assert all(line.startswith("% ") for line in before.splitlines() if line)
+    assert after.rstrip().endswith("\\end{tabular}") and "MNIST, A*" in after
+
+
 @pytest.mark.parametrize("profile", papers.PROFILES)
 def test_compare_fits_a_terminal_and_leaves_out_what_was_not_run(
     capsys, tmp_path, monkeypatch, profile
