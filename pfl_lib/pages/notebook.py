@@ -1,122 +1,35 @@
-"""What every notebook starts with: its parameters checked, and the few lines of set-up that all
-notebooks share.
+"""What every notebook consists of beside its own table or figure: the blocks that all share.
 
-papermill writes parameters it does not know into the notebook all the same and only logs that it
-did, and hands `-p flag true` over as the text "true"; so the cell after the parameters calls
-`settings(globals())`, which knows the declared parameters from their annotations (`profile: str =
-"quick"`) and refuses everything else in one line.
+`settings` (from `parameters`) checks a notebook's parameters; `run` trains what is missing; `say`
+answers in a sentence; `show_partitions` says who holds what; `provenance` closes the page.
 """
 
 import os
-import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
 
-import pydantic
+from pfl_lib.errors import BadInput
+from pfl_lib.pages.parameters import Settings, settings
 
-from pfl_lib.errors import BadInput, choose
-from pfl_lib.papers.verdicts import PROFILES
-from pfl_lib.progress import headless
-
-# What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is
-# no parameter.
-PLAIN = (str, int, float, bool, list, dict, tuple, types.NoneType)
-IPYTHON = ("In", "Out")
-INJECTED = "# Parameters\n"  # how papermill's cell of injected parameters begins
+__all__ = [
+    "NotRun",
+    "Settings",
+    "banner",
+    "code_version",
+    "partition_of",
+    "provenance",
+    "run",
+    "say",
+    "settings",
+    "show_partitions",
+]
 
 
 class NotRun(BadInput):
     """The runs behind a page are missing, and nothing may be trained: the page is not run, which is
     no failure.
     """
-
-
-class Settings(pydantic.BaseModel):
-    """The parameters of a notebook, checked; a notebook's own parameters are further fields with
-    the types it declared.
-
-    profile: how much of the experiment, `quick`, `small` or `paper`.  seeds: number of seeds, 0 for
-    the profile's own.  data_dir, results_dir: folders, "" for the default.  jobs: processes, 0 for
-    one per core.  device: `auto`, `cpu` or `cuda`.  plots_only: draw what is stored and train
-    nothing.
-    """
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    profile: str
-    seeds: pydantic.NonNegativeInt
-    data_dir: str
-    results_dir: str
-    jobs: pydantic.NonNegativeInt
-    device: Literal["auto", "cpu", "cuda"]
-    plots_only: bool
-
-    @cached_property
-    def store(self):
-        """The `Store` that this notebook reads results from and saves them to."""
-        from pfl_lib.results.store import Store
-
-        return Store(self.results_dir or None)
-
-    @property
-    def headless(self) -> bool:
-        """Whether the notebook is being executed for a page, so that bars and widgets stay away."""
-        return headless()
-
-
-def settings(namespace: Mapping[str, Any]) -> Settings:
-    """Check the parameters of the notebook whose `globals()` are given; the first call after the
-    parameter cell.
-
-    Raises `BadInput`, one line, for a name that the parameter cell does not declare, for a missing
-    one, and for a value of another type or outside what is allowed.
-    """
-    declared = dict(namespace.get("__annotations__", {}))
-    allowed = ", ".join(declared or Settings.model_fields)
-    for name in Settings.model_fields:
-        if name not in declared or name not in namespace:
-            raise BadInput(
-                f"the parameter cell does not declare {name!r}; it needs"
-                f" {', '.join(Settings.model_fields)}"
-            )
-    # Run again in an open notebook, later cells have left names of their own; on a fresh kernel
-    # there is nothing but parameters yet.
-    again = any(isinstance(value, Settings) for value in namespace.values())
-    if not again:
-        for name, value in namespace.items():
-            if (
-                name not in declared
-                and not name.startswith("_")
-                and name not in IPYTHON
-                and isinstance(value, PLAIN)
-            ):
-                raise BadInput(f"parameter {name!r} is not one of {allowed}")
-    own = {
-        name: (kind, ...) for name, kind in declared.items() if name not in Settings.model_fields
-    }
-    model = pydantic.create_model("Settings", __base__=Settings, **own) if own else Settings
-    try:
-        checked = model(**{name: namespace[name] for name in declared if name in namespace})
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        raise BadInput(
-            f"parameter {name} = {first.get('input')!r}:"
-            f" {first['msg'][0].lower()}{first['msg'][1:]}"
-        ) from None
-    choose("profile", checked.profile, PROFILES)
-    if any(str(source).startswith(INJECTED) for source in namespace.get("In", ())):
-        # papermill put parameters in, so nobody watches this kernel: no bars, whose last state
-        # would stay in the output.
-        os.environ.setdefault("PFL_HEADLESS", "1")
-    if checked.data_dir and not Path(checked.data_dir).expanduser().is_dir():
-        raise BadInput(
-            f"data_dir {checked.data_dir!r} is not a folder; leave it empty for the default"
-        )
-    return checked
 
 
 def banner(profile) -> None:
@@ -145,10 +58,11 @@ def say(words: str) -> None:
     display({"text/markdown": words, "text/plain": words}, raw=True)
 
 
-def run(specs: Sequence, settings: Settings, least: int = 1, models: Sequence = ()) -> None:
-    """Train those of a page's specs that are not stored yet, and say in one line what there is.
+def run(page, profile, settings: Settings, least: int = 1) -> None:
+    """Train those of a page's runs that are not stored yet, and say in one line what there is.
 
-    Those that are also in `models` are trained as well where they are stored without their models.
+    `page` is an `Exhibit`; runs whose models it shows are trained as well where they are stored
+    without them.
 
     With `plots_only` nothing is trained: what is missing is shown as not run, and if fewer than
     `least` are stored, there is nothing to draw: `NotRun` says so, and which command trains them.
@@ -158,16 +72,16 @@ def run(specs: Sequence, settings: Settings, least: int = 1, models: Sequence = 
     from pfl_lib.experiments.spec import RunFailure
     from pfl_lib.federation.federation import choose_device
 
-    needed = () if settings.plots_only else models
+    specs = page.runs(profile)
+    needed = () if settings.plots_only else page.models(profile)
     missing = [
         spec for spec in specs if settings.store.find(spec, with_model=spec in needed) is None
     ]
     if missing and settings.plots_only:
         if len(specs) - len(missing) < least:
             raise NotRun(
-                f"{len(missing)} of the {len(specs)} runs behind this page are not stored in"
-                f" {settings.store.root}:"
-                f" pfl-lib reproduce --profile {settings.profile} trains them"
+                f"{len(missing)} of the {len(specs)} runs behind this page are not stored; to train"
+                f" them: pfl-lib reproduce --profile {settings.profile} --only {page.id}"
             )
         print(
             f"{len(specs) - len(missing)} of {len(specs)} runs are stored; the others count as not"
@@ -225,6 +139,22 @@ def partition_of(profile, distribution: str, settings: Settings):
     """
     setting = replace(profile.make(profile.settings[0]), partition=distribution)
     return split_of(setting, settings, profile.seeds[0])
+
+
+def show_partitions(profile, distributions: Sequence[str], settings: Settings) -> dict:
+    """Show who holds which labels under each distribution, the numbers folded below each picture;
+    returns distribution -> (data set, partition) of those whose data are at hand.
+    """
+    from pfl_lib.display import figures, tables
+
+    shown = {}
+    for distribution in distributions:
+        if held := partition_of(profile, distribution, settings):
+            dataset, partition = shown[distribution] = held
+            figures.show(*figures.partition_card(partition, dataset))
+            caption = f"Training images by client and label, distribution {distribution}"
+            tables.show_table(tables.holdings(partition, dataset), caption, folded=True)
+    return shown
 
 
 def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:

@@ -299,8 +299,8 @@ def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:
 def test_the_quickstart_does_what_its_parameters_say(tmp_path):
     error, _ = quickstart(tmp_path, "nothing stored", plots_only=True)
     assert (
-        error == "3 of the 3 runs behind this page are not stored in"
-        f" {tmp_path / 'results'}: pfl-lib reproduce --profile quick trains them"
+        error == "3 of the 3 runs behind this page are not stored; to train them:"
+        " pfl-lib reproduce --profile quick --only quickstart"
     )
     error, told = quickstart(
         tmp_path, "two seeds", seeds=2, jobs=1, device="cpu", data_dir=str(tmp_path)

@@ -3,7 +3,6 @@ Appendix A.
 """
 
 import dataclasses
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +26,6 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 from pfl_lib.results.summary import Ours
 
-TRACES = Path(__file__).parents[1] / "fixtures" / "weight_erosion_alpha_traces_AGE_STRICT.csv"
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]
 
 # Specification, section 5.3, AGE_STRICT: accuracies over 20 initial models in an independent
@@ -48,11 +46,7 @@ def ran(spec: RunSpec, data_dir=None) -> Result:
 
 
 def traces(user: int) -> np.ndarray:
-    """The authors' printed weights [30, 4]: the user first, then the others in ascending order."""
-    printed = pd.read_csv(TRACES)
-    return (
-        printed.loc[printed["user"] == user].sort_values("round").filter(like="w_slot").to_numpy()
-    )
+    return as_printed(tables.authors_weights("AGE_STRICT")[user], user)
 
 
 def as_printed(weights: np.ndarray, user: int) -> np.ndarray:
@@ -62,12 +56,26 @@ def as_printed(weights: np.ndarray, user: int) -> np.ndarray:
 # --- the authors' run ---
 
 
+def test_the_authors_weights_start_near_1_belong_to_their_agents_and_exist_for_one_split():
+    authors = tables.authors_weights("AGE_STRICT")
+    assert authors.keys() == set(paper.USERS) and tables.authors_weights("AGE_SOME") == {}
+    for user, weights in authors.items():
+        assert weights.shape == (30, 4) and (weights[:, user] == 1).all()
+        assert (np.diff(weights, axis=0) <= 0).all()
+    assert authors[0][0].tolist() == [1, 0.991835, 0.990839, 0.986076]
+    # The file has the user first: agent 0 is the first of the others of user 2.
+    assert (authors[2][0] != authors[2][0, 2]).sum() == 3
+
+
 @pytest.mark.parametrize("user", paper.USERS)
 def test_from_zero_the_weights_follow_the_authors_traces_and_vanish_where_theirs_do(
     user, titanic_dir
 ):
     spec = dataclasses.replace(paper.spec("WE", "AGE_STRICT", user, FULL), model="linear-zero")
-    ours, theirs = as_printed(ran(spec, titanic_dir).weights, user), traces(user)
+    ours, theirs = (
+        as_printed(ran(spec, titanic_dir).weights, user),
+        traces(user),
+    )
     assert np.abs(ours - theirs).max() <= 0.13
     assert ((ours[-1] == 0) == (theirs[-1] == 0)).all()
 

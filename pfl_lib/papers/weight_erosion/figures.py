@@ -33,6 +33,7 @@ def accuracies_and_weights(
     prevalence: Mapping[int, float] | None,
     measure: str = "batch_accuracy",
     title: str = "",
+    authors: Mapping[int, np.ndarray] | None = None,
 ) -> tuple["Figure", str]:
     """Figure 1, one of its two rows: for each user every scheme's accuracy (full) and Weight
     Erosion's weights (dotted) by round.
@@ -42,13 +43,16 @@ def accuracies_and_weights(
 
     `results`: user -> scheme -> result, with round 0.  `measure` is the column of accuracies.
     `prevalence`: the share of class 1 among a user's test examples; it and its complement are what
-    always saying 1 or 0 would reach (dashed).  None draws no such lines.  The lines of a run that
+    always saying 1 or 0 would reach (dashed).  None draws no such lines.  `authors`: user -> the
+    weights [rounds, 4] that the authors' program printed, drawn as points.  The lines of a run that
     diverged stop there, and its picture says so.
     """
     with theme():
         figure, panels = _in_pairs(len(results), 2.5, 1.6)
         for axes, (user, of_user) in zip(panels, results.items(), strict=True):
             _draw_user(axes, user, of_user, prevalence, measure)
+            if authors and user in authors:
+                _draw_authors(axes, user, authors[user])
         for axes in panels[::2]:
             axes.set_ylabel("accuracy, weight")
         handles = {
@@ -73,7 +77,10 @@ def accuracies_and_weights(
             "ncols": max(1, len(agents)),
         }
         figure.legend(agents.values(), agents, frameon=False, **below)
-    return figure, _about_users(results, measure, title)
+    about = _about_users(results, measure, title)
+    if authors and (drawn := authors.keys() & results.keys()):
+        about += f" Points: the weights that the authors' program printed, for {len(drawn)} users."
+    return figure, about
 
 
 def parameters(
@@ -249,6 +256,23 @@ def _draw_user(
         title=f"user: agent {user}", xlabel="round", xlim=(-0.5, rounds + 0.5), ylim=(-0.02, 1.02)
     )
     axes.set_yticks(np.linspace(0, 1, 6))
+
+
+def _draw_authors(axes: "Axes", user: int, weights: np.ndarray) -> None:
+    """Points in the agents' colours, every second round: the authors' own weights."""
+    rounds = np.arange(1, len(weights) + 1)[::2]
+    label = "agents, authors' program"
+    for agent, of_agent in enumerate(weights.T):
+        if agent != user:
+            shown = {
+                "marker": "o",
+                "markersize": 4,
+                "linestyle": "none",
+                "markerfacecolor": "white",
+            }
+            colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
+            axes.plot(rounds, of_agent[::2], color=colour, label=label, zorder=4, **shown)
+            label = "_"
 
 
 def _draw_bars(axes: "Axes", table: pd.DataFrame) -> list:

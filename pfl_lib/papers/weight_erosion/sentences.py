@@ -77,3 +77,81 @@ def first_distances(first: pd.DataFrame) -> str:
         f" far from the user's as that is long, {answer}"
         f" ({'all' if found.max() < LOW else 'not all'} are below {LOW:g})."
     )
+
+
+def figure_1(ends: Mapping[str, pd.DataFrame]) -> str:
+    """For how many users Weight Erosion ends above a true FedAvg and above Local, in the share
+    predicted rightly.
+
+    `ends`: split -> `tables.in_the_end`.
+    """
+    right = pd.concat(
+        {
+            split: table.pivot(index="user", columns="scheme", values="predicted rightly")
+            for split, table in ends.items()
+        }
+    ).apply(pd.to_numeric, errors="coerce")
+    words = []
+    for other in ("FedAvg", "Local"):
+        if {"WE", other} <= set(right.columns):
+            gain = (right["WE"] - right[other]).dropna()
+            words.append(
+                f"above {other} for {int((gain > 0).sum())}, level for {int((gain == 0).sum())} and"
+                f" below for {int((gain < 0).sum())} of {len(gain)} users"
+                f" ({gain.mean():+.1f} points on average)".replace("-", "−")
+            )
+    return f"In single runs Weight Erosion ends {'; '.join(words) or 'nowhere: it was not run'}."
+
+
+def figure_2(learned: Mapping[tuple[int, str], pd.DataFrame]) -> str:
+    """The input with the largest effect in each model of Weight Erosion; `learned`: (user, scheme)
+    -> parameters of class 0 and class 1.
+    """
+    words = []
+    for (user, scheme), both in learned.items():
+        if scheme == "WE":
+            effect = (both["class 1"] - both["class 0"]).drop("Bias term")
+            name = effect.abs().idxmax()
+            words.append(f"{name} for agent {user} ({effect[name]:+.2f})".replace("-", "−"))
+    return f"What counts most in Weight Erosion's models: {'; '.join(words) or 'not run'}."
+
+
+def penalties(grid: pd.DataFrame) -> str:
+    """Between what accuracies and weights the grid of penalties moves; `grid`: `tables.grid`."""
+    words = []
+    for user, rows in grid[grid["status"] == "ran"].groupby("user"):
+        words.append(
+            f"for agent {user} the others' mean weight falls from {rows['others'].max():.2f} to"
+            f" {rows['others'].min():.2f} and accuracy lies between"
+            f" {rows['accuracy'].min():.1f} and {rows['accuracy'].max():.1f} %"
+        )
+    return f"Over the grid of penalties, {'; '.join(words) or 'nothing was run'}."
+
+
+def examples(first: pd.DataFrame, second: pd.DataFrame, third: pd.DataFrame) -> str:
+    """Which of Appendix A's three examples come out, with their distances."""
+    found = first.filter(like="agent").to_numpy()
+    apart = (second["computed"] - second["formula"]).abs().max()
+    out = "comes out" if found.max() < LOW else "does not come out"
+    return (
+        f"Example 1 {out}: distances at a new model are {found.min():.2f} to {found.max():.2f}."
+        f" Example 2's formula holds to {apart:.0e}. Example 3: on the way to the local model"
+        f" distances grow to {third.iloc[-1].max():,.0f}."
+    )
+
+
+def claims(answers: pd.DataFrame) -> str:
+    """How many of the paper's sentences hold in its own way and done right; `answers`:
+    `claims.answers`.
+    """
+    if answers["as run"].str.startswith("no answer").all():
+        return (
+            f"The quick profile answers none of the {len(answers)} sentences: its data are not the"
+            " paper's."
+        )
+    as_run = int((answers["as run"] == "yes").sum())
+    right = answers.loc[answers["done right"] != "the same", "done right"]
+    return (
+        f"Of the paper's {len(answers)} sentences {as_run} hold as run by the authors; of the"
+        f" {len(right)} about averages or accuracies {int((right == 'yes').sum())} hold done right."
+    )

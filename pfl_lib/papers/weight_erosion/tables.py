@@ -8,13 +8,14 @@ that is not there, or that diverged, is a word, never a number.
 
 import itertools
 from collections.abc import Mapping
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.tables import alone_from, by_round
+from pfl_lib.display.tables import alone_from, by_round, vanishing
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, gathered
@@ -142,6 +143,53 @@ def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFram
                 columns[name] = pd.Series(of_agent, index=range(1, len(of_agent) + 1))
                 diverged |= {} if run.diverged is None else {name: run.diverged}
     return by_round(columns, diverged)
+
+
+def authors_weights(split: str) -> dict[int, np.ndarray]:
+    """The weights that the authors' own program printed, user -> [30, 4] by round and agent; they
+    exist for AGE_STRICT alone.
+    """
+    file = files("pfl_lib.papers.weight_erosion") / f"alpha_traces_{split}.csv"
+    if not file.is_file():
+        return {}
+    with file.open(encoding="utf-8") as lines:
+        printed = pd.read_csv(lines).sort_values(["user", "round"])
+    by_user = {}
+    for user, rows in printed.groupby("user"):
+        # The file has the user first, then the others in ascending order.
+        order = [user, *(agent for agent in paper.USERS if agent != user)]
+        by_user[int(user)] = rows.filter(like="w_slot").to_numpy()[:, np.argsort(order)]
+    return by_user
+
+
+def against_authors(
+    results: Mapping[int, Mapping[str, Result]], authors: Mapping[int, np.ndarray]
+) -> pd.DataFrame:
+    """Our weights beside the authors' printed ones: mean over rounds, the round from which a weight
+    stays 0, and the largest difference in a round.
+    """
+    rows = []
+    for user, theirs in authors.items():
+        run = results.get(user, {}).get("WE")
+        if run is None or run.weights is None or run.weights.shape != theirs.shape:
+            continue
+        for agent in paper.USERS:
+            if agent != user:
+                ours, printed = run.weights[:, agent], theirs[:, agent]
+                gone = [vanishing(weights)[agent] for weights in (run.weights, theirs)]
+                words = ["never" if np.isnan(r) else f"round {r:.0f}" for r in gone]
+                rows.append(
+                    {
+                        "user": user,
+                        "agent": agent,
+                        "mean weight": ours.mean(),
+                        "authors' mean": printed.mean(),
+                        "0 from": words[0],
+                        "authors' 0 from": words[1],
+                        "largest difference": abs(ours - printed).max(),
+                    }
+                )
+    return pd.DataFrame(rows)
 
 
 def finals(find: Find, profile: Profile) -> dict[tuple, Ours]:

@@ -1,0 +1,113 @@
+"""The sentences that answer the pages: their numbers are those of the frames they are made from."""
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib.papers.waffle import sentences as waffle
+from pfl_lib.papers.weight_erosion import sentences as erosion
+
+
+def compared(profile: str) -> pd.DataFrame:
+    rows = [
+        ("C", "WE", 98.0, "reproduced (2 of 5 seeds): 0.1 points apart", 2, 1),
+        ("C", "WAFFLE", 99.0, "reproduced: 0.2 points apart", 2, 1),
+        ("A", "WE", 97.0, "not reproduced: reason unknown", 3, 3),
+        ("A", "WAFFLE", np.nan, "not run", 3, 3),
+    ]
+    names = ["setting", "method", "ours", "verdict", "clear pairs", "pairs in order"]
+    frame = pd.DataFrame(rows, columns=names)
+    other = frame.tail(1).assign(dataset="CIFAR10")
+    return pd.concat([frame.assign(dataset="MNIST"), other]).assign(profile=profile)
+
+
+def test_table_1_counts_verdicts_of_mnist_and_pairs_of_each_row_once():
+    """Two rows of the table: 2 + 3 clear pairs, 1 + 3 in order."""
+    said = waffle.table_1(compared("paper"))
+    assert said == (
+        "Of 4 values printed for MNIST 2 are reproduced, 1 are not reproduced and 1 are not run;"
+        " of 5 pairs of methods that the paper tells clearly apart 4 stand in its order."
+    )
+
+
+def test_table_1_of_the_quick_profile_gives_no_verdict():
+    said = waffle.table_1(compared("quick"))
+    assert "97.0 to 99.0 %" in said and "WAFFLE on C; WE on A" in said and "no verdict" in said
+    nothing = compared("quick").assign(ours=np.nan)
+    assert waffle.table_1(nothing) == "None of the 4 values printed for MNIST was run."
+
+
+def test_figure_3_says_when_alice_is_alone_or_what_share_she_ends_with():
+    said = waffle.figure_3(
+        {"WE": np.array([[1, 1], [1, 0.25]]), "WAFFLE": np.array([[0.5, 0.5], [1, 0]])}
+    )
+    assert said == (
+        "Alice's share of the average under WE, from 50% in round 1 to 80% in round 2; under"
+        " WAFFLE, from 50% in round 1 to alone from round 2."
+    )
+
+
+def test_speed_names_both_rounds_and_what_is_missing():
+    rows = [
+        {"distribution": "B", "target": 97.5, "WE": "30", "WAFFLE": "12", "faster": "yes"},
+        {"distribution": "C", "target": np.nan, "WE": "not run", "WAFFLE": "ran", "faster": "?"},
+    ]
+    assert waffle.speed(pd.DataFrame(rows)) == (
+        "On B WAFFLE reaches 97.5 % in round 12, WE in round 30; on C it is not known (a run is"
+        " missing or diverged). WAFFLE is clearly faster on 1 of 2."
+    )
+
+
+def test_readings_are_compared_pair_by_pair():
+    rows = [
+        {"distribution": "C", "reading": "WAFFLE", "best round": 99.0},
+        {"distribution": "C", "reading": "WAFFLE, c as printed", "best round": 96.5},
+    ]
+    assert waffle.readings(pd.DataFrame(rows)) == (
+        "C read as printed changes WAFFLE by \u22122.5 points on C."
+    )
+
+
+def test_figure_1_counts_users_above_level_and_below():
+    def ends(we, fedavg):
+        rows = [
+            {"user": user, "scheme": scheme, "predicted rightly": value}
+            for user, pair in enumerate(zip(we, fedavg, strict=True))
+            for scheme, value in zip(("WE", "FedAvg"), pair, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    said = erosion.figure_1({"STRICT": ends([80, 70], [78, 70]), "SOME": ends([60, "?"], [61, 1])})
+    assert "above FedAvg for 1, level for 1 and below for 1 of 3 users (+0.3 points" in said
+
+
+def test_penalties_leave_out_what_did_not_run():
+    grid = pd.DataFrame(
+        {
+            "user": [0, 0, 0],
+            "others": [0.5, 0.1, np.nan],
+            "accuracy": [80.0, 82.0, np.nan],
+            "status": ["ran", "ran", "not run"],
+        }
+    )
+    said = erosion.penalties(grid)
+    assert "falls from 0.50 to 0.10" in said and "between 80.0 and 82.0 %" in said
+    assert erosion.penalties(grid.tail(1)).endswith("nothing was run.")
+
+
+def test_claims_count_sentences_as_run_and_those_asked_done_right():
+    answers = pd.DataFrame(
+        {"as run": ["yes", "yes", "no"], "done right": ["the same", "no", "undecided"]}
+    )
+    assert erosion.claims(answers) == (
+        "Of the paper's 3 sentences 2 hold as run by the authors; of the 2 about averages or"
+        " accuracies 0 hold done right."
+    )
+
+
+def test_examples_say_whether_the_first_comes_out():
+    first = pd.DataFrame({"loss": [9.0], "agent 1": [0.2], "agent 2": [0.4]})
+    second = pd.DataFrame({"computed": [2.0], "formula": [2.0 + 1e-9]})
+    third = pd.DataFrame({"agent 1": [1.0, 1500.0]})
+    said = erosion.examples(first, second, third)
+    assert said.startswith("Example 1 comes out") and "1e-09" in said and "1,500" in said
+    assert "does not come out" in erosion.examples(first + 1, second, third)
