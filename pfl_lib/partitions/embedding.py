@@ -1,5 +1,5 @@
-"""What a picture shows, as numbers: the second fully connected layer of a small network that was
-trained on the data set's labels.
+"""What a picture shows, as numbers: the last convolution of a small network that was trained on the
+data set's labels.
 
 FedFomo (appendix A.5) takes the second fully connected layer of a VGG-11, which was trained on
 ImageNet before.  This network needs no download, and minutes of one core.
@@ -21,8 +21,8 @@ PEAK_LR, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """`vectors` float32 [n, width]: the training pool's examples, then the test pool's; `accuracy`:
-    of the network on the test pool; `made_by`: one line.
+    """`vectors` in floating point [n, width]: the training pool's examples, then the test pool's;
+    `accuracy`: of the network on the test pool; `made_by`: one line.
     """
 
     vectors: Tensor
@@ -36,7 +36,13 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
     Three blocks of convolution, batch normalisation, ReLU and pooling; two fully connected layers
     of 512; a classifier.  SGD with a learning rate that rises to 0.1 over the first quarter of the
     steps and falls to 0 over the rest; coloured pictures are mirrored at random.  A vector is what
-    the second layer gives before its ReLU.
+    the last block gives, in half precision.
+
+    The fully connected layers of a network that has seen nothing but these labels tell little more
+    than the labels: groups made of the second one are far more unequal than the paper's.  On
+    CIFAR-10 the mean earth mover's distances of 2, 3, 4 and 5 groups are 1.53, 2.28, 2.43 and 2.59
+    by the second layer (8 epochs, accuracy 84 %); 1.65, 1.79, 1.93 and 1.95 by the last block (2
+    epochs, 77 %); the paper prints 1.05, 1.41, 1.28 and 2.80, which cannot be (1.80, perhaps).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "embedding"))
@@ -72,14 +78,14 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
     network.eval()
     with torch.inference_mode():
         pictures = torch.cat([dataset.train_x, dataset.test_x])
-        vectors = torch.cat([network[:-2](inputs(part)) for part in pictures.split(1000)])
-        guesses = network[-2:](vectors[n:]).argmax(1)
+        vectors = torch.cat([network[:-5](inputs(part)) for part in pictures.split(1000)])
+        guesses = network[-5:](vectors[n:]).argmax(1)
     accuracy = (guesses == dataset.test_y).double().mean().item()
     made_by = (
-        f"CNN {CHANNELS} with fully connected layers of {WIDTH}, {WIDTH}, {epochs} epochs of SGD,"
-        f" batch {BATCH}, seed {seed}"
+        f"last block of a CNN {CHANNELS} with fully connected layers of {WIDTH}, {WIDTH};"
+        f" {epochs} epochs of SGD, batch {BATCH}, seed {seed}"
     )
-    return Embedding(vectors.clone(), accuracy, made_by)
+    return Embedding(vectors.half().clone(), accuracy, made_by)
 
 
 def _network(dataset: Dataset) -> nn.Sequential:

@@ -20,7 +20,7 @@ from pfl_lib.partitions.embedding import Embedding, small_cnn
 from pfl_lib.randomness import generator, number
 
 COMPONENTS, KMEANS_STEPS, KMEANS_STARTS = 256, 100, 5
-EPOCHS = 8
+EPOCHS = 2
 LABELS = "latent_labels"
 
 
@@ -168,7 +168,7 @@ def make_labels(
     embedding = embed(dataset, epochs, seed)
     random = number(seed, "latent groups") % 2**32
     components = min(COMPONENTS, *embedding.vectors.shape)
-    reduced = PCA(components, random_state=random).fit_transform(embedding.vectors.numpy())
+    reduced = PCA(components, random_state=random).fit_transform(embedding.vectors.float().numpy())
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for wanted in groups:
