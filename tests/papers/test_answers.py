@@ -41,8 +41,8 @@ def test_figure_3_says_when_alice_is_alone_or_what_share_she_ends_with():
         {"WE": np.array([[1, 1], [1, 0.25]]), "WAFFLE": np.array([[0.5, 0.5], [1, 0]])}
     )
     assert said == (
-        "Alice's share of the average under WE, from 50% in round 1 to 80% in round 2; under"
-        " WAFFLE, from 50% in round 1 to alone from round 2."
+        "Alice's share of the average goes, under WE, from 50% in round 1 to 80% in round 2; under"
+        " WAFFLE, from 50% in round 1 to all of it from round 2."
     )
 
 

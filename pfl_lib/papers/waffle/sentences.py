@@ -76,9 +76,9 @@ def figure_3(weights: Mapping[str, np.ndarray]) -> str:
     for method, of_method in weights.items():
         share = tables.shares(of_method)[:, ALICE]
         alone = tables.alone_from(of_method, ALICE)
-        end = f"alone from round {alone}" if alone else f"{share[-1]:.0%} in round {len(share)}"
-        words.append(f"{method}, from {share[0]:.0%} in round 1 to {end}")
-    return f"Alice's share of the average under {'; under '.join(words) or 'neither: no run'}."
+        end = f"all of it from round {alone}" if alone else f"{share[-1]:.0%} in round {len(share)}"
+        words.append(f"under {method}, from {share[0]:.0%} in round 1 to {end}")
+    return f"Alice's share of the average goes, {'; '.join(words) or 'nowhere: no run is stored'}."
 
 
 def speed(rounds: pd.DataFrame) -> str:
