@@ -148,7 +148,7 @@ def test_groups_of_other_content_are_refused(digits):
         (0, "clients 0: give a whole number, 1 or more"),
         (
             1700,
-            "group 0 has 155 training examples for 340 clients: give fewer clients",
+            "examples for 340 clients: give fewer clients, or more images",
         ),
     ],
 )
