@@ -1,0 +1,135 @@
+"""FedFomo's tables as described: the paper's settings, every printed value, what the smaller
+profiles cost.
+"""
+
+import dataclasses
+
+import pytest
+import torch
+
+from pfl_lib import data, partitions
+from pfl_lib.experiments.runner import run_many
+from pfl_lib.papers import comparison, fedfomo
+from pfl_lib.papers.fedfomo import FIGURE1, FIGURE2, FIGURE3, FIGURE9, TABLE1, TABLE2, TABLE5
+from pfl_lib.partitions import Latent, Shards
+from pfl_lib.partitions.emd import earth_movers_distance
+from pfl_lib.results.store import Store
+
+TABLES = (TABLE1, TABLE2, TABLE5)
+# Gradients of one run: 9,000 images, 80 % of them to train on, five epochs, 20 rounds.  On one idle
+# core it takes about three minutes.
+A_RUN = 9_000 * 0.8 * 5 * 20
+
+
+@pytest.mark.parametrize(
+    ("table", "places"), [(TABLE1, 44), (TABLE2, 55), (TABLE5, 55)], ids=lambda one: str(one)[:20]
+)
+def test_every_printed_value_has_its_place_and_every_place_its_value(table, places):
+    printed = table.printed()
+    assert len(printed) == places == len(table.rows) * len(table.columns)
+    assert all(value.value > 0 and value.std >= 0 for value in printed.values())
+
+
+def test_some_printed_values_are_those_of_the_paper():
+    one = TABLE1.printed()["MNIST", "pathological_100_clients", fedfomo.OURS[0], "accuracy_percent"]
+    assert (one.value, one.std) == (98.81, 1.26)
+    two = TABLE2.printed()["CIFAR10", "latent_D10_15_clients", "FedAvg", "accuracy_percent"]
+    assert (two.value, two.std) == (10.10, 3.65)
+
+
+def test_the_settings_are_section_4s_and_appendix_A6s():
+    """15 clients, all of them, 20 rounds; 100 clients, a tenth, 100 rounds; E 5; rate 0.1 on CIFAR
+    and 0.01 on MNIST, times 0.99 a round; weight decay 1e-4; no momentum; 20 % for validation.
+    """
+    for table in TABLES:
+        for setting in table.settings:
+            schedule, many = setting.schedule, setting.clients == 100
+            assert setting.clients in (15, 100) and setting.alice is None
+            assert (schedule.rounds, schedule.participation) == ((100, 0.1) if many else (20, 1.0))
+            assert (schedule.local_epochs, schedule.batch_size, schedule.momentum) == (5, 50, 0)
+            assert (schedule.lr_decay, schedule.weight_decay) == (0.99, 1e-4)
+            mnist = setting.dataset == "mnist"
+            assert schedule.lr == (0.01 if mnist else 0.1)
+            assert schedule.augment == ("none" if mnist else "crop_flip")
+            assert setting.validation == 0.2 and setting.images is None
+    assert {row.at.partition for row in TABLE1.rows} == {Shards(per_client=2)}
+    assert [row.at.partition for row in TABLE2.rows] == [Latent(d) for d in (2, 3, 4, 5, 10)]
+    assert {row.at.dataset for row in TABLE5.rows} == {"cifar100"}
+
+
+def test_fedfomo_downloads_5_and_10_models_and_explores_as_appendix_A6_says():
+    methods = {column.name: column.method for column in TABLE1.columns}
+    for n in (5, 10):
+        method = methods[f"FedFomo (n={n})"]
+        assert (method.n, method.epsilon, method.decay) == (n, 0.3, 0.05)
+
+
+def test_only_pfedme_has_a_rate_of_its_own():
+    for table in TABLES:
+        profile = fedfomo.profiles(table)["paper"]
+        for row in table.rows:
+            rates = {
+                column.name: table.spec(row.setting, column.name, profile, 1).schedule.lr
+                for column in table.columns
+                if row.dataset == table.rows[0].dataset
+            }
+            others = {rate for name, rate in rates.items() if name != "pFedMe"}
+            assert len(others) <= 1 and rates.get("pFedMe", 0.09) == 0.09
+
+
+@pytest.mark.parametrize(
+    "table", (*TABLES, FIGURE1, FIGURE2, FIGURE3, FIGURE9), ids=lambda t: t.name
+)
+def test_a_small_table_costs_at_most_45_runs_and_a_quick_one_at_most_one(table):
+    profiles = fedfomo.profiles(table)
+    cost = {
+        name: sum(run.examples() for run in table.runs(profile))
+        for name, profile in profiles.items()
+    }
+    assert cost["quick"] <= A_RUN and cost["small"] <= 45 * A_RUN < cost["paper"]
+
+
+def test_the_small_profile_says_what_it_leaves_out():
+    small = fedfomo.profiles(TABLE1)["small"]
+    assert "600 for each client and 20,000 at most" in small.banner
+    assert "The paper has 20 and 100 rounds" in small.banner and "No augmentation" in small.banner
+    made = [small.make(setting) for setting in TABLE1.settings]
+    assert [one.images for one in made] == [9_000, 20_000, 9_000, 20_000]
+    assert [one.schedule.rounds for one in made] == [20, 50, 10, 50]
+    assert {one.schedule.augment for one in made} == {"none"}
+
+
+def test_the_figures_share_table_2s_runs_where_they_show_the_same_setting():
+    runs = set(TABLE2.runs(fedfomo.profiles(TABLE2)["paper"]))
+    of_figure_3 = FIGURE3.runs(fedfomo.profiles(FIGURE3)["paper"])
+    assert len(of_figure_3) == 6 * 3, "ε = 0.3 and M = 5 are one run"
+    assert len(runs & set(of_figure_3)) == 2 * 3, "n = 5 and n = 10"
+    assert len(runs & set(FIGURE2.runs(fedfomo.profiles(FIGURE2)["paper"]))) == 5 * 3
+    assert len(runs & set(FIGURE9.runs(fedfomo.profiles(FIGURE9)["paper"]))) == 3
+    assert not runs & set(FIGURE1.runs(fedfomo.profiles(FIGURE1)["paper"]))
+
+
+def test_ten_latent_distributions_are_2_70_from_everybody_as_table_2_prints():
+    """A client then has one class of ten: |1 - 0.1| on its own class, and 0.9 + 9 x 0.1 on all."""
+    digits = data.load("digits")
+    labels = torch.arange(1500) % 10  # as CIFAR10 has, equally many of each class
+    even = dataclasses.replace(
+        digits, train_x=digits.test_x[:1].expand(1500, 1, 28, 28), train_y=labels
+    )
+    split = partitions.make(Latent(10), even, 15, 1, None)
+    assert earth_movers_distance(split, even).mean().item() == pytest.approx(2.70)
+    sizes = [len(held) for held in split.train]
+    assert sorted(sizes) == [75] * 10 + [150] * 5, "two clients for each of the first five classes"
+
+
+def test_one_row_runs_from_end_to_end_with_every_method(tmp_path):
+    """One round of digits: eleven runs, each read as the mean over 15 clients after the round."""
+    profile = fedfomo.profiles(TABLE2)["quick"].with_rounds(1)
+    part = TABLE2.only([fedfomo.D5])
+    store = Store(tmp_path, published=None)
+    run_many(part.runs(profile), store, jobs=1, progress=False)
+    frame = part.frame(profile, store.find)
+    assert set(frame["status"]) == {"ran"} and frame["value"].between(0, 100).all()
+    compared = comparison.compare(part, profile, store)
+    assert len(compared) == 11 and set(compared["run on"]) == {"digits"}
+    assert set(compared["protocol"]) == {"after 1 rounds, mean over the clients' test sets"}
