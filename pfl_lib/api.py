@@ -12,7 +12,8 @@ from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.experiments.runner import federation_of, one_thread, run_many, run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import Run
-from pfl_lib.federation.federation import Federation, cores
+from pfl_lib.federation.devices import cores
+from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method, make_method
 from pfl_lib.partitions import Recipe

@@ -127,7 +127,7 @@ def _fresh_process(*words: str):
 def _versions() -> dict[str, object]:
     import torch
 
-    from pfl_lib.federation.federation import cores
+    from pfl_lib.federation.devices import cores
 
     return {"torch": torch.__version__, "cores": cores()}
 

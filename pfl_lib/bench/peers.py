@@ -26,7 +26,8 @@ from pfl_lib.bench import plain
 from pfl_lib.bench.speed import Row, count, row_of
 from pfl_lib.bench.workloads import WORKLOADS, Ours, Workload, draw, federation, inputs
 from pfl_lib.experiments.runner import one_thread
-from pfl_lib.federation.federation import Federation, cores
+from pfl_lib.federation.devices import cores
+from pfl_lib.federation.federation import Federation
 
 IMAGES = 6_000  # a client's, as in WAFFLE
 TITLES = {"pfl": "pfl, one core", "flwr": "flwr[simulation], all cores"}

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     Pages whose runs are missing, with --plots-only, are not run, which is no failure.
     """
     from pfl_lib.data import data_root
-    from pfl_lib.federation.federation import choose_device
+    from pfl_lib.federation.devices import choose_device
     from pfl_lib.papers import EXHIBITS, exhibit
     from pfl_lib.results.store import Store
 
@@ -154,7 +154,7 @@ def train(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     """
     from pfl_lib.experiments.runner import run_many
     from pfl_lib.experiments.spec import RunFailure
-    from pfl_lib.federation.federation import cores
+    from pfl_lib.federation.devices import cores
 
     pages = [(exhibit, exhibit.profile(args.profile, args.seeds)) for exhibit in exhibits]
     specs = {spec.key: spec for exhibit, profile in pages for spec in exhibit.runs(profile)}

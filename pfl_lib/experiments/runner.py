@@ -16,7 +16,8 @@ from pfl_lib.experiments.backends import BACKENDS, completed, completed_by_dask
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation.federation import DEVICES, ENGINES, Federation, cores
+from pfl_lib.federation.devices import DEVICES, cores
+from pfl_lib.federation.federation import ENGINES, Federation
 from pfl_lib.progress import progress as shown
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import LOSSES, Work, loop, vmap
-from pfl_lib.engine.augment import draw_moves
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation import model_checks
+from pfl_lib.federation import evaluation, model_checks
+from pfl_lib.federation.batches import batches, moves
 from pfl_lib.federation.clients import Clients, Split
+from pfl_lib.federation.devices import choose_device
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, Step, finite_rows, sgd
@@ -25,9 +25,7 @@ SMALL_MODEL = 1_000_000
 networks are busy with arithmetic.
 """
 
-EVALUATION_BATCH = 1000
-
-DEVICES, ENGINES = ("auto", "cpu", "cuda"), ("auto", "loop", "vmap")
+ENGINES = ("auto", "loop", "vmap")
 
 
 class Federation:
@@ -83,9 +81,8 @@ class Federation:
                 f" {clients.input_shape}: give augment='none'"
             )
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
-        self.non_finite: set[int] = (
-            set()
-        )  # whose training ended in NaN or infinity; a run empties it
+        # Whose training ended in NaN or infinity; a run empties it.
+        self.non_finite: set[int] = set()
         self.device = choose_device(device)
         self.dtype = dtype
         module = (
@@ -247,9 +244,12 @@ class Federation:
         work = []
         for i in clients:
             index, labels = (_with_shared(i, of, shared) for of in (split.index, split.labels))
-            batches = self._batches(i, round, epochs, purpose, len(index))
-            moves = self._moves(i, round, purpose, batches)
-            work.append(Work(index, labels, batches, moves))
+            key = (self.schedule, self.seed, purpose, round, i)
+            drawn = batches(*key, len(index), epochs)
+            moved = moves(*key, drawn)
+            here = tuple(batch.to(self.device) for batch in drawn)
+            moved = moved and tuple(move.to(self.device) for move in moved)
+            work.append(Work(index, labels, here, moved))
         schedule = self.schedule
         sgd_settings = {
             "lr": schedule.lr_at(round),
@@ -284,125 +284,21 @@ class Federation:
         ids = list(range(len(self))) if clients is None else list(clients)
         data = self._splits[choose("split", split, self._splits)]
         if model["theta"].dim() == 2:
-            each = [
-                self._evaluate(model["theta"][k], model["statistics"][k], data, [i])
-                for k, i in enumerate(ids)
-            ]
-            return torch.cat([loss for loss, _ in each]), torch.cat(
-                [accuracy for _, accuracy in each]
-            )
-        return self._evaluate(model["theta"], model["statistics"], data, ids)
-
-    def _evaluate(
-        self, theta: Tensor, statistics: Tensor, data: Split, ids: list[int]
-    ) -> tuple[Tensor, Tensor]:
-        if (
-            len(ids) == 1
-        ):  # Alice alone: the sums below would cost a small model more than its predictions
-            return tuple(
-                values.mean()[None] for values in self._examples(theta, statistics, data, ids[0])
-            )
-        # All clients' examples in one stream of large batches, then summed per client.
-        index, labels = (
-            torch.cat([data.index[i] for i in ids]),
-            torch.cat([data.labels[i] for i in ids]),
-        )
-        counts = torch.tensor([len(data.index[i]) for i in ids], device=self.device)
-        owner = torch.arange(len(ids), device=self.device).repeat_interleave(counts)
-        sums = torch.zeros(2, len(ids), dtype=torch.float64, device=self.device)
-        for part in torch.arange(len(index), device=self.device).split(EVALUATION_BATCH):
-            losses, correct = self._modules[0].losses(
-                theta, statistics, data.pool.inputs(index[part]), labels[part]
-            )
-            sums.index_add_(1, owner[part], torch.stack([losses, correct]).double())
-        loss, accuracy = (sums / counts).cpu()
-        return loss, accuracy
+            return evaluation.each_on_its_own(self._modules[0], model, data, ids)
+        return evaluation.one_on_all(self._modules[0], model, data, ids)
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a
         client's examples, in their order.
         """
-        return self._examples(
-            model["theta"],
-            model["statistics"],
-            self._splits[choose("split", split, self._splits)],
-            client,
-        )
-
-    def _examples(
-        self, theta: Tensor, statistics: Tensor, data: Split, client: int
-    ) -> tuple[Tensor, Tensor]:
-        index, labels = data.index[client], data.labels[client]
-        parts = zip(index.split(EVALUATION_BATCH), labels.split(EVALUATION_BATCH), strict=True)
-        found = [
-            self._modules[0].losses(theta, statistics, data.pool.inputs(part), own)
-            for part, own in parts
-        ]
-        losses, correct = (torch.cat(values).double().cpu() for values in zip(*found, strict=True))
-        return losses, correct
-
-    def _batches(
-        self, client: int, round: int, epochs: int | None, purpose: str, size: int
-    ) -> tuple[Tensor, ...]:
-        schedule = self.schedule
-
-        def one_pass(*key: int) -> tuple[Tensor, ...]:
-            shuffled = schedule.order == "shuffled"
-            order = (
-                torch.randperm(size, generator=generator(self.seed, purpose, *key))
-                if shuffled
-                else torch.arange(size)
-            )
-            return order.to(self.device).split(schedule.batch_size)
-
-        if epochs is None and schedule.local_batches is not None:
-            # Batches go on where the last round stopped: batch b of all rounds is batch b mod n of
-            # pass b div n.
-            n = math.ceil(size / schedule.batch_size)
-            first = (round - 1) * schedule.local_batches
-            return tuple(
-                one_pass(b // n, client)[b % n]
-                for b in range(first, first + schedule.local_batches)
-            )
-        passes = schedule.local_epochs if epochs is None else epochs
-        return tuple(batch for epoch in range(passes) for batch in one_pass(round, client, epoch))
-
-    def _moves(
-        self, client: int, round: int, purpose: str, batches: Sequence[Tensor]
-    ) -> tuple[Tensor, ...] | None:
-        """How the images of each batch are augmented; None where they are not."""
-        if self.schedule.augment == "none":
-            return None
-        key = (self.seed, f"moves of {purpose}", round, client)
-        return tuple(
-            draw_moves(len(batch), generator(*key, number)).to(self.device)
-            for number, batch in enumerate(batches)
-        )
+        data = self._splits[choose("split", split, self._splits)]
+        return evaluation.examples(self._modules[0], model, data, client)
 
 
 def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:
     """One client's examples out of all clients', then what the others share of theirs."""
     others = [of[giver][places] for giver, places in (shared or {}).items() if giver != client]
     return torch.cat([of[client], *others]) if others else of[client]
-
-
-def choose_device(name: str) -> torch.device:
-    """ "auto" (a GPU where there is one), "cpu" or "cuda"; BadInput where "cuda" is asked for and
-    there is none.
-    """
-    choose("device", name, DEVICES)
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
-        raise BadInput(
-            "device 'cuda' is not available here: give device='cpu' (--device cpu), or install a"
-            " build of torch that sees the GPU"
-        )
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def round_half_up(value: float) -> int:

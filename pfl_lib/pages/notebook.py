@@ -70,7 +70,7 @@ def run(page, profile, settings: Settings, least: int = 1) -> None:
     """
     from pfl_lib.experiments.runner import run_many
     from pfl_lib.experiments.spec import RunFailure
-    from pfl_lib.federation.federation import choose_device
+    from pfl_lib.federation.devices import choose_device
 
     specs = page.runs(profile)
     needed = () if settings.plots_only else page.models(profile)

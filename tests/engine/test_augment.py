@@ -12,8 +12,9 @@ from torch.nn import functional as F
 from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.data.source import Dataset
 from pfl_lib.engine.augment import draw_moves, moved
+from pfl_lib.federation import batches
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation import federation
+from pfl_lib.federation.batches import moves
 from pfl_lib.partitions.base import Partition
 from pfl_lib.rows import copies
 
@@ -127,7 +128,10 @@ def test_moves_depend_on_seed_purpose_round_client_and_batch():
         seen(fed, 1, 0, purpose="personal batches"),
     ):
         assert [len(x) for x in other] == [4, 3] and not any(map(torch.equal, first, other))
-    numbers = [fed._moves(client, 1, "batches", [torch.arange(4)] * 3) for client in range(3)]
+    numbers = [
+        moves(fed.schedule, fed.seed, "batches", 1, client, [torch.arange(4)] * 3)
+        for client in range(3)
+    ]
     drawn = {tuple(moves.flatten().tolist()) for client in numbers for moves in client}
     assert len(drawn) == 9
 
@@ -164,7 +168,7 @@ def test_nothing_is_drawn_where_it_is_off(monkeypatch):
     def broken(*_):
         raise AssertionError("drawn")
 
-    monkeypatch.setattr(federation, "draw_moves", broken)
+    monkeypatch.setattr(batches, "draw_moves", broken)
     assert torch.equal(fed.train(copies(fed.initial(), 3), 1, range(3))[0]["theta"], expected)
     with pytest.raises(AssertionError, match="drawn"):
         fed_of().train(copies(fed.initial(), 3), 1, range(3))

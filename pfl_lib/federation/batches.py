@@ -1,0 +1,64 @@
+"""Which examples a client's local steps see in a round, and how images are moved.
+
+Both are drawn by (seed, purpose, round, client): neither the method nor the order of clients
+matters.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pfl_lib.engine.augment import draw_moves
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.randomness import generator
+
+
+def batches(
+    schedule: Schedule,
+    seed: int,
+    purpose: str,
+    round: int,
+    client: int,
+    examples: int,
+    epochs: int | None = None,
+) -> tuple[Tensor, ...]:
+    """A client's mini-batches of one round, positions among its `examples`; `epochs` replaces the
+    schedule's local work by so many passes.
+    """
+
+    def one_pass(*key: int) -> tuple[Tensor, ...]:
+        if schedule.order == "shuffled":
+            order = torch.randperm(examples, generator=generator(seed, purpose, *key))
+        else:
+            order = torch.arange(examples)
+        return order.split(schedule.batch_size)
+
+    if epochs is None and schedule.local_batches is not None:
+        # Batches go on where the last round stopped: batch b of all rounds is batch b mod n of
+        # pass b div n.
+        n = math.ceil(examples / schedule.batch_size)
+        first = (round - 1) * schedule.local_batches
+        return tuple(
+            one_pass(b // n, client)[b % n] for b in range(first, first + schedule.local_batches)
+        )
+    passes = schedule.local_epochs if epochs is None else epochs
+    return tuple(batch for epoch in range(passes) for batch in one_pass(round, client, epoch))
+
+
+def moves(
+    schedule: Schedule,
+    seed: int,
+    purpose: str,
+    round: int,
+    client: int,
+    batches: Sequence[Tensor],
+) -> tuple[Tensor, ...] | None:
+    """How the images of each batch are augmented; None where they are not."""
+    if schedule.augment == "none":
+        return None
+    key = (seed, f"moves of {purpose}", round, client)
+    return tuple(
+        draw_moves(len(batch), generator(*key, number)) for number, batch in enumerate(batches)
+    )
