@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from pfl_lib.papers.claims import QUICK
 from pfl_lib.papers.waffle import sentences as waffle
 from pfl_lib.papers.weight_erosion import sentences as erosion
 
@@ -26,6 +27,7 @@ def test_table_1_counts_verdicts_of_mnist_and_pairs_of_each_row_once():
     assert said == (
         "Of 4 values printed for MNIST 2 are reproduced, 1 are not reproduced and 1 are not run;"
         " of 5 pairs of methods that the paper tells clearly apart 4 stand in its order."
+        " 1 of the verdicts rest on fewer seeds than the paper's."
     )
 
 
@@ -55,6 +57,12 @@ def test_speed_names_both_rounds_and_what_is_missing():
         "On B WAFFLE reaches 97.5 % in round 12, WE in round 30; on C it is not known (a run is"
         " missing or diverged). WAFFLE is clearly faster on 1 of 2."
     )
+
+
+def test_speed_counts_nothing_where_the_quick_profile_gives_no_answer():
+    row = {"distribution": "B", "target": 97.5, "WE": "30", "WAFFLE": "12", "faster": QUICK}
+    said = waffle.speed(pd.DataFrame([row]))
+    assert said == "On B WAFFLE reaches 97.5 % in round 12, WE in round 30."
 
 
 def test_readings_are_compared_pair_by_pair():
