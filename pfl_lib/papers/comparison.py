@@ -12,7 +12,7 @@ from pfl_lib.display.table_format import NONE, Strong, keep, written
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Table, gathered
-from pfl_lib.papers.verdicts import MEANINGS, Printed, judge, ranking, wrong_pairings
+from pfl_lib.papers.verdicts import MEANINGS, Printed, Verdict, judge, ranking, wrong_pairings
 from pfl_lib.results.store import Store
 from pfl_lib.results.summary import Ours
 
@@ -48,7 +48,7 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     explained = {
         place for place, page in table.explained_by.items() if _shown(page, profile, store)
     }
-    at = {(row.dataset, row.setting): row.at for row in table.rows}
+    described = {(row.dataset, row.setting): row for row in table.rows}
     rows: dict[tuple, dict[str, Printed]] = {}
     for (dataset, setting, method, metric), printed in table.printed().items():
         if not math.isnan(printed.value):
@@ -59,13 +59,18 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
         found = ours[dataset, setting, name, table.protocol]
         last = ours[dataset, setting, name, "last"]
         common = _of_row(row, found, profile, metrics[name])
-        run = profile.make(at[dataset, setting]) if at[dataset, setting] else None
+        of_row = described[dataset, setting]
+        if of_row.stands_in and common["ranking"] != "not run":
+            common |= {"ranking": "–"} | dict.fromkeys(list(common)[1:], 0)
+        run = profile.make(of_row.at) if of_row.at else None
         for method, printed in row.items():
             of, place = found[method], (dataset, setting, method)
             page = table.explained_by[place] if place in explained else ""
             verdict = judge(
                 profile.name, method, row, found, profile.paper_seeds, metrics[name], page
             )
+            if of_row.stands_in and of.ran:
+                verdict = Verdict("no verdict", of_row.stands_in)
             lines.append(
                 {
                     "profile": profile.name,

@@ -40,7 +40,8 @@ class Profile:
     """One size of a paper's experiment.
 
     `quick` runs on data that needs no download, `small` on the paper's data with less of it,
-    `paper` is the exact setting.  `settings` are the paper's own, `make` makes one of them smaller.
+    `paper` is the exact setting.  `settings` are the paper's own; `make` makes one of them smaller,
+    or gives None where this profile leaves it out.
     `data` are the words for what the data are, `differs` for what is not as in the paper beside
     what the banner counts: data set, images, clients, rounds and seeds.  `paper_seeds` is the
     number of seeds that the paper averages.
@@ -51,7 +52,7 @@ class Profile:
     seeds: tuple[int, ...]
     paper_seeds: int
     settings: tuple[Setting, ...]
-    make: Callable[[Setting], Setting] = as_printed
+    make: Callable[[Setting], Setting | None] = as_printed
     differs: str = ""
 
     def with_seeds(self, count: int) -> "Profile":
@@ -65,12 +66,22 @@ class Profile:
     def with_rounds(self, rounds: int) -> "Profile":
         """The same profile with so many rounds."""
         make = self.make
-        return replace(self, make=lambda setting: make(setting).scheduled(rounds=rounds))
+
+        def shorter(setting: Setting) -> Setting | None:
+            made = make(setting)
+            return None if made is None else made.scheduled(rounds=rounds)
+
+        return replace(self, make=shorter)
 
     @property
     def datasets(self) -> list[str]:
         """The data sets of all settings, as they are run."""
-        return list(dict.fromkeys(self.make(setting).dataset for setting in self.settings))
+        return list(dict.fromkeys(setting.dataset for setting in self.made))
+
+    @property
+    def made(self) -> list[Setting]:
+        """The settings that this profile runs, as it makes them."""
+        return [made for setting in self.settings if (made := self.make(setting)) is not None]
 
     @property
     def dataset(self) -> str:
@@ -108,7 +119,7 @@ class Profile:
                 " (the paper"
                 f" {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
             )
-        run = [self.make(setting) for setting in self.settings]
+        run = self.made
         shown = (
             f"{self.name.capitalize()} profile: {self.data}, {_all('clients', run)},"
             f" {_all('rounds', run)}, {seeds}."
@@ -128,14 +139,14 @@ class Profile:
             for what in ("rounds", "clients", "training examples")
             if _values(what, self.settings) != _values(what, run)
         ]
-        other = {s.dataset for s in run} != {s.dataset for s in self.settings}
+        other = not {s.dataset for s in run} <= {s.dataset for s in self.settings}
         return " ".join(
             [f"The paper has {' and '.join(words)}."] * bool(words)
             + ["These numbers show that the code works, not whether the paper's hold."] * other
         )
 
     def _one(self, what: str) -> Any:
-        found = {_value(what, self.make(setting)) for setting in self.settings}
+        found = {_value(what, setting) for setting in self.made}
         if len(found) != 1:
             raise BadInput(f"the {self.name} profile has several {what}: ask a setting for its own")
         return found.pop()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from pfl_lib.errors import choose
+from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import Method
 from pfl_lib.papers import values
@@ -32,27 +32,35 @@ NAMES = ("data set", "setting", "column", "metric")
 class Row:
     """One row of a table: data set and setting as `paper_values.csv` names them, and what is run
     for it; None where this package does not run it.
+
+    `stands_in`: words for the data that are run in place of the paper's ("MNIST stands in for
+    EMNIST"); its values then get no verdict.
     """
 
     dataset: str
     setting: str
     at: Setting | None = None
+    stands_in: str = ""
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table: the method's printed name, the method or a function that gives it for
-    a setting, and what it changes in a setting, such as its learning rate.
+    a setting (None where it is not run there), and what it changes in a setting, such as its
+    learning rate.
     """
 
     name: str
-    method: Method | Callable[[Setting], Method]
+    method: Method | Callable[[Setting], Method | None]
     changes: Callable[[Setting], Setting] | None = None
 
-    def spec(self, setting: Setting, seed: int) -> RunSpec:
-        """The run of this column in a setting, as a profile has made it, with a seed."""
+    def spec(self, setting: Setting, seed: int) -> RunSpec | None:
+        """The run of this column in a setting, as a profile has made it, with a seed; None where
+        the column is not run there.
+        """
         own = self.changes(setting) if self.changes else setting
-        return own.spec(self.method(own) if callable(self.method) else self.method, seed)
+        method = self.method(own) if callable(self.method) else self.method
+        return None if method is None else own.spec(method, seed)
 
 
 @dataclass(frozen=True)
@@ -103,9 +111,13 @@ class Table:
         return tuple(row.at for row in self.rows if row.at is not None)
 
     def spec(self, setting: str, column: str, profile: Profile, seed: int) -> RunSpec:
-        """One run, by the names of its row and column."""
-        part = self.only([setting], [column])
-        return part.columns[0].spec(profile.make(part.settings[0]), seed)
+        """One run, by the names of its row and column; raises `BadInput` where the profile has
+        none.
+        """
+        runs = self.only([setting], [column]).runs(replace(profile, seeds=(seed,)))
+        if not runs:
+            raise BadInput(f"the {profile.name} profile does not run {column} on {setting}")
+        return runs[0]
 
     def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
         """The runs behind the table in a profile, each once."""
@@ -175,7 +187,8 @@ class Table:
             made = profile.make(row.at) if row.at else None
             for column in self.columns:
                 seeds = profile.seeds if made else ()
-                places.append((row, column, [column.spec(made, seed) for seed in seeds]))
+                runs = [column.spec(made, seed) for seed in seeds]
+                places.append((row, column, [run for run in runs if run is not None]))
         return places
 
 

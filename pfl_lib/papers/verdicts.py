@@ -43,9 +43,9 @@ MEANINGS = {
     ),
     "not reproduced": "neither, or a run diverged",
     "no verdict": (
-        "nothing can be said: the data are not the paper's (quick profile), methods of the row that"
-        " were not run could still decide the order, or (small profile) the paper separates no pair"
-        " with this method clearly"
+        "nothing can be said: the data are not the paper's (quick profile, or others stand in),"
+        " methods of the row that were not run could still decide the order, or (small profile)"
+        " the paper separates no pair with this method clearly"
     ),
     "not run": "there is no result",
 }

@@ -1,0 +1,120 @@
+"""The sentence that answers each of pFedLA's pages, made from its numbers: none is typed in."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from pfl_lib.papers.pfedla import BASELINES, OURS
+
+OTHER_DATA = " (Other data than the paper's: no verdict.)"
+TUNED = "FedAvg, then own epochs"
+
+
+def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
+    """In how many settings pFedLA or HeurpFedLA is above every baseline, and above FedAvg's model
+    after the client's own epochs.  `compared`: `comparison.compare`; `like`: `like_with_like`.
+    """
+    ran = compared[compared["ours"].notna()]
+    rows = [rows for _, rows in ran.groupby(["dataset", "setting"], sort=False)]
+    full = [rows.set_index("method")["ours"] for rows in rows]
+    full = [own for own in full if set(OURS) & set(own.index) and set(BASELINES) & set(own.index)]
+    if not full:
+        return f"None of the {len(compared)} printed values was run."
+    won = sum(
+        own[own.index.isin(OURS)].max() > own.drop(OURS, errors="ignore").max() for own in full
+    )
+    tuned = like[like["method"] == TUNED].set_index(["dataset", "setting"])["served"]
+    ours = like[like["method"].isin(OURS)].groupby(["dataset", "setting"])["served"].max()
+    above = int((ours > tuned.reindex(ours.index)).sum())
+    words = (
+        f"pFedLA or HeurpFedLA is above every baseline in {won} of {len(full)} settings that were"
+        f" run, and above FedAvg followed by the client's own epochs in {above}."
+    )
+    if (compared["profile"] == "quick").all():
+        return words + OTHER_DATA
+    found = compared.drop_duplicates(["dataset", "setting"])
+    return (
+        f"{words} Of {found['clear pairs'].sum()} pairs of methods that the paper tells clearly"
+        f" apart, {found['pairs in order'].sum()} stand in its order."
+    )
+
+
+def table_3(costs: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """How near the counted megabytes are to the printed ones, and what k costs in accuracy.
+
+    `costs`: `costs.costs`; `frame`: `Table.frame`.
+    """
+    apart = costs["difference"].abs().max()
+    words = (
+        f"With the layers retained that the paper's figures imply, all {len(costs)} communication"
+        f" costs are the printed ones to {apart:.2f} MB, after division by 8."
+    )
+    ran = frame[(frame["metric"] == "accuracy_percent") & (frame["status"] == "ran")]
+    means = ran.groupby(["dataset", "method"], sort=False)["value"].mean()
+    for dataset in dict.fromkeys(ran["dataset"]):
+        of = means[dataset]
+        first = of.index[0]
+        moved = (of - of[first]).drop(first)
+        if len(moved):
+            words += (
+                f" On {dataset}'s row, retaining layers moves accuracy by {moved.min():+.1f} to"
+                f" {moved.max():+.1f} points."
+            )
+    return words
+
+
+def figure_5(brief: pd.DataFrame) -> str:
+    """For how many layers the target weighs its twin above the similar client above the rest.
+
+    `brief`: `weights.nearest_first`.
+    """
+    if brief.empty:
+        return "No run of this figure has weights."
+    expected = int((brief["order"] == "same > similar > others").sum())
+    return (
+        "In the last round the client with the same classes weighs more than the similar one, and"
+        f" this more than the others, in {expected} of {len(brief)} layers."
+    )
+
+
+def figure_6(table: pd.DataFrame) -> str:
+    """Of how many layers self-weights are the highest, and how weights go with class distance.
+
+    `table`: `weights.figure_6`.
+    """
+    if table.empty:
+        return "No run of this figure has weights."
+    pairs = table["own weight highest"].str.split(" of ", expand=True)
+    all_own = int((pairs[0] == pairs[1]).sum())
+    falling = int((table["rank correlation"] < 0).sum())
+    low, high = table["rank correlation"].min(), table["rank correlation"].max()
+    return (
+        f"Every client's own weight is the highest of its row in {all_own} of {len(table)} layers;"
+        f" the weights of others fall with class distance in {falling} (rank correlation"
+        f" {low:+.2f} to {high:+.2f})."
+    )
+
+
+def figure_7(brief: pd.DataFrame) -> str:
+    """Which layer each data set keeps most to itself, against the paper's.
+
+    `brief`: `weights.largest_layers`.
+    """
+    words = [
+        f"{line['dataset']}, {line['largest here']} (paper: {line['largest in the paper']})"
+        for line in brief.to_dict("records")
+    ]
+    return f"The layer with the largest self-weight: {'; '.join(words) or 'none, nothing was run'}."
+
+
+def steps(accuracies: Mapping[str, float], own: Mapping[str, float]) -> str:
+    """Where pFedLA lies between FedAvg and Local by its step.
+
+    `accuracies`, `own`: column of `STEPS` to accuracy in percent, and to the mean self-weight.
+    """
+    words = [f"{name}, {accuracies[name]:.1f} % ({own[name]:.2f})" for name in own]
+    ends = [f"{name} {accuracies[name]:.1f} %" for name in accuracies if name not in own]
+    return (
+        "The hypernetwork's step decides what pFedLA becomes; accuracy (and mean self-weight) by"
+        f" step: {'; '.join(words) or 'nothing was run'}. Beside {' and '.join(ends) or 'none'}."
+    )
