@@ -10,6 +10,7 @@ from pfl_lib.papers import waffle, weight_erosion
 from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
+from pfl_lib.papers.waffle import pages as of_waffle
 
 __all__ = ["EXHIBITS", "PROFILES", "Exhibit", "Profile", "exhibit"]
 
@@ -36,7 +37,7 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 _ALWAYS_QUICK,
                 waffle.quickstart,
             ),
-            *waffle.PAGES,
+            *of_waffle.PAGES,
             *weight_erosion.PAGES,
         )
     }

@@ -65,8 +65,7 @@ def is_above(
     found = differences(better, worse)
     if len(found) < ENOUGH and abs(printed) < metric.near - HAIR:
         return None
-    errors = 0.0 if len(found) == 1 else 2 * statistics.stdev(found) / math.sqrt(len(found))
-    return _beyond(statistics.fmean(found), max(metric.floor, errors))
+    return _beyond(statistics.fmean(found), max(metric.floor, two_standard_errors(found)))
 
 
 def is_printed_above(better: Printed, worse: Printed) -> bool | None:
@@ -122,14 +121,57 @@ def answers(
     return profile.table(rows)
 
 
-def about_table(claims: Iterable[Claim], table: Table, profile: Profile, find: Find):
-    """`answers` to claims about a table of one data set and metric; their distributions are its
-    settings.
+def comparisons(
+    claims: Iterable[Claim],
+    profile: Profile,
+    ours: Mapping[Place, Ours],
+    printed: Mapping[Place, Printed],
+) -> pd.DataFrame:
+    """Every comparison behind some claims, with its uncertainty; a row each.
+
+    Columns claim (its number in the list, from 1), distribution, better, worse, paper (the printed
+    difference), here (the mean of the differences, seed by seed), plus or minus (two standard
+    errors of that mean; nan for fewer than two seeds), seeds (that both finished) and holds ("yes",
+    "no", "undecided", or that the quick profile answers nothing).
+    """
+    rows = []
+    for number, claim in enumerate(claims, 1):
+        for where, better, worse in claim.above:
+            pair = ours[where, better], ours[where, worse]
+            found = differences(*pair)
+            apart = printed[where, better].value - printed[where, worse].value
+            holds = answer([is_above(*pair, apart)])
+            rows.append(
+                {
+                    "claim": number,
+                    "distribution": where,
+                    "better": better,
+                    "worse": worse,
+                    "paper": apart,
+                    "here": statistics.fmean(found) if found else math.nan,
+                    "plus or minus": two_standard_errors(found) if len(found) > 1 else math.nan,
+                    "seeds": len(found),
+                    "holds": QUICK if profile.name == "quick" else holds,
+                }
+            )
+    return profile.table(rows)
+
+
+def two_standard_errors(found: list[float]) -> float:
+    """Of the mean of some differences; 0 for a single one."""
+    return 0.0 if len(found) == 1 else 2 * statistics.stdev(found) / math.sqrt(len(found))
+
+
+def about_table(
+    claims: Iterable[Claim], table: Table, profile: Profile, find: Find, give=answers
+) -> pd.DataFrame:
+    """`answers` to claims about a table of one data set and metric, or with `give` the
+    `comparisons` behind them; their distributions are its settings.
     """
     lines = table.frame(profile, find)
     ours = gathered(lines[lines["protocol"] == table.protocol], ["setting", "method"])
     printed = {(place[1], place[2]): value for place, value in table.printed().items()}
-    return answers(claims, profile, ours, printed)
+    return give(claims, profile, ours, printed)
 
 
 def with_seeds(word: str, pairs: Iterable[tuple[Ours, Ours]], profile: Profile) -> str:

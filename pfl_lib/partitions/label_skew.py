@@ -7,8 +7,8 @@ import torch
 from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, choose
-from pfl_lib.partitions.base import Partition
+from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import generator
 
 AGENTS = 10  # of the recipe, which hands every chunk to exactly one of ten agents
@@ -32,6 +32,9 @@ class LabelSkew:
     """WAFFLE's distributions, by letter: A, B and C by `label_skew`, A* and B* by `concept_shift`.
 
     Recipe of the authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
+
+    `draw`: A* and B* with the labels that this seed draws, whatever the run's own seed; None: with
+    those that the run's seed draws.
     """
 
     name: ClassVar[str] = "label_skew"
@@ -40,26 +43,39 @@ class LabelSkew:
     personal: ClassVar[bool] = False
 
     distribution: str
+    draw: int | None = None
 
     def __post_init__(self) -> None:
         choose("distribution", self.distribution, TITLES)
+        if self.draw is not None:
+            whole("draw", self.draw)
+            if not self._shifted:
+                raise BadInput(
+                    f"draw {self.draw}: distribution {self.distribution!r} draws nothing; leave it"
+                    " out, or choose A* or B*"
+                )
 
     @property
     def title(self) -> str:
         return TITLES[self.distribution]
 
     @property
-    def short(self) -> str:
-        return self.distribution
+    def short(self) -> str | None:
+        return self.distribution if self.draw is None else None
 
     @property
     def seeded(self) -> bool:
+        return self._shifted and self.draw is None
+
+    @property
+    def _shifted(self) -> bool:
         return self.distribution.endswith("*")
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         percent = {"A": EVEN, "B": FOUR_LABELS, "C": ONE_MAIN_LABEL}[self.distribution[0]]
-        recipe = concept_shift if self.seeded else label_skew
-        return recipe(self.distribution, dataset, clients, seed, percent)
+        recipe = concept_shift if self._shifted else label_skew
+        draw = seed if self.draw is None else self.draw
+        return recipe(called(self), dataset, clients, draw, percent)
 
 
 def label_skew(

@@ -54,6 +54,8 @@ CHANGES = {
     "a hyper-parameter": {"method": FedAvg(weighting="uniform")},
     "the data set": {"dataset": "mnist"},
     "the partition": {"partition": "B"},
+    "the draw of its labels": {"partition": LabelSkew("A*", draw=1)},
+    "another draw of its labels": {"partition": LabelSkew("A*", draw=2)},
     "the share held out": {"validation": 0.2},
     "the model": {"model": "lenet5-relu"},
     "the number of clients": {"clients": 3},

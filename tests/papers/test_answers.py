@@ -65,14 +65,15 @@ def test_speed_counts_nothing_where_the_quick_profile_gives_no_answer():
     assert said == "On B WAFFLE reaches 97.5 % in round 12, WE in round 30."
 
 
-def test_readings_are_compared_pair_by_pair():
-    rows = [
-        {"distribution": "C", "reading": "WAFFLE", "best round": 99.0},
-        {"distribution": "C", "reading": "WAFFLE, c as printed", "best round": 96.5},
-    ]
-    assert waffle.readings(pd.DataFrame(rows)) == (
-        "C read as printed changes WAFFLE by \u22122.5 points on C."
+def test_claims_count_sentences_and_the_comparisons_behind_them():
+    answers = pd.DataFrame({"here": ["yes (2 of 5 seeds)", "no", "undecided", "undecided"]})
+    behind = pd.DataFrame({"holds": ["yes", "yes", "no", "undecided"]})
+    assert waffle.claims(answers, behind) == (
+        "Of 4 sentences about Table 1 1 hold, 1 do not and 2 stay open; of the 4 comparisons behind"
+        " them 2 hold, 1 are contradicted and 1 are too close or not run."
     )
+    quick = pd.DataFrame({"here": ["no answer (quick profile)"]})
+    assert waffle.claims(quick, behind).endswith("answers none of 1 sentences.")
 
 
 def test_figure_1_counts_users_above_level_and_below():

@@ -10,7 +10,14 @@ import pandas as pd
 import pytest
 
 from pfl_lib.papers import values, waffle
-from pfl_lib.papers.claims import Claim, answer, answers, is_above, is_printed_above
+from pfl_lib.papers.claims import (
+    Claim,
+    answer,
+    answers,
+    comparisons,
+    is_above,
+    is_printed_above,
+)
 from pfl_lib.papers.verdicts import Printed
 from pfl_lib.papers.waffle import claims
 from pfl_lib.results.result import Result
@@ -60,6 +67,28 @@ def test_fewer_than_three_seeds_decide_nothing_that_is_less_than_a_point_in_the_
         low = Ours(few.seeds, tuple(value - 5 for value in few.values))
         assert is_above(few, low, printed) is holds
     assert is_above(seeds(99.0, 99.0, 99.0), seeds(90.0, 90.0, 90.0), printed) is True
+
+
+def test_each_comparison_is_shown_with_the_margin_that_decides_it():
+    """Differences 0.5, 0.6, 0.7 and two standard errors of 0.2 / sqrt(3); one seed has none."""
+    ours = {
+        ("C", "a"): seeds(80.5, 90.6, 85.7),
+        ("C", "b"): seeds(80.0, 90.0, 85.0),
+        ("B", "a"): seeds(90.0),
+        ("B", "b"): Ours(missing=1),
+        ("B", "c"): seeds(85.0),
+    }
+    printed = {place: Printed(90.0 + place[1].count("a"), 0.1) for place in ours}
+    claim = Claim("a wins", "section 4", (("C", "a", "b"), ("B", "a", "b"), ("B", "a", "c")))
+    rows = comparisons([claim], waffle.FULL, ours, printed)
+    assert rows["claim"].tolist() == [1, 1, 1] and rows["paper"].tolist() == [1.0, 1.0, 1.0]
+    assert rows["here"].tolist() == [pytest.approx(0.6), pytest.approx(math.nan, nan_ok=True), 5.0]
+    assert rows["plus or minus"].iloc[0] == pytest.approx(0.2 / math.sqrt(3))
+    assert rows["plus or minus"].iloc[1:].isna().all() and rows["seeds"].tolist() == [3, 0, 1]
+    assert rows["holds"].tolist() == ["yes", "undecided", "yes"]
+    assert set(comparisons([claim], waffle.QUICK, ours, printed)["holds"]) == {
+        "no answer (quick profile)"
+    }
 
 
 def test_differences_that_scatter_more_than_their_mean_leave_it_open():

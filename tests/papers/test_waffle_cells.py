@@ -26,6 +26,9 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-fig4": "waffle/fig4_accuracy_evolution.ipynb",
         "waffle-fig6": "waffle/fig6_accuracy_all_distributions.ipynb",
         "waffle-fig8": "waffle/fig8_omega.ipynb",
+        "waffle-claims": "waffle/claims.ipynb",
+        "waffle-shift": "waffle/shift.ipynb",
+        "waffle-apfl": "waffle/apfl.ipynb",
         "waffle-readings": "waffle/readings.ipynb",
     }
 
@@ -113,23 +116,24 @@ def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c
     ]
 
 
-def test_readings_are_the_papers_methods_and_one_other_reading_of_each():
-    specs = papers.exhibit("waffle-readings").runs(waffle.FULL)[:12]
-    assert [(spec.partition, spec.seed, spec.method) for spec in specs] == [
-        (distribution, 1, method)
-        for distribution in ("C", "A", "A*")
-        for method in (Waffle(), Waffle(control="literal"), APFL(), APFL(mixture_step="round"))
-    ]
-    assert {spec.key for spec in specs if spec.method in (Waffle(), APFL())} <= KEYS[
-        "waffle-table1"
-    ]
+@pytest.mark.parametrize(("profile", "seeds"), [("quick", 2), ("small", 5), ("paper", 5)])
+def test_equation_1_is_read_both_ways_for_several_seeds_on_a_star_and_for_one_elsewhere(
+    profile, seeds
+):
+    specs = papers.exhibit("waffle-readings").runs(waffle.ALL_PROFILES[profile])
+    both = (Waffle(), Waffle(control="literal"))
+    expected = [("A*", seed, method) for method in both for seed in range(1, seeds + 1)]
+    expected += [(name, 1, method) for name in ("A", "C") for method in both]
+    assert [(spec.partition, spec.seed, spec.method) for spec in specs] == expected
+    if profile == "paper":
+        assert {spec.key for spec in specs if spec.method == Waffle()} <= KEYS["waffle-table1"]
 
 
-def test_readings_show_one_model_for_all_under_five_draws_of_a_concept_shift_in_every_profile():
-    for profile in waffle.ALL_PROFILES.values():
-        specs = papers.exhibit("waffle-readings").runs(profile)[12:]
-        shifted = waffle.TABLE1.only(["A*", "B*"], ["FedAvg", "SCAFFOLD"])
-        assert specs == shifted.runs(profile.with_seeds(5))
+@pytest.mark.parametrize(("profile", "seeds"), [("quick", 2), ("small", 5), ("paper", 5)])
+def test_a_spread_is_looked_at_on_the_papers_seeds_or_on_more(profile, seeds):
+    made = waffle.ALL_PROFILES[profile]
+    assert waffle.several(made).seeds == tuple(range(1, seeds + 1))
+    assert waffle.several(made.with_seeds(7)).seeds == tuple(range(1, 8))
 
 
 def test_more_seeds_keep_the_runs_of_fewer():

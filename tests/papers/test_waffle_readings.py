@@ -1,16 +1,17 @@
 """Other draws of Alice's test images, and the readings side by side."""
 
 import dataclasses
+import math
 
+import pandas as pd
 import pytest
 import torch
 
 from pfl_lib import data, partitions
-from pfl_lib.display.tables import some_rounds
 from pfl_lib.experiments.runner import run_one
-from pfl_lib.methods import APFL
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import readings
+from pfl_lib.papers.waffle import readings, sentences
+from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
 LABELS = torch.tensor([0] * 6 + [1] * 4 + [2] * 5)
@@ -54,38 +55,48 @@ def test_alices_own_images_give_the_accuracy_that_her_run_recorded(tmp_path):
     assert row["images"] == len(partitions.make("C", digits, 10, 1, 0).test[0])
     assert row["paper"] == 98.45  # APFL's on C, Table 1
 
-    read = readings.accuracies(profile, store).set_index(["distribution", "reading"])
-    assert read.loc[("C", "APFL, by round"), "last round"] == pytest.approx(
-        100 * result.last_accuracy
-    )
-    assert read["status"].value_counts().to_dict() == {
-        "not run": 4 * len(waffle.READ_ON) - 1,
-        "ran": 1,
-    }
-    mixture = readings.mixtures(profile, store, "C")["APFL, by round"]
-    assert len(mixture) == 20 and mixture.iloc[0] == 0.5 and mixture.iloc[-1] > 0.5
+
+def test_both_readings_are_judged_on_their_mean_over_seeds_as_table_1_is():
+    """A*: paper 97.99 with standard deviation 0.26.  Two seeds may lie 2 x 0.26 x sqrt(1/5 + 1/2) =
+    0.435 points apart: 98.3 does, 96 does not.
+    """
+    shelf = Shelf({("mean", 1): 0.982, ("mean", 2): 0.984})
+    shelf.accuracies |= {("literal", 1): 0.96, ("literal", 2): 0.96}
+    read = readings.accuracies(waffle.FULL, shelf)
+    rows = read.set_index(["distribution", "reading"])
+    mean, literal = (rows.loc[("A*", reading)] for reading in readings.READINGS)
+    assert (mean["seeds"], mean["paper"], mean["status"]) == (2, 97.99, "ran")
+    assert mean["best round"] == pytest.approx(98.3) and mean["last round"] == pytest.approx(49.15)
+    assert mean["apart"] == pytest.approx(0.31)
+    assert mean["allowed"] == pytest.approx(2 * 0.26 * math.sqrt(0.7))
+    assert literal["apart"] > literal["allowed"]
+    assert rows.loc[("C", "WAFFLE"), "status"] == "not run"
+    said = sentences.readings(read, waffle.FULL)
+    assert said.endswith("Near enough to count as reproduced, with 2 seeds: *WAFFLE*.")
+    only_mean = Shelf({("mean", 1): 0.98})
+    read = readings.accuracies(waffle.FULL, only_mean)
+    assert sentences.readings(read, waffle.FULL).startswith("Both readings have to be run on A*")
 
 
-def test_a_reading_that_diverged_says_so_and_other_data_than_the_papers_get_no_difference(tmp_path):
-    run = run_one(waffle.spec("APFL", "C", waffle.QUICK, 1), Store(tmp_path, published=None))
+def test_other_data_than_the_papers_are_not_measured_by_its_values():
+    shelf = Shelf({("mean", 1): 0.982, ("literal", 1): 0.96})
+    for profile in (waffle.QUICK, waffle.SMALL):
+        read = readings.accuracies(profile, shelf)
+        assert read[["apart", "allowed"]].isna().all(axis=None)
+        assert sentences.readings(read, profile).endswith(
+            "Only the paper profile compares such numbers with the printed one."
+        )
 
-    class Shelf:
-        """APFL on C diverged in round 1, before anything was measured; its other reading in round
-        7.
-        """
 
-        def find(self, spec):
-            last = 6 if spec.method == APFL(mixture_step="round") else 0
-            metrics = (
-                run.metrics[run.metrics["round"] <= last] if last else run.metrics.iloc[:0, :4]
-            )
-            return dataclasses.replace(run, metrics=metrics, diverged=last + 1)
+@dataclasses.dataclass
+class Shelf:
+    """WAFFLE on A*: by (control, seed) the best accuracy, half of it in the last round."""
 
-    mixtures = some_rounds(readings.mixtures(waffle.QUICK, Shelf(), "C"))
-    assert mixtures.iloc[-1].tolist() == [7, "diverged at round 1", "diverged at round 7"]
-    assert mixtures.loc[0, "APFL, by round"] == 0.5
-    read = readings.accuracies(waffle.QUICK, Shelf())
-    assert read["best round"].isna().all() and "diverged at round 7" in set(read["status"])
-    assert read["difference"].isna().all() and read.attrs["banner"] == waffle.QUICK.banner
-    finished = readings.accuracies(waffle.QUICK, Store(tmp_path, published=None))
-    assert finished["best round"].notna().any() and finished["difference"].isna().all()
+    accuracies: dict
+
+    def find(self, spec):
+        best = self.accuracies.get((getattr(spec.method, "control", ""), spec.seed))
+        if best is None or spec.partition != "A*":
+            return None
+        rounds = {"round": [1, 2], "client": 0, "accuracy": [best, best / 2], "loss": 1.0}
+        return Result({"alice": 0}, pd.DataFrame(rounds), None, None, 1.0)

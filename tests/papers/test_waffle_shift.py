@@ -5,6 +5,7 @@ the benchmark's specs.
 import dataclasses
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -12,7 +13,9 @@ import torch
 from pfl_lib import data, partitions
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import shift
+from pfl_lib.papers.waffle import sentences, shift
+from pfl_lib.partitions import LabelSkew
+from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
 EQUAL, LABELS = torch.ones(10, 10), torch.arange(10)
@@ -57,11 +60,13 @@ def test_a_run_stands_beside_the_vote_of_its_own_seed(tmp_path):
     digits, store = data.load("digits"), Store(tmp_path, published=None)
     result = run_one(waffle.spec("FedAvg", "A*", waffle.QUICK, 2), store)
     rows = shift.by_draw(digits, waffle.QUICK, store).set_index(["run", "seed"])
-    assert len(rows) == 20 and rows["status"].value_counts().to_dict() == {"not run": 19, "ran": 1}
+    assert len(rows) == 12 and rows["status"].value_counts().to_dict() == {"not run": 11, "ran": 1}
     row, accuracy = rows.loc[("A*, FedAvg", 2)], 100 * result.accuracy_by_round()
     assert row["vote"] == shift.votes(digits, waffle.QUICK, "A*", range(2, 3))[0]
     assert row["later rounds"] == pytest.approx(accuracy.loc[11:20].mean())
     assert row["best round"] == pytest.approx(100 * result.best_accuracy)
+    later = accuracy.loc[11:20].to_numpy()
+    assert row["swing"] == pytest.approx(np.corrcoef(later[:-1], later[1:])[0, 1])
     assert rows["later rounds"].notna().sum() == 1
     without = shift.by_draw(None, waffle.QUICK, store).set_index(["run", "seed"])
     assert (
@@ -81,28 +86,20 @@ def test_a_run_stands_beside_the_vote_of_its_own_seed(tmp_path):
     )
 
 
-def test_draws_are_summed_up_beside_the_paper():
-    """Votes 10, 20, 30 and later rounds 2, 4, 6 lie on a line; best rounds 10, 20, 30 have mean 20
-    and standard deviation 10.
-    """
+def test_votes_and_what_runs_reach_are_correlated_from_three_draws_on():
+    """Votes 10, 20, 30 and later rounds 2, 4, 6 lie on a line."""
     line = pd.DataFrame(
         {"seed": [1, 2, 3], "vote": [10.0, 20.0, 30.0], "later rounds": [2.0, 4.0, 6.0]}
     )
     ran = line.assign(run="A*, FedAvg", **{"best round": [10.0, 20.0, 30.0]})
-    two = line.assign(run="B*, SCAFFOLD", **{"best round": [10.0, 20.0, math.nan]})
+    two = line.assign(run="B*, SCAFFOLD, option I", **{"best round": [10.0, 20.0, math.nan]})
     by_draw = pd.concat([ran, two])
     by_draw.attrs["banner"] = "Made up"
     rows = shift.against_paper(by_draw, None, waffle.QUICK).set_index("run")
-    assert (
-        rows.index.tolist() == ["A*, FedAvg", "B*, SCAFFOLD"] and rows["votes' mean"].isna().all()
-    )
-    assert rows["correlation"].iloc[0] == pytest.approx(1) and math.isnan(
-        rows["correlation"].iloc[1]
-    )
-    assert rows["best round"].tolist() == [20, 15] and rows["best round's std"].iloc[
-        0
-    ] == pytest.approx(10)
-    assert rows["paper"].tolist() == [13.37, 57.51] and rows["paper's std"].tolist() == [3.21, 4.02]
+    assert rows.index.tolist() == ["A*, FedAvg", "B*, SCAFFOLD, option I"]
+    assert rows["votes' mean"].isna().all() and rows["draws run"].tolist() == [3, 2]
+    assert rows["correlation"].iloc[0] == pytest.approx(1)
+    assert math.isnan(rows["correlation"].iloc[1]) and rows.attrs["banner"] == "Made up"
 
 
 def test_the_vote_over_many_draws_varies_by_more_than_ten_points():
@@ -110,3 +107,93 @@ def test_the_vote_over_many_draws_varies_by_more_than_ten_points():
     by_draw = shift.by_draw(digits, waffle.QUICK, Store(None, published=None))
     rows = shift.against_paper(by_draw, digits, waffle.QUICK).set_index("run")
     assert (rows["votes' std"] > 10).all() and rows["votes' mean"].between(20, 45).all()
+
+
+# --- a draw that seeds share ---
+
+
+def test_runs_that_share_a_draw_differ_in_their_seed_alone_and_one_is_table_1s():
+    shared = shift.of_draw("A*", "FedAvg", 3, waffle.FULL)
+    assert [spec.seed for spec in shared] == [1, 2, 3, 4, 5]
+    assert shared[2] == waffle.spec("FedAvg", "A*", waffle.FULL, 3)
+    others = [spec for spec in shared if spec.seed != 3]
+    assert {spec.partition for spec in others} == {LabelSkew("A*", draw=3)}
+    digits = data.load("digits")
+    labels = {
+        tuple(partitions.make(spec.partition, digits, 10, spec.seed).relabel.flatten().tolist())
+        for spec in shared
+    }
+    assert len(labels) == 1
+
+
+def test_every_run_of_the_page_is_asked_for_once_and_a_draw_a_seed_comes_first():
+    for profile in waffle.ALL_PROFILES.values():
+        specs = shift.runs(profile)
+        first = waffle.RUNS.only(["A*", "B*"], shift.ONE_MODEL).runs(waffle.several(profile))
+        assert specs[: len(first)] == first and len({*specs}) == len(specs)
+    # 2 distributions x 3 methods x 5 seeds; 3 x 4 and 2 x 2 more; 2 draws x 4 other seeds x 6
+    assert len(shift.runs(waffle.FULL)) == 30 + 16 + 48
+
+
+@dataclasses.dataclass
+class Shelf:
+    """Results by run: a best accuracy, or None for a run that diverged."""
+
+    accuracies: dict
+
+    def find(self, spec):
+        if spec not in self.accuracies:
+            return None
+        best = self.accuracies[spec]
+        rounds = pd.DataFrame(
+            {"round": [1, 2], "client": 0, "accuracy": [0.0, best or 0.0], "loss": 1.0}
+        )
+        return Result({"alice": 0}, rounds, None, 2 if best is None else None, 1.0)
+
+
+def test_spreads_by_what_seeds_share_stand_beside_the_papers():
+    """Best rounds 10, 20 and 30 %: mean 20, standard deviation 10; three seeds of draw 3: 19, 20,
+    21, standard deviation 1.
+    """
+    drawn = [waffle.spec("FedAvg", "A*", waffle.FULL, seed) for seed in (1, 2, 3)]
+    fixed = [spec for spec in shift.of_draw("A*", "FedAvg", 3, waffle.FULL) if spec.seed < 3]
+    shelf = Shelf(dict(zip(drawn, (0.1, 0.3, 0.2), strict=True)))
+    shelf.accuracies |= dict(zip(fixed, (0.19, 0.21), strict=True))
+    spreads = shift.spreads(waffle.FULL, shelf)
+    rows = spreads.set_index(["distribution", "method", "labels"])
+    each, three = (
+        rows.loc[("A*", "FedAvg", labels)] for labels in ("a draw a seed", "draw 3 for all")
+    )
+    assert (each["runs"], each["best round"], each["std"]) == (
+        3,
+        pytest.approx(20),
+        pytest.approx(10),
+    )
+    assert (three["runs"], three["best round"], three["std"]) == (
+        3,
+        pytest.approx(20),
+        pytest.approx(1),
+    )
+    assert (each["paper"], each["paper std"], each["status"]) == (13.37, 3.21, "ran")
+    assert rows.loc[("A*", "FedAvg", "draw 1 for all"), "runs"] == 1  # Table 1's seed 1
+    assert rows.loc[("B*", "SCAFFOLD, option I", "draw 3 for all"), "status"] == "not run"
+    said = sentences.shift(spreads, waffle.FULL)
+    assert "A*, FedAvg: 10.0 with a draw a seed, 1.0 (draw 3); the paper's 3.2" in said
+    assert "B*" not in said
+    assert sentences.shift(spreads.iloc[:0], waffle.FULL).startswith("No two seeds")
+    shelf.accuracies[fixed[0]] = None
+    rows = shift.spreads(waffle.FULL, shelf).set_index(["distribution", "method", "labels"])
+    lost = rows.loc[("A*", "FedAvg", "draw 3 for all")]
+    assert lost["status"] == "diverged at round 2 (seed 1)" and math.isnan(lost["best round"])
+
+
+def test_options_stand_beside_what_is_printed_and_a_missing_one_is_named():
+    ran = waffle.spec("SCAFFOLD, option I", "C", waffle.FULL, 1)
+    rows = shift.options(waffle.FULL, Shelf({ran: 0.9})).set_index("distribution")
+    assert rows.loc["C", "SCAFFOLD, option I"] == pytest.approx(90)
+    assert rows.loc["C", "SCAFFOLD, paper"] == 98.77 and math.isnan(
+        rows.loc["C", "SCAFFOLD, option II"]
+    )
+    assert rows.loc["C", "status"] == (
+        "SCAFFOLD: not run; WAFFLE: not run; WAFFLE, option I: not run"
+    )

@@ -7,6 +7,7 @@ import torch
 
 from pfl_lib import data, partitions
 from pfl_lib.errors import BadInput
+from pfl_lib.partitions import LabelSkew
 
 NAMES = ["A", "B", "C", "A*", "B*"]
 
@@ -229,6 +230,30 @@ def test_own_labels_maps_labels_only_under_a_concept_shift(hundred):
         made.relabel[2][9],
     ]
     assert partitions.make("B", hundred).own_labels(2, labels) is labels
+
+
+def test_a_draw_of_its_own_keeps_the_labels_of_that_seed_whatever_the_run_s_seed(hundred):
+    for name in ("A*", "B*"):
+        fixed = [partitions.make(LabelSkew(name, draw=3), hundred, seed=seed) for seed in (1, 2)]
+        drawn = partitions.make(name, hundred, seed=3)
+        assert {split.checksum() for split in fixed} == {drawn.checksum()}
+        assert all(torch.equal(split.relabel, drawn.relabel) for split in fixed)
+
+
+def test_a_draw_belongs_to_the_recipe_and_a_recipe_without_one_keeps_its_short_name():
+    fixed = LabelSkew("A*", draw=3)
+    assert not fixed.seeded and LabelSkew("A*").seeded
+    assert partitions.short_name(fixed) is None and partitions.short_name(LabelSkew("A*")) == "A*"
+    stored = {"name": fixed.name, "version": fixed.version, **partitions.settings(fixed)}
+    assert partitions.from_settings(stored) == fixed
+
+
+def test_a_draw_for_a_distribution_that_draws_nothing_is_refused():
+    for name in ("A", "B", "C"):
+        with pytest.raises(BadInput, match=f"draw 1: distribution '{name}' draws nothing"):
+            LabelSkew(name, draw=1)
+    with pytest.raises(BadInput, match="draw 0.5: give a whole number"):
+        LabelSkew("A*", draw=0.5)
 
 
 # --- identity ---

@@ -1,9 +1,9 @@
 """WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart, Grimberg, Hartley,
 Jaggi; 2021).
 
-Its Table 1, which nearly all its runs belong to, with every hyper-parameter of the benchmark, and
-its pages.  Ten clients, of whom Alice is client 0, all take part in every round with one local
-epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
+Its Table 1, which nearly all its runs belong to, with every hyper-parameter of the benchmark; its
+pages are in `waffle.pages`.  Ten clients, of whom Alice is client 0, all take part in every round
+with one local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
 
 Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
 variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally gives the size term no
@@ -18,10 +18,11 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import values
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
+from pfl_lib.papers.verdicts import Printed
 from pfl_lib.results.result import Result
 
 PAPER = "waffle"
@@ -31,10 +32,6 @@ DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
 SHIFTED = ("A*", "B*")  # where clients label the classes otherwise than Alice
 GLOBAL = ("FedAvg", "SCAFFOLD")  # one model for all clients
 WEIGHTED = ("WE", "WAFFLE")  # those that weigh clients, Figure 3
-# Draws of the shifted labels, a seed each, under which GLOBAL is looked at
-SHIFTS = 5
-# Distributions on which readings are compared: APFL's mixture ends elsewhere on each
-READ_ON = ("C", "A", "A*")
 
 
 def printed_setting(distribution: str, method: str, name: str) -> float:
@@ -71,8 +68,10 @@ METHODS = tuple(column.name for column in COLUMNS)
 OTHER_READINGS = (
     Column("WAFFLE, c as printed", lambda setting: replace(_waffle(setting), control="literal")),
     Column("APFL, by round", APFL(mixture_step="round")),
+    Column("SCAFFOLD, option I", Scaffold(option="I")),
+    Column("WAFFLE, option I", lambda setting: replace(_waffle(setting), option="I")),
 )
-READINGS = ("WAFFLE", "WAFFLE, c as printed", "APFL", "APFL, by round")
+"""Named after the column of Table 1 that they read otherwise."""
 
 MNIST = Setting(
     dataset="mnist",
@@ -93,7 +92,7 @@ TABLE1 = Table(
     over="alice",
     # One model for clients who label the classes differently: the labels that are drawn decide part
     # of its level.
-    explained_by=dict.fromkeys(product(["MNIST"], SHIFTED, GLOBAL), "waffle-readings"),
+    explained_by=dict.fromkeys(product(["MNIST"], SHIFTED, GLOBAL), "waffle-shift"),
 )
 RUNS = replace(TABLE1.only(datasets=["MNIST"]), columns=COLUMNS + OTHER_READINGS)
 """Every run of the benchmark: Table 1 on MNIST, and the other readings of its methods."""
@@ -128,11 +127,28 @@ SMALL = replace(
     differs=_SCALED.format(factor=4),
 )
 ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
+# For pages with dozens of runs
+MANY_RUNS = ALL_PROFILES | {
+    "quick": replace(QUICK, make=smaller(rounds=5, dataset="digits"), differs="")
+}
+
+
+def several(profile: Profile) -> Profile:
+    """The profile with the seeds on which a spread is looked at: the paper's five at least; two in
+    the quick profile, whose numbers answer nothing.
+    """
+    least = 2 if profile.name == "quick" else profile.paper_seeds
+    return profile.with_seeds(max(least, len(profile.seeds)))
 
 
 def spec(name: str, distribution: str, profile: Profile, seed: int) -> RunSpec:
-    """One run of the benchmark: what Table 1 or `READINGS` calls `name`, on a distribution."""
+    """One run of the benchmark: what Table 1 or `OTHER_READINGS` calls `name`."""
     return RUNS.spec(distribution, name, profile, seed)
+
+
+def printed(distribution: str, name: str) -> Printed:
+    """What Table 1 prints on MNIST for a method, or for the method that a reading is of."""
+    return TABLE1.printed()["MNIST", distribution, name.partition(",")[0], ACCURACY.name]
 
 
 def results(
@@ -142,19 +158,6 @@ def results(
     are left out.
     """
     return RUNS.only([distribution], methods).results(store.find, profile)
-
-
-def _weights(profile: Profile) -> tuple[RunSpec, ...]:
-    return RUNS.only(columns=WEIGHTED).runs(profile.with_seeds(1))
-
-
-def _weights_on_c(profile: Profile) -> tuple[RunSpec, ...]:
-    return RUNS.only(["C"], WEIGHTED).runs(profile.with_seeds(1))
-
-
-def _readings(profile: Profile) -> tuple[RunSpec, ...]:
-    read = RUNS.only(READ_ON, READINGS).runs(profile.with_seeds(1))
-    return read + RUNS.only(SHIFTED, GLOBAL).runs(profile.with_seeds(SHIFTS))
 
 
 def quickstart(profile: Profile) -> tuple[RunSpec, ...]:
@@ -167,42 +170,3 @@ def quickstart(profile: Profile) -> tuple[RunSpec, ...]:
         for seed in profile.seeds
         for method in (Waffle(), Local(), Waffle(slope=10))
     )
-
-
-def _page(name: str, title: str, **shown) -> Exhibit:
-    id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
-    return Exhibit(id, "WAFFLE", title, notebook, ALL_PROFILES, **shown)
-
-
-PAGES = (
-    _page(
-        "table1_accuracy",
-        "Table 1: accuracy of six methods on five distributions",
-        runs=TABLE1.runs,
-        tables=(TABLE1,),
-    ),
-    _page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
-    _page(
-        "table3_hyperparameters",
-        "Table 3: hyper-parameters, and when they leave Alice alone",
-        runs=_weights,
-    ),
-    _page(
-        "fig3_weight_evolution",
-        "Figure 3: how weights evolve from everyone to Alice",
-        runs=_weights_on_c,
-    ),
-    _page(
-        "fig4_accuracy_evolution",
-        "Figure 4: accuracy by round on distribution C",
-        runs=TABLE1.only(["C"]).runs,
-    ),
-    _page(
-        "fig6_accuracy_all_distributions",
-        "Figure 6: accuracy by round on every distribution",
-        runs=TABLE1.runs,
-    ),
-    _page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
-    _page("readings", "What the paper leaves open, and what it changes", runs=_readings),
-)
-"""The tables and figures of the paper, in its order."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfl_lib.display import tables
 from pfl_lib.papers import waffle
-from pfl_lib.papers.claims import QUICK, Claim, about_table, answer, with_seeds
+from pfl_lib.papers.claims import QUICK, Claim, about_table, answer, comparisons, with_seeds
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import gathered
 from pfl_lib.papers.waffle import ALICE, DISTRIBUTIONS, GLOBAL, RUNS, SHIFTED, TABLE1, WEIGHTED
@@ -77,9 +77,14 @@ def accuracy_claims(profile: Profile, store) -> pd.DataFrame:
     return about_table(CLAIMS, TABLE1.only(datasets=["MNIST"]), profile, store.find)
 
 
+def accuracy_comparisons(profile: Profile, store) -> pd.DataFrame:
+    """The comparisons behind these sentences; columns as in `claims.comparisons`."""
+    return about_table(CLAIMS, TABLE1.only(datasets=["MNIST"]), profile, store.find, comparisons)
+
+
 def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) -> pd.DataFrame:
     """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and
-    C).
+    C); "Here [A*, B*], WAFFLE is not more efficient than WE".
 
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE
     and WAFFLE (the round in which the mean best accuracy, over the seeds that both ran, reaches it;

@@ -1,5 +1,8 @@
-"""What WAFFLE's paper leaves open, measured: the server's control variate, APFL's mixture, and
-which images Alice is tested on.
+"""What WAFFLE's paper leaves open, measured: the server's control variate, and which images Alice
+is tested on.
+
+Equation 1 can be read in two ways.  Both are SCAFFOLD while all weights are 1/N, and local training
+where all weight is Alice's from the first round on; they differ once weights change.
 
 Alice is tested on fewer than a thousand images, the same for all seeds, by the authors as by us;
 the standard deviation over seeds that the paper prints leaves their choice out.
@@ -14,49 +17,62 @@ from torch import Tensor
 
 from pfl_lib import models, partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.tables import by_round
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation import clients as client_data
-from pfl_lib.papers import values, waffle
+from pfl_lib.papers import waffle
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.waffle import READ_ON, READINGS, RUNS
+from pfl_lib.papers.table import gathered
+from pfl_lib.papers.verdicts import tolerance
+from pfl_lib.papers.waffle import RUNS, several
 from pfl_lib.randomness import generator
 
 DRAWS = 1_000
+READINGS = ("WAFFLE", "WAFFLE, c as printed")
+DECIDED_ON = ("A*",)  # as printed, c keeps there what clients with other labels left
+READ_ON = ("A", "C")
 
 
-def accuracies(profile: Profile, store, distributions: Sequence[str] = READ_ON) -> pd.DataFrame:
-    """Every reading's accuracy for the profile's first seed.
+def runs(profile: Profile) -> tuple[RunSpec, ...]:
+    """Both readings: on A*, where they lie apart, for several seeds, elsewhere for one."""
+    apart = RUNS.only(DECIDED_ON, READINGS).runs(several(profile))
+    return apart + RUNS.only(READ_ON, READINGS).runs(profile.with_seeds(1))
 
-    Columns distribution, reading, paper, best round, last round (percent), difference (best round
-    less paper; none for the quick profile, whose data are not the paper's) and status ("ran", "not
-    run" or where it diverged); numbers of runs that diverged or are missing are nan.
+
+def accuracies(profile: Profile, store) -> pd.DataFrame:
+    """Both readings' accuracy, read as Table 1 reads it: the best round, the mean over seeds.
+
+    Columns distribution, reading, seeds (that ran), paper, best round, std, last round (percent),
+    apart (of best round and paper) and allowed (how far apart a mean of so many seeds may lie to
+    count as reproduced), both for the paper profile only, and status ("ran", "not run" or that runs
+    diverged).
     """
-    lines = RUNS.only(distributions, READINGS).frame(profile.with_seeds(1), store.find)
-    place = ["setting", "method", "status", "protocol"]
-    read = lines.set_index(place)["value"].unstack(sort=False).reset_index()
-    paper = pd.Series(map(printed, read["setting"], read["method"]))
-    columns = {"distribution": read["setting"], "reading": read["method"], "paper": paper}
-    columns |= {"best round": read["best"], "last round": read["last"]}
-    difference = math.nan if profile.name == "quick" else read["best"] - paper
-    return profile.table(columns | {"difference": difference, "status": read["status"]})
-
-
-def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:
-    """Alice's mixture (0: the shared model, 1: her own) by round, a column for each reading of APFL
-    that was run (`tables.by_round`).
-    """
-    found = waffle.results(store, profile.with_seeds(1), distribution, READINGS[2:])
-    first = {name: results[0] for name, results in found.items()}
-    # A run that diverged in round 1 has no metrics at all.
-    alphas = {
-        name: result.metrics.set_index("round").reindex(columns=["alpha"])["alpha"]
-        for name, result in first.items()
-    }
-    return by_round(
-        alphas,
-        {name: result.diverged for name, result in first.items() if result.diverged is not None},
-    )
+    seeds = several(profile)
+    frame = RUNS.only((*DECIDED_ON, *READ_ON), READINGS).frame(seeds, store.find)
+    ours = gathered(frame, ["protocol", "setting", "method"])
+    rows = []
+    for (protocol, distribution, reading), found in ours.items():
+        if protocol != "best":
+            continue
+        paper, apart, allowed = waffle.printed(distribution, reading), math.nan, math.nan
+        if profile.name == "paper" and found.comparable:
+            apart = abs(found.mean - paper.value)
+            of_five = profile.paper_seeds
+            allowed = tolerance({reading: paper}, reading, found.runs, of_five)
+        rows.append(
+            {
+                "distribution": distribution,
+                "reading": reading,
+                "seeds": found.runs,
+                "paper": paper.value,
+                "best round": found.mean,
+                "std": found.std,
+                "last round": ours["last", distribution, reading].mean,
+                "apart": apart,
+                "allowed": allowed,
+                "status": found.status,
+            }
+        )
+    return seeds.table(rows)
 
 
 def other_test_images(
@@ -64,7 +80,7 @@ def other_test_images(
     store,
     dataset: Dataset,
     distribution: str,
-    methods: Sequence[str] = (*waffle.METHODS, READINGS[-1]),
+    methods: Sequence[str] = (*waffle.METHODS, "APFL, by round"),
 ) -> pd.DataFrame:
     """Every stored final model of Alice's on `DRAWS` draws of as many test images, with as many of
     each label, as she has.
@@ -94,18 +110,10 @@ def other_test_images(
                     "drawn std": drawn.std().item(),
                     "2.5 %": low,
                     "97.5 %": high,
-                    "paper": printed(distribution, method),
+                    "paper": waffle.printed(distribution, method).value,
                 }
             )
     return profile.table(rows)
-
-
-def printed(distribution: str, method: str) -> float:
-    """The paper's accuracy on MNIST, in percent, of a method or of the method that a reading is
-    of.
-    """
-    place = (waffle.PAPER, "table1", "MNIST", distribution, method.partition(",")[0])
-    return values.value(*place).value
 
 
 def draws(right: Tensor, labels: Tensor, own_labels: Tensor, times: int, seed: int) -> Tensor:

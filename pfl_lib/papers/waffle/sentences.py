@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
-from pfl_lib.papers.waffle import ALICE
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.verdicts import tolerance
+from pfl_lib.papers.waffle import ALICE, FULL, printed
+from pfl_lib.papers.waffle import apfl as of_apfl
+from pfl_lib.papers.waffle import readings as of_equation
 
 
 def listed(words: Iterable[str]) -> str:
@@ -108,26 +112,110 @@ def speed(rounds: pd.DataFrame) -> str:
     return f"{text[:1].upper()}{text[1:]}.{clear}"
 
 
+def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
+    """How many sentences about Table 1 hold, and of how many comparisons.
+
+    `answers`: `claims.accuracy_claims`; `behind`: `claims.accuracy_comparisons`.
+    """
+    words = answers["here"].str.extract("^(yes|no|undecided)(?: \\(|$)")[0].dropna()
+    if words.empty:
+        return f"The quick profile, on other data, answers none of {len(answers)} sentences."
+    told = {"yes": "hold", "no": "do not", "undecided": "stay open"}
+    counts = words.value_counts().reindex(list(told)).dropna().astype(int)
+    pairs = behind["holds"].value_counts()
+    return (
+        f"Of {len(answers)} sentences about Table 1"
+        f" {listed(f'{count} {told[word]}' for word, count in counts.items())}; of the"
+        f" {len(behind)} comparisons behind them {pairs.get('yes', 0)} hold,"
+        f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are too close or"
+        " not run."
+    )
+
+
 def figure_8(curve: Mapping[int, float], slope: float) -> str:
     """Ω at the first, the middle and the last of some rounds; `curve`: round -> Ω."""
     words = [f"{degree:.2f} in round {r}" for r, degree in curve.items()]
     return f"With ΔΩ = {slope:g}, Ω is {listed(words)}."
 
 
-def readings(read: pd.DataFrame) -> str:
-    """What the second reading of each formula changes, in points of the best round.  `read`:
-    `readings.accuracies`.
-    """
-    found = read.pivot(index="distribution", columns="reading", values="best round")
-    found = found.reindex(read["distribution"].unique())
-    words = []
-    for first, second, name in (
-        ("WAFFLE", "WAFFLE, c as printed", "c read as printed changes WAFFLE by"),
-        ("APFL", "APFL, by round", "a mixture moved by whole rounds changes APFL by"),
-    ):
-        if {first, second} <= set(found.columns):
-            change = (found[second] - found[first]).dropna()
-            points = [f"{value:+.1f} points on {name}" for name, value in change.items()]
-            words.append(f"{name} {listed(points).replace('-', '−')}")
-    text = "; ".join(words) or "no two readings were run"
-    return f"{text[:1].upper()}{text[1:]}."
+def shift(spreads: pd.DataFrame, profile: Profile) -> str:
+    """What the spread over seeds says about the paper's draw, from `shift.spreads`."""
+    parts = []
+    for (distribution, method), rows in spreads.groupby(["distribution", "method"], sort=False):
+        known = rows.dropna(subset="std").set_index("labels")["std"]
+        if "a draw a seed" in known and len(known) > 1:
+            shared = ", ".join(
+                f"{std:.1f} ({labels.removesuffix(' for all')})"
+                for labels, std in known.drop("a draw a seed").items()
+            )
+            parts.append(
+                f"{distribution}, {method}: {known['a draw a seed']:.1f} with a draw a seed,"
+                f" {shared}; the paper's {rows['paper std'].iloc[0]:.1f}"
+            )
+    if not parts:
+        return "No two seeds that share a draw were run, so draws and seeds cannot be told apart."
+    words = f"Standard deviations of best rounds, in points: {'. '.join(parts)}."
+    if profile.name == "quick":
+        return f"{words} The quick profile, on other data, says nothing about the paper's seeds."
+    return words
+
+
+def apfl(table: pd.DataFrame, profile: Profile) -> str:
+    """The answer in one sentence, from `apfl.readings`."""
+    paper = {name: printed(name, "APFL") for name in of_apfl.ON}
+    wanted = " and ".join(f"{p.value:.2f} ± {p.std:.2f} on {name}" for name, p in paper.items())
+    words = f"The paper prints {wanted} for APFL"
+    ran = table[table["status"] == "ran"]
+    if not len(ran):
+        return f"{words}; no reading of it was run on both."
+    if profile.name != "paper":
+        ranges = " and ".join(_range(ran, name) for name in of_apfl.ON)
+        return f"{words}, in a larger setting than this; here {len(ran)} readings give {ranges}."
+    nearest, ours = (
+        ran.loc[ran["distance"].idxmin()],
+        ran[ran["reading"] == of_apfl.READINGS[0].name],
+    )
+    numbers = " and ".join(f"{nearest[f'{name}, best round']:.2f} on {name}" for name in of_apfl.ON)
+    words += (
+        f"; of {len(ran)} readings that ran on both, *{nearest['reading']}* comes nearest with"
+        f" {numbers}, at most {nearest['distance']:.2f} points away"
+    )
+    if len(ours):
+        words += f" (this package's APFL: {ours['distance'].iloc[0]:.2f})"
+    within = [row["reading"] for row in ran.to_dict("records") if _reproduces(row)]
+    told = ", ".join(f"*{name}*" for name in within) or "none"
+    return f"{words}; near enough to count as reproduced on both: {told}."
+
+
+def _range(ran: pd.DataFrame, name: str) -> str:
+    best = ran.set_index("reading")[f"{name}, best round"]
+    return f"{best.min():.2f} (*{best.idxmin()}*) to {best.max():.2f} (*{best.idxmax()}*) on {name}"
+
+
+def _reproduces(row: dict) -> bool:
+    """Whether one run of ours lies as near to both printed means of five as a verdict asks."""
+    return all(
+        abs(row[f"{name}, best round"] - printed(name, "APFL").value)
+        <= tolerance({"APFL": printed(name, "APFL")}, "APFL", 1, FULL.paper_seeds)
+        for name in of_apfl.ON
+    )
+
+
+def readings(read: pd.DataFrame, profile: Profile) -> str:
+    """Which reading the paper's value on A* asks for, from `readings.accuracies`."""
+    rows = read[(read["distribution"] == of_equation.DECIDED_ON[0]) & (read["status"] == "ran")]
+    if len(rows) < len(of_equation.READINGS):
+        return f"Both readings have to be run on {of_equation.DECIDED_ON[0]} to be told apart."
+    words = "; ".join(
+        f"*{row['reading']}* {row['best round']:.2f} in the best round, {row['last round']:.2f} in"
+        " the last"
+        for row in rows.to_dict("records")
+    )
+    head = f"On {of_equation.DECIDED_ON[0]} the paper prints {rows['paper'].iloc[0]:.2f}: {words}."
+    if profile.name != "paper":
+        return f"{head} Only the paper profile compares such numbers with the printed one."
+    near = rows.loc[rows["apart"] <= rows["allowed"], "reading"].tolist()
+    seeds = rows["seeds"].min()
+    told = " and ".join(f"*{name}*" for name in near) or "neither"
+    fewest = f"{seeds} seed" + ("s" if seeds > 1 else "")
+    return f"{head} Near enough to count as reproduced, with {fewest}: {told}."

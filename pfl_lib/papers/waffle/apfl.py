@@ -1,0 +1,122 @@
+"""WAFFLE's APFL column: what decides the accuracy of APFL, and which reading of it gives the
+printed values.
+
+The paper says that the mixture is adapted and nothing else, and that APFL does worse than expected
+(appendix A).  Its authors were given an implementation, iFedAvg, that differs from APFL's Algorithm
+1 in three points beside the step of the mixture; each of them is a switch here.
+"""
+
+import math
+from itertools import combinations
+
+import pandas as pd
+
+from pfl_lib.display.table_format import keep
+from pfl_lib.display.tables import by_round
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import APFL, Local
+from pfl_lib.papers import waffle
+from pfl_lib.papers.metrics import ACCURACY, Metric, column
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Column, Table
+from pfl_lib.papers.waffle import TABLE1
+
+ON = ("A", "A*")
+"""The distributions of Table 1 on which our APFL lies more than a point above the printed value."""
+SWITCHES = {
+    "v starts at random": {"own_start": "random"},
+    "mixtures averaged": {"averaged": "mixtures"},
+    "outputs mixed": {"own_gradient": "outputs"},
+}
+"""iFedAvg's three points, each with APFL's field for it."""
+FIXED = (0.5, 0.75, 0.9)
+
+
+def _switched() -> list[Column]:
+    """The mixture moved by the round, as iFedAvg moves it, with every choice of the switches."""
+    columns = []
+    for count in range(len(SWITCHES) + 1):
+        for on in combinations(SWITCHES, count):
+            fields = {field: value for name in on for field, value in SWITCHES[name].items()}
+            name = ", ".join(("by the round", *on))
+            columns.append(Column(name, APFL(mixture_step="round", **fields)))
+    return columns
+
+
+READINGS = (
+    Column("first batch", APFL()),
+    Column("every batch", APFL(mixture_step="every batch")),
+    Column("first batch, from 0.01", APFL(alpha=0.01)),
+    *_switched(),
+    *(Column(f"fixed at {alpha:g}", APFL(alpha=alpha, adaptive=False)) for alpha in FIXED),
+    # APFL whose mixture is fixed at 1 serves what local training gives.
+    Column("fixed at 1: Local", Local()),
+)
+"""How the mixture moves and what else differs, by name."""
+MIXTURE = Metric("mixture", "", 0.01, 0.01, column("alpha"))
+TABLE = Table(
+    waffle.PAPER,
+    "apfl",
+    rows=TABLE1.only(ON, datasets=["MNIST"]).rows,
+    columns=READINGS,
+    metrics=(ACCURACY, MIXTURE),
+    values={},
+)
+
+
+def runs(profile: Profile) -> tuple[RunSpec, ...]:
+    """Every reading on both distributions, for the profile's first seed."""
+    return TABLE.runs(profile.with_seeds(1))
+
+
+def readings(profile: Profile, store) -> pd.DataFrame:
+    """A row for each reading, below one for the paper.
+
+    Columns reading and, for each distribution, its best round and last round (percent) and its
+    mixture in the end (0: the shared model, 1: Alice's own); distance is the largest difference of
+    its best rounds from the printed values (points; nan where one is missing, and for profiles
+    other than the paper's).  A run that diverged or is missing has no numbers, and
+    its status stands in the column status ("ran", "A*: not run").
+    """
+    frame = TABLE.frame(profile.with_seeds(1), store.find)
+    rows = [_of_paper()]
+    for reading, lines in frame.groupby("method", sort=False):
+        row, apart, words = {"reading": reading}, [], []
+        for name in ON:
+            here = lines[lines["setting"] == name]
+            found = here.set_index(["metric", "protocol"])["value"]
+            row[f"{name}, best round"] = found[ACCURACY.name, "best"]
+            row[f"{name}, last round"] = found[ACCURACY.name, "last"]
+            row[f"{name}, mixture in the end"] = found[MIXTURE.name, "last"]
+            apart.append(found[ACCURACY.name, "best"] - waffle.printed(name, "APFL").value)
+            if (status := here["status"].iloc[0]) != "ran":
+                words.append(f"{name}: {status}")
+        known = profile.name == "paper" and not any(map(math.isnan, apart))
+        row["distance"] = max(map(abs, apart)) if known else math.nan
+        rows.append(row | {"status": "; ".join(words) or "ran"})
+    return keep(frame, rows)
+
+
+def _of_paper() -> dict:
+    row = {"reading": "APFL in the paper"}
+    for name in ON:
+        row[f"{name}, best round"] = waffle.printed(name, "APFL").value
+        row[f"{name}, last round"] = row[f"{name}, mixture in the end"] = math.nan
+    return row | {"distance": math.nan, "status": "printed"}
+
+
+def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:
+    """Alice's mixture (0: the shared model, 1: her own) by round, a column for each reading that
+    was run and has one (`tables.by_round`).
+    """
+    found = TABLE.only([distribution]).results(store.find, profile.with_seeds(1))
+    first = {name: results[0] for name, results in found.items() if name != READINGS[-1].name}
+    # A run that diverged in round 1 has no metrics at all.
+    alphas = {
+        name: result.metrics.set_index("round").reindex(columns=["alpha"])["alpha"]
+        for name, result in first.items()
+    }
+    return by_round(
+        alphas,
+        {name: result.diverged for name, result in first.items() if result.diverged is not None},
+    )

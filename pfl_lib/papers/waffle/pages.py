@@ -1,0 +1,65 @@
+"""The pages about WAFFLE: its tables and figures in the paper's order, then what it leaves open."""
+
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.waffle import (
+    ALL_PROFILES,
+    MANY_RUNS,
+    PAPER,
+    RUNS,
+    TABLE1,
+    WEIGHTED,
+    apfl,
+    readings,
+    shift,
+)
+
+
+def _weights(profile: Profile) -> tuple[RunSpec, ...]:
+    return RUNS.only(columns=WEIGHTED).runs(profile.with_seeds(1))
+
+
+def _weights_on_c(profile: Profile) -> tuple[RunSpec, ...]:
+    return RUNS.only(["C"], WEIGHTED).runs(profile.with_seeds(1))
+
+
+def _page(name: str, title: str, profiles=ALL_PROFILES, **shown) -> Exhibit:
+    id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
+    return Exhibit(id, "WAFFLE", title, notebook, profiles, **shown)
+
+
+PAGES = (
+    _page(
+        "table1_accuracy",
+        "Table 1: accuracy of six methods on five distributions",
+        runs=TABLE1.runs,
+        tables=(TABLE1,),
+    ),
+    _page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
+    _page(
+        "table3_hyperparameters",
+        "Table 3: hyper-parameters, and when they leave Alice alone",
+        runs=_weights,
+    ),
+    _page(
+        "fig3_weight_evolution",
+        "Figure 3: how weights evolve from everyone to Alice",
+        runs=_weights_on_c,
+    ),
+    _page(
+        "fig4_accuracy_evolution",
+        "Figure 4: accuracy by round on distribution C",
+        runs=TABLE1.only(["C"]).runs,
+    ),
+    _page(
+        "fig6_accuracy_all_distributions",
+        "Figure 6: accuracy by round on every distribution",
+        runs=TABLE1.runs,
+    ),
+    _page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
+    _page("claims", "What the paper says about Table 1, answered", runs=TABLE1.runs),
+    _page("shift", "One model under concept shift: whose labels win", MANY_RUNS, runs=shift.runs),
+    _page("apfl", "What decides APFL's accuracy", MANY_RUNS, runs=apfl.runs),
+    _page("readings", "Equation 1, and Alice's test images", runs=readings.runs),
+)
