@@ -152,10 +152,10 @@ def _accuracy_label(running_best: bool) -> str:
 def weight_evolution(
     results: Mapping[str, "Result"], alice: int = 0, title: str = ""
 ) -> tuple["Figure", str]:
-    """Each agent's share of the average by round, Alice in the centre (WAFFLE, Figure 3); a picture
-    for each method.
+    """Each client's share of the average by round, Alice in the centre (WAFFLE, Figure 3); a
+    picture for each method.
 
-    `results`: method -> result with weights [rounds, N].  A heat map rather than N lines: agents
+    `results`: method -> result with weights [rounds, N].  A heat map rather than N lines: clients
     next to Alice hold labels next to hers, so the way from everyone to Alice alone is seen as a
     wedge, where ten lines of equal weights lie on top of each other.  White is a weight of exactly
     0; colours follow the square root of the share, so that a tenth is still told from a hundredth.
@@ -180,7 +180,7 @@ def weight_evolution(
         figure.suptitle(title or None)
         if bar is not None:
             figure.colorbar(bar, ax=panels, label="share of the average", ticks=SHARES)
-    head = "Heat map of each agent's share of the average by round, Alice in the centre."
+    head = "Heat map of each client's share of the average by round, Alice in the centre."
     return figure, " ".join([head, *alts])
 
 
@@ -191,24 +191,26 @@ def _draw_weights(axes: "Axes", share: np.ndarray, alice: int | None):
     import seaborn
     from matplotlib.colors import PowerNorm
 
-    rounds, agents = share.shape
-    first = 0 if alice is None else alice - agents // 2
-    order = [(first + place) % agents for place in range(agents)]
+    rounds, clients = share.shape
+    first = 0 if alice is None else alice - clients // 2
+    order = [(first + place) % clients for place in range(clients)]
     axes.grid(False)
     mesh = axes.pcolormesh(
         np.arange(rounds + 1) + 0.5,
-        np.arange(agents + 1) - 0.5,
+        np.arange(clients + 1) - 0.5,
         np.ma.masked_equal(share[:, order].T, 0),
         cmap=seaborn.color_palette("mako_r", as_cmap=True),
         norm=PowerNorm(0.5, vmin=0, vmax=1),
         rasterized=True,
     )
-    shown = range(agents) if agents <= 12 else [0 if alice is None else agents // 2]
+    shown = range(clients) if clients <= 12 else [0 if alice is None else clients // 2]
     axes.set_yticks(
         list(shown), ["Alice" if order[place] == alice else str(order[place]) for place in shown]
     )
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set(ylabel="agent", facecolor="white", ylim=(agents - 0.5, -0.5), xlim=(0.5, rounds + 0.5))
+    axes.set(
+        ylabel="client", facecolor="white", ylim=(clients - 0.5, -0.5), xlim=(0.5, rounds + 0.5)
+    )
     return mesh
 
 
@@ -217,16 +219,16 @@ def _about_weights(weights: np.ndarray, alice: int | None) -> str:
     if alice is None:
         last = tables.shares(weights)[-1]
         return (
-            f"after {rounds} rounds the agents' shares are between {last.min():.0%} and"
+            f"after {rounds} rounds the clients' shares are between {last.min():.0%} and"
             f" {last.max():.0%}."
         )
     alone = tables.alone_from(weights, alice)
     gone = tables.vanishing(weights).drop(alice)
     if alone is not None:
-        last = ", ".join(str(agent) for agent in gone.index[gone == gone.max()])
-        first = ", ".join(str(agent) for agent in gone.index[gone == gone.min()])
+        last = ", ".join(str(client) for client in gone.index[gone == gone.max()])
+        first = ", ".join(str(client) for client in gone.index[gone == gone.min()])
         return (
-            f"agent {first} first weighs nothing for good, from round {gone.min():.0f}; agent"
+            f"client {first} first weighs nothing for good, from round {gone.min():.0f}; client"
             f" {last} last; from round {alone} of {rounds} all weight is on Alice."
         )
     share = tables.shares(weights)[-1, alice]

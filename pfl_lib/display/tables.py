@@ -91,7 +91,7 @@ def shares(weights: np.ndarray) -> np.ndarray:
 
 
 def vanishing(weights: np.ndarray) -> pd.Series:
-    """For each agent the round (from 1) from which its weight stays 0, NaN if it never does.
+    """For each client the round (from 1) from which its weight stays 0, NaN if it never does.
     `weights` [rounds, N].
     """
     positive = np.asarray(weights) > 0
@@ -99,20 +99,20 @@ def vanishing(weights: np.ndarray) -> pd.Series:
     last = np.where(positive.any(axis=0), rounds - positive[::-1].argmax(axis=0), 0)
     return pd.Series(
         np.where(last < rounds, last + 1.0, np.nan), name="weight 0 from round"
-    ).rename_axis("agent")
+    ).rename_axis("client")
 
 
-def stops_counting(result: "Result", agents: int, alice: int = 0) -> dict[int, str]:
-    """For each of the agents but Alice "round 12", from which its weight stays 0, or "never"; all
+def stops_counting(result: "Result", clients: int, alice: int = 0) -> dict[int, str]:
+    """For each of the clients but Alice "round 12", from which its weight stays 0, or "never"; all
     alike for a run that diverged.
     """
-    others = [agent for agent in range(agents) if agent != alice]
+    others = [client for client in range(clients) if client != alice]
     if result.diverged is not None:
         return dict.fromkeys(others, status(result))
     gone = vanishing(result.weights)
     return {
-        agent: "never" if math.isnan(gone[agent]) else f"round {gone[agent]:.0f}"
-        for agent in others
+        client: "never" if math.isnan(gone[client]) else f"round {gone[client]:.0f}"
+        for client in others
     }
 
 

@@ -27,7 +27,7 @@ def batch_accuracy(fed: Federation, model: Rows, clients: Sequence[int]) -> Tens
     their size, 0 to 1.
 
     Batches are the schedule's, in the order of the test set, so a short last batch weighs as much
-    as a full one.  In AGE_STRICT agent 2's 162 test passengers make batches of 161 and of 1: that
+    as a full one.  In AGE_STRICT client 2's 162 test passengers make batches of 161 and of 1: that
     one passenger is half of the accuracy, and is why the paper sees more than 90 % where 85 % are
     right.
     """

@@ -11,7 +11,7 @@ from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import generator
 
-AGENTS = 10  # of the recipe, which hands every chunk to exactly one of ten agents
+CLIENTS = 10  # of the recipe, which hands every chunk to exactly one of ten clients
 CHUNKS = 100  # per label, so that a chunk is one percent of it
 
 EVEN = (10,) * 10
@@ -39,7 +39,7 @@ class LabelSkew:
 
     name: ClassVar[str] = "label_skew"
     version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = AGENTS
+    default_clients: ClassVar[int] = CLIENTS
     personal: ClassVar[bool] = False
 
     distribution: str
@@ -81,18 +81,18 @@ class LabelSkew:
 def label_skew(
     name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]
 ) -> Partition:
-    """WAFFLE's distributions A, B and C: `percent[l]` of label l for agent 0; agent i has the list
-    shifted left by i.
+    """WAFFLE's distributions A, B and C: `percent[l]` of label l for client 0; client i has the
+    list shifted left by i.
 
     The training images of a label, n of them in the data set's order, are cut into chunks of
     floor(n / 99) and the first 100 chunks are kept: the last is the remainder where that is
-    shorter, and anything beyond is dropped.  Agent i takes the next `percent` chunks of each label.
-    Its test set is the first floor(percent n' / 100) of each label's n' test images.
+    shorter, and anything beyond is dropped.  Client i takes the next `percent` chunks of each
+    label. Its test set is the first floor(percent n' / 100) of each label's n' test images.
 
     The paper's text shifts to the right; its Table 2 and the authors' code shift to the left, as is
-    done here. The authors' code makes one test set, Alice's; the same rule gives the other agents
-    theirs, so test sets overlap. Fewer than ten clients are the first ones of the ten-agent recipe;
-    nothing is drawn, so the seed changes nothing.
+    done here. The authors' code makes one test set, Alice's; the same rule gives the other clients
+    theirs, so test sets overlap. Fewer than ten clients are the first ones of the ten-client
+    recipe; nothing is drawn, so the seed changes nothing.
 
     Raises `BadInput` unless there are 1 to 10 clients, 10 classes, 99 training images of each label
     and test images for every client.
@@ -125,12 +125,12 @@ def label_skew(
 def concept_shift(
     name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]
 ) -> Partition:
-    """WAFFLE's distributions A* and B*: A and B, where every agent but agent 0 gives the classes
+    """WAFFLE's distributions A* and B*: A and B, where every client but client 0 gives the classes
     other labels.
 
     "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform
-    random permutation of the labels per agent (`shifted_labels`).  The same permutation holds for
-    the agent's test images: its own concept is what its model is to learn.
+    random permutation of the labels per client (`shifted_labels`).  The same permutation holds for
+    the client's test images: its own concept is what its model is to learn.
     """
     plain = label_skew(name, dataset, clients, seed, percent)
     return Partition(
@@ -139,10 +139,10 @@ def concept_shift(
 
 
 def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
-    """The label that each client gives to each class, int64 [N, classes]: agent 0's own, and a
-    permutation for each other agent.
+    """The label that each client gives to each class, int64 [N, classes]: client 0's own, and a
+    permutation for each other client.
 
-    Each comes from its own generator, keyed by the seed and the agent.
+    Each comes from its own generator, keyed by the seed and the client.
     """
     rows = [torch.arange(classes)]
     for client in range(1, clients):
@@ -151,13 +151,14 @@ def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
 
 
 def _check(name: str, dataset: Dataset, clients: int) -> None:
-    if not 1 <= clients <= AGENTS:
+    if not 1 <= clients <= CLIENTS:
         raise BadInput(
-            f"clients {clients} is not between 1 and {AGENTS}, the agents of distribution {name!r}"
+            f"clients {clients} is not between 1 and {CLIENTS}, the clients of distribution"
+            f" {name!r}"
         )
-    if dataset.classes != AGENTS:
+    if dataset.classes != CLIENTS:
         raise BadInput(
-            f"distribution {name!r} is made for {AGENTS} classes, dataset {dataset.name!r} has"
+            f"distribution {name!r} is made for {CLIENTS} classes, dataset {dataset.name!r} has"
             f" {dataset.classes}: choose another dataset"
         )
     counts = torch.bincount(dataset.train_y, minlength=dataset.classes)

@@ -36,11 +36,11 @@ def result(final: float, rounds: int = ROUNDS, diverged: int | None = None, weig
     return Result(config, metrics, weights, diverged, 1.0)
 
 
-def wedge(agents: int = 6, rounds: int = ROUNDS) -> np.ndarray:
-    """Agent i > 0 weighs nothing from round 3 i on, Alice always counts."""
-    weights = np.ones((rounds, agents))
-    for agent in range(1, agents):
-        weights[3 * agent - 1 :, agent] = 0
+def wedge(clients: int = 6, rounds: int = ROUNDS) -> np.ndarray:
+    """Client i > 0 weighs nothing from round 3 i on, Alice always counts."""
+    weights = np.ones((rounds, clients))
+    for client in range(1, clients):
+        weights[3 * client - 1 :, client] = 0
     return weights
 
 
@@ -197,7 +197,7 @@ def test_the_small_multiples_show_and_tell_every_distribution(drawn):
 
 
 def test_alice_is_drawn_in_the_centre_row():
-    figure, _ = figures.weight_evolution(weighing(WAFFLE=wedge(agents=5)), alice=1)
+    figure, _ = figures.weight_evolution(weighing(WAFFLE=wedge(clients=5)), alice=1)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
         "4",
         "0",
@@ -208,10 +208,11 @@ def test_alice_is_drawn_in_the_centre_row():
 
 
 def test_the_weights_alt_text_says_who_vanishes_first_and_when_alice_is_alone(drawn):
-    """Agents 1 to 5 of the wedge vanish in rounds 3, 6, 9, 12, 15."""
+    """Clients 1 to 5 of the wedge vanish in rounds 3, 6, 9, 12, 15."""
     alt = drawn["weight_evolution"][1]
     told = (
-        "agent 1 first weighs nothing for good, from round 3; agent 5 last; from round 15 of 20 all"
+        "client 1 first weighs nothing for good, from round 3; client 5 last; from round 15 of 20"
+        " all"
         " weight is on Alice."
     )
     assert f"Weight Erosion: {told}" in alt and f"WAFFLE: {told}" in alt
@@ -250,7 +251,7 @@ def test_a_weight_of_zero_is_left_white_and_a_small_one_is_not():
     assert shown.mask.tolist() == [
         [False, True],
         [False, False],
-    ]  # row 0 is agent 1, row 1 Alice in the centre
+    ]  # row 0 is client 1, row 1 Alice in the centre
 
 
 def test_omega_is_drawn_and_told_by_the_methods_own_function(drawn):

@@ -205,7 +205,7 @@ def test_weights_become_shares_of_the_average():
 
 
 def test_a_weight_has_vanished_from_the_round_after_which_it_stays_zero():
-    """Agent 1 comes back once, in round 3; agent 2 never counts; agent 3 counts to the end."""
+    """Client 1 comes back once, in round 3; client 2 never counts; client 3 counts to the end."""
     weights = np.array([[1, 1, 0, 1], [1, 0, 0, 1], [1, 1, 0, 1], [1, 0, 0, 1]], dtype=float)
     gone = tables.vanishing(weights)
     assert math.isnan(gone[0]) and gone[1] == 4 and gone[2] == 1 and math.isnan(gone[3])
@@ -216,9 +216,9 @@ def test_a_weight_has_vanished_from_the_round_after_which_it_stays_zero():
 def test_when_agents_stop_counting_is_told_in_words_and_of_a_diverged_run_only_that():
     run = result(0.5, 0.5)
     run.weights = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
-    assert tables.stops_counting(run, agents=3) == {1: "round 2", 2: "never"}
+    assert tables.stops_counting(run, clients=3) == {1: "round 2", 2: "never"}
     early = result(diverged=1)  # no round, no weights
-    assert tables.stops_counting(early, agents=3, alice=1) == dict.fromkeys(
+    assert tables.stops_counting(early, clients=3, alice=1) == dict.fromkeys(
         (0, 2), "diverged at round 1"
     )
     assert tables.name_with_status("WAFFLE", run) == "WAFFLE"

@@ -44,7 +44,7 @@ def test_an_unknown_exhibit_or_profile_is_refused():
 
 
 def test_the_paper_profile_is_the_papers_setting():
-    """Section 3: all of MNIST, ten agents, rate 0.1, batches of 32, one local epoch, 100 rounds,
+    """Section 3: all of MNIST, ten clients, rate 0.1, batches of 32, one local epoch, 100 rounds,
     five seeds.
     """
     profile = TABLE1.profile("paper")

@@ -11,14 +11,14 @@ from pfl_lib.partitions import LabelSkew
 
 NAMES = ["A", "B", "C", "A*", "B*"]
 
-# Specification, section 6.1: training images of agents 0..9 and test images of Alice, on MNIST.
+# Specification, section 6.1: training images of clients 0..9 and test images of Alice, on MNIST.
 MNIST_SIZES = {
     "A": ([6020, 6020, 6020, 6020, 6020, 6020, 6020, 6020, 6020, 5727], 996),
     "B": ([6200, 6175, 6150, 6025, 5974, 5826, 5840, 5825, 5850, 6042], 1038),
     "C": ([5760, 5850, 6040, 6160, 6310, 6068, 6012, 6000, 5969, 5738], 946),
 }
 
-# WAFFLE, appendix, Table 2, in percent: distribution C of each agent.
+# WAFFLE, appendix, Table 2, in percent: distribution C of each client.
 TABLE_2 = [
     [0, 0, 0, 10, 20, 40, 20, 10, 0, 0],
     [0, 0, 10, 20, 40, 20, 10, 0, 0, 0],
@@ -82,7 +82,7 @@ def test_distribution_a_is_even(hundred):
 
 @pytest.mark.parametrize("name", ["A", "B", "C"])
 def test_agents_take_consecutive_chunks_as_the_authors_code_cuts_them(name, uneven):
-    """Written as the authors do it: a list of chunks per label, kept to 100, from which each agent
+    """Written as the authors do it: a list of chunks per label, kept to 100, from which each client
     takes the next.
     """
     first = {
@@ -98,13 +98,13 @@ def test_agents_take_consecutive_chunks_as_the_authors_code_cuts_them(name, unev
             [indices[start : start + size] for start in range(0, len(indices), size)][:100]
         )
     made = partitions.make(name, uneven)
-    for agent in range(10):
+    for client in range(10):
         expected = []
         for label in range(10):
-            count = round(100 * (first[agent:] + first[:agent])[label])
+            count = round(100 * (first[client:] + first[:client])[label])
             taken, chunks[label] = chunks[label][:count], chunks[label][count:]
             expected += [index for chunk in taken for index in chunk]
-        assert made.train[agent].tolist() == expected
+        assert made.train[client].tolist() == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,7 +204,7 @@ def test_agent_0_keeps_its_labels_and_every_other_agent_has_a_permutation_of_its
 
 
 def test_permutations_are_uniform_over_seeds(hundred):
-    # Over 200 seeds and 9 agents each label goes to each label 180 times, standard deviation 12.7.
+    # Over 200 seeds and 9 clients each label goes to each label 180 times, standard deviation 12.7.
     counts = torch.zeros(10, 10, dtype=torch.long)
     for seed in range(200):
         for row in partitions.make("A*", hundred, seed=seed).relabel[1:]:
@@ -296,7 +296,7 @@ def test_unknown_distribution_lists_the_known_ones(hundred):
 
 @pytest.mark.parametrize("clients", [0, -1, 11])
 def test_a_number_of_clients_the_recipe_cannot_serve_is_refused(clients, hundred):
-    sentence = f"clients {clients} is not between 1 and 10, the agents of distribution 'B'"
+    sentence = f"clients {clients} is not between 1 and 10, the clients of distribution 'B'"
     assert refusal("B", hundred, clients=clients) == sentence
 
 

@@ -53,7 +53,7 @@ def table_2(apart: float | None) -> str:
     if apart is None:
         return "Without the data at hand, only the paper's own table can be shown."
     return (
-        "The recipe gives every agent's shares of labels in distribution C as Table 2 prints them,"
+        "The recipe gives every client's shares of labels in distribution C as Table 2 prints them,"
         f" to within {100 * apart:.1f} points."
     )
 
