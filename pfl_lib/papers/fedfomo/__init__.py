@@ -1,7 +1,7 @@
 """FedFomo: Personalized Federated Learning with First Order Model Optimization (Zhang, Sapra,
 Fidler, Yeung, Alvarez; 2021).
 
-Its Tables 1, 2 and 5, and the settings of its figures.  15 clients train in every round,
+Its Tables 1, 2 and 5, the settings of its figures, and its pages.  15 clients train in every round,
 for 20 rounds, or 10 of 100 clients, for 100 rounds; five local epochs, batches of 50, plain SGD
 with weight decay (section 4, appendix A.6).
 
@@ -32,6 +32,7 @@ from pfl_lib.methods import (
     PerFedAvg,
     PFedMe,
 )
+from pfl_lib.papers.exhibits import Exhibit, nothing
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
@@ -169,14 +170,21 @@ FIGURE9 = _table(
 
 
 def quickly(setting: Setting) -> Setting:
-    """scikit-learn's digits and LeNet-5: seconds for each run; both data sets become one."""
+    """scikit-learn's digits and LeNet-5: seconds for each run; both data sets become one.
+
+    The smallest client has 49 digits, of which 1 % is none: at least 2 % are held out.
+    """
     many = setting.clients == MANY
     return replace(
-        setting, dataset="digits", model="lenet5", clients=30 if many else setting.clients
+        setting,
+        dataset="digits",
+        model="lenet5",
+        clients=30 if many else setting.clients,
+        validation=max(setting.validation, 0.02),
     ).scheduled(
-        rounds=6,
+        rounds=5,
         local_epochs=1,
-        batch_size=10,
+        batch_size=20,
         lr=0.1,
         participation=1 / 3 if many else 1.0,
         augment="none",
@@ -205,14 +213,17 @@ def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
         table.settings,
     )
     many = any(setting.clients == MANY for setting in table.settings)
+    few = any(setting.validation < 0.02 for setting in table.settings)
     quick = replace(
         full,
         name="quick",
         data=f"scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's {names}",
         seeds=(1,),
         make=quickly,
-        differs="LeNet-5 in place of the paper's network, one local epoch, batches of 10, rate 0.1"
-        " and no augmentation" + ("; with 30 clients 10 take part in a round." if many else "."),
+        differs="LeNet-5 in place of the paper's network, one local epoch, batches of 20, rate 0.1"
+        " and no augmentation"
+        + ("; with 30 clients 10 take part in a round" if many else "")
+        + ("; at least 2 % are held out." if few else "."),
     )
     small = replace(
         full,
@@ -224,3 +235,33 @@ def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
         differs="No augmentation.",
     )
     return {profile.name: profile for profile in (quick, small, full)}
+
+
+# --- pages ---
+
+
+def _page(name: str, title: str, table: Table, seeds: int = 3, **shown) -> Exhibit:
+    id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
+    return Exhibit(
+        id, "FedFomo", title, notebook, profiles(table, seeds), **{"runs": table.runs, **shown}
+    )
+
+
+PAGES = (
+    _page(
+        "table1_pathological",
+        "Table 1: accuracy of eleven methods with two shards a client",
+        TABLE1,
+        tables=(TABLE1,),
+    ),
+    _page("fig2_affinity", "Figure 2: do the affinities P find the latent groups?", FIGURE2),
+    _page("fig3_exploration", "Figure 3: exploration ε and downloads M", FIGURE3),
+    _page("fig7_weights", "Figure 7: who listens to whom", FIGURE7),
+    _page(
+        "fig8_pipeline",
+        "Figure 8: how latent distributions are made",
+        FIGURE7,
+        runs=nothing,
+    ),
+)
+"""The tables and figures of the paper, in its order."""

@@ -1,0 +1,158 @@
+"""What FedFomo's figures show, as numbers: what clients send and receive, whom they listen to, and
+whether the affinities P tell the latent groups.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib.federation.federation import round_half_up
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Find, Table
+from pfl_lib.partitions.latent import group_of
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.papers.settings import Setting
+    from pfl_lib.results.result import Result
+
+MB = 2**20
+
+
+def traffic(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
+    """What one client receives and sends in a round that it takes part in, beside the accuracy.
+
+    Columns dataset, setting, method, accuracy (percent: the table's protocol), models down and
+    models up (vectors of the model's parameters), MB down and MB up (2**20 bytes, 4 bytes a
+    number); means over rounds, clients and seeds, NaN where nothing was run.
+    """
+    lines = []
+    for row in table.rows:
+        made = profile.make(row.at)
+        part = table.only([row.setting], datasets=[row.dataset])
+        results = part.results(find, profile)
+        for column in part.columns:
+            found = [_per_client(result, made) for result in results.get(column.name, [])]
+            numbers = np.mean(found, axis=0) if found else np.full(4, np.nan)
+            accuracy = [
+                100 * result.value("accuracy", table.protocol, table.over)
+                for result in results.get(column.name, [])
+            ]
+            lines.append(
+                {
+                    "dataset": row.dataset,
+                    "setting": row.setting,
+                    "method": column.name,
+                    "accuracy": np.mean(accuracy) if accuracy else np.nan,
+                    **dict(
+                        zip(
+                            ("models down", "models up", "MB down", "MB up"),
+                            numbers,
+                            strict=True,
+                        )
+                    ),
+                }
+            )
+    return profile.table(lines)
+
+
+def _per_client(result: "Result", setting: "Setting") -> list[float]:
+    part = max(1, round_half_up(setting.clients * setting.schedule.participation))
+    by_round = result.metrics.groupby("round")[["models_down", "models_up"]].first()
+    models = (by_round.mean() / part).tolist()
+    up, down = result.bytes or (np.nan, np.nan)
+    each = part * len(by_round) * MB
+    return [*models, down / each, up / each]
+
+
+def truth_of(setting: "Setting") -> np.ndarray:
+    """The latent group of each client, [N]."""
+    return np.array(group_of(setting.clients, setting.partition.groups))
+
+
+def groups_found(affinity: np.ndarray, groups: int) -> np.ndarray:
+    """Clients put into so many groups by their affinities [N, N], both ways averaged: always the
+    two groups are joined whose clients are nearest on average (average linkage).  Labels [N].
+    """
+    from sklearn.cluster import AgglomerativeClustering
+
+    near = (affinity + affinity.T) / 2
+    apart = near.max() - near
+    np.fill_diagonal(apart, 0)
+    clusters = AgglomerativeClustering(groups, metric="precomputed", linkage="average")
+    return clusters.fit_predict(apart)
+
+
+def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> pd.DataFrame:
+    """How well P tells the latent groups.  `affinity` [rounds, N, N], `truth` [N].
+
+    Columns round, within and across (mean P for other clients of the same group, and of others),
+    clients (how many of those that share their group have a higher mean P for it than for the
+    others), of (how many share it) and Rand index (adjusted, of the groups that P gives against
+    the true ones: 1 where they are the same, about 0 where they have nothing to do with them).
+    """
+    from sklearn.metrics import adjusted_rand_score
+
+    same = truth[:, None] == truth[None]
+    own = np.eye(len(truth), dtype=bool)
+    lines = []
+    for r, p in zip(rounds, np.asarray(affinity, dtype=float), strict=True):
+        inside = _row_means(p, same & ~own)
+        outside = _row_means(p, ~same)
+        shares = ~np.isnan(inside)
+        found = groups_found(p, len(np.unique(truth)))
+        lines.append(
+            {
+                "round": int(r),
+                "within": float(p[same & ~own].mean()),
+                "across": float(p[~same].mean()),
+                "clients": int((inside[shares] > outside[shares]).sum()),
+                "of": int(shares.sum()),
+                "Rand index": float(adjusted_rand_score(truth, found)),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def recoveries(table: Table, profile: Profile, find: Find) -> dict[str, pd.DataFrame]:
+    """`recovery` of each setting of a figure with one column, for the profile's first seed; those
+    that were not run are left out.
+    """
+    found = {}
+    for row in table.rows:
+        result = find(table.spec(row.setting, table.columns[0].name, profile, profile.seeds[0]))
+        if result is not None and len(result.matrices_rounds):
+            truth = truth_of(profile.make(row.at))
+            found[row.setting] = recovery(
+                result.matrices["affinity"], result.matrices_rounds, truth
+            )
+    return found
+
+
+def listened_to(weights: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> pd.DataFrame:
+    """How much weight clients give, in percent, means over clients.  `weights` [rounds, N, N].
+
+    Columns round, own model, same group (other clients of it), other groups, and stopped (percent
+    of clients that gave no weight at all and went back to their model before local training).
+    """
+    same = truth[:, None] == truth[None]
+    own = np.eye(len(truth), dtype=bool)
+    lines = []
+    for r, w in zip(rounds, np.asarray(weights, dtype=float), strict=True):
+        lines.append(
+            {
+                "round": int(r),
+                "own model": 100 * float(w[own].mean()),
+                "same group": 100 * float((w * (same & ~own)).sum(1).mean()),
+                "other groups": 100 * float((w * ~same).sum(1).mean()),
+                "stopped": 100 * float((w.sum(1) == 0).mean()),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """The mean of each row where `where` holds, [N]; NaN where it never does."""
+    count = where.sum(1)
+    return np.where(count > 0, (matrix * where).sum(1) / np.maximum(count, 1), np.nan)

@@ -1,0 +1,114 @@
+"""The sentence that answers each of FedFomo's pages, made from its numbers: none is typed in."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from pfl_lib.papers.fedfomo import OURS
+
+NOTHING = "None of the runs behind this page is stored."
+NO_VERDICT = " (Other data than the paper's: no verdict.)"
+
+
+def table(compared: pd.DataFrame) -> str:
+    """How many printed values came out how; for the quick profile, where FedFomo stands.
+    `compared`: `comparison.compare`.
+    """
+    ran = compared[compared["ours"].notna()]
+    if ran.empty:
+        return NOTHING
+    places = ran.groupby(["dataset", "setting"])["ours"].rank(ascending=False, method="min")
+    own = places[ran["method"] == OURS[0]]
+    stands = (
+        f"FedFomo (n=5) is {' and '.join(sorted({_th(int(p)) for p in own}))} of"
+        f" {ran['method'].nunique()} methods"
+        if len(own)
+        else "FedFomo (n=5) was not run"
+    )
+    if (compared["profile"] == "quick").all():
+        return (
+            f"On these data clients' mean accuracy is {ran['ours'].min():.1f} to"
+            f" {ran['ours'].max():.1f} %, and {stands}.{NO_VERDICT}"
+        )
+    counts = compared["verdict"].str.extract(r"^([^(:]+)")[0].str.strip().value_counts()
+    told = ", ".join(f"{count} are {word}" for word, count in counts.items())
+    rows = compared[compared["ranking"] != "not run"].drop_duplicates(["dataset", "setting"])
+    return (
+        f"Of {len(compared)} printed values {told}; of {rows['clear pairs'].sum()} pairs of methods"
+        f" that the paper tells clearly apart {rows['pairs in order'].sum()} stand in its order."
+        f" In accuracy {stands}, over {len(rows)} of the table's rows."
+    )
+
+
+def recovered(by_setting: Mapping[str, pd.DataFrame], quick: bool) -> str:
+    """In how many settings P gives the latent groups exactly, and from which round.
+    `by_setting`: `numbers.recoveries`.
+    """
+    if not by_setting:
+        return NOTHING
+    words, exact = [], 0
+    for setting, by_round in by_setting.items():
+        last = by_round.iloc[-1]
+        exact += last["Rand index"] == 1
+        words.append(
+            f"{setting}: {last['Rand index']:.2f}, {last['clients']:.0f} of {last['of']:.0f}"
+        )
+    return (
+        f"The affinities P give the latent groups exactly in {exact} of {len(words)} settings after"
+        " the last round (adjusted Rand index, and the clients whose mean affinity is higher for"
+        f" their own group than for others: {'; '.join(words)})." + (NO_VERDICT if quick else "")
+    )
+
+
+def _th(place: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
+
+
+def highest(final: pd.Series, what: str, quick: bool) -> str:
+    """Which of some accuracies (percent) is the highest and how far the lowest is below; `what`
+    they differ in.
+    """
+    known = final.dropna()
+    if known.empty:
+        return NOTHING
+    return (
+        f"Accuracy after the last round is between {known.min():.1f} % ({what} {known.idxmin()})"
+        f" and {known.max():.1f} % ({what} {known.idxmax()})." + (NO_VERDICT if quick else "")
+    )
+
+
+def leading(pivot: pd.DataFrame, quick: bool) -> str:
+    """On how many numbers of groups FedFomo is ahead of all other methods shown.  `pivot`: groups
+    by method, percent.
+    """
+    known = pivot.dropna()
+    if known.empty:
+        return NOTHING
+    others = known.drop(columns=OURS[0])
+    ahead = int((known[OURS[0]] > others.max(axis=1)).sum())
+    return (
+        f"FedFomo (n=5) has the highest accuracy on {ahead} of {len(known)} numbers of latent"
+        f" distributions; its lead over the best other method is between"
+        f" {(known[OURS[0]] - others.max(axis=1)).min():+.1f} and"
+        f" {(known[OURS[0]] - others.max(axis=1)).max():+.1f} points."
+        + (NO_VERDICT if quick else "")
+    ).replace("-", "−")
+
+
+def listening(by_round: pd.DataFrame, quick: bool) -> str:
+    """How much weight goes where after the last round.  `by_round`: `numbers.listened_to`."""
+    first, last = by_round.iloc[0], by_round.iloc[-1]
+    return (
+        f"Clients of other groups have {first['other groups']:.0f} % of the weight in round"
+        f" {first['round']:.0f} and {last['other groups']:.0f} % in round {last['round']:.0f}; the"
+        f" client's own model has {last['own model']:.0f} %, others of its group"
+        f" {last['same group']:.0f} %, and {last['stopped']:.0f} % of the clients went back."
+        + (NO_VERDICT if quick else "")
+    )
+
+
+def answered(told: pd.DataFrame, column: str = "here") -> str:
+    """How many sentences are answered how."""
+    counts = told[column].str.partition(" (")[0].value_counts()
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"Of {len(told)} sentences, each on its data set: {listed}."

@@ -1,0 +1,236 @@
+"""What FedFomo's pages say of their numbers, on made-up results: groups found, traffic, leads and
+sentences.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfl_lib.papers import fedfomo
+from pfl_lib.papers.fedfomo import (
+    D5,
+    DOWNLOADS,
+    EPSILONS,
+    FIGURE2,
+    FIGURE3,
+    METHODS,
+    SHARES,
+    TABLE1,
+    TABLE2,
+    claims,
+    figures,
+    numbers,
+    sentences,
+)
+from pfl_lib.results.result import Result
+
+SMALL = fedfomo.profiles(TABLE1)["small"]
+FULL = fedfomo.profiles(TABLE1)["paper"]
+TRUTH = np.array([0, 0, 1, 1])
+
+
+def result(percent: float, rounds: int = 2, **given) -> Result:
+    lines = [
+        {"round": r, "client": c, "accuracy": percent / 100, "models_up": 15, "models_down": 60}
+        for r in range(1, rounds + 1)
+        for c in range(15)
+    ]
+    return Result({"alice": None}, pd.DataFrame(lines), None, None, 1.0, **given)
+
+
+def shelf(table, profile, percent):
+    """`find` of a store whose runs have accuracy percent(data set, setting, method, seed)."""
+    there = {}
+    for row in table.rows:
+        part = table.only([row.setting], datasets=[row.dataset])
+        for column in part.columns:
+            for seed in profile.seeds:
+                run = part.spec(row.setting, column.name, profile, seed)
+                there[run] = result(percent(row.dataset, row.setting, column.name, seed))
+    return there.get
+
+
+def printed(table):
+    values = {place[:3]: value.value for place, value in table.printed().items()}
+    return lambda dataset, setting, method, seed: values[dataset, setting, method]
+
+
+# --- affinities and weights ---
+
+
+def test_affinities_in_blocks_give_the_groups_and_the_means_are_those_within_and_across():
+    """Two groups of two: P is 3 and 1 within, -1 across but for one -5, the diagonal does not
+    count: within (3 + 3 + 1 + 1) / 4 = 2; across (7 x -1 - 5) / 8 = -1.5.
+    """
+    p = np.array([[9, 3, -1, -1], [3, 9, -1, -5], [-1, -1, 9, 1], [-1, -1, 1, 9]], dtype=np.float32)
+    [line] = numbers.recovery(p[None], [7], TRUTH).to_dict("records")
+    assert (line["round"], line["within"], line["across"]) == (7, 2.0, -1.5)
+    assert (line["clients"], line["of"], line["Rand index"]) == (4, 4, 1.0)
+
+
+def test_affinities_that_pair_clients_of_two_groups_find_none():
+    """Client 0 is nearest to 2, and 1 to 3: of pairs that belong together none is found, and by
+    chance a third would be: (0 - 2/3) / (2 - 2/3) = -0.5.
+    """
+    p = np.zeros((4, 4))
+    p[0, 2] = p[2, 0] = p[1, 3] = p[3, 1] = 1.0
+    [line] = numbers.recovery(p[None], [1], TRUTH).to_dict("records")
+    assert (line["clients"], line["Rand index"]) == (0, pytest.approx(-0.5))
+
+
+def test_a_client_alone_in_its_group_does_not_count_among_those_that_share_one():
+    [line] = numbers.recovery(np.eye(3)[None], [1], np.array([0, 0, 1])).to_dict("records")
+    assert line["of"] == 2
+
+
+def test_weights_are_shared_out_to_own_model_group_and_others_and_who_went_back_is_counted():
+    """Clients 0 and 1: half own, half each other's; client 2: all to client 0; client 3 stopped."""
+    w = np.array([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+    [line] = numbers.listened_to(w[None], [4], TRUTH).to_dict("records")
+    assert (line["own model"], line["same group"]) == (25.0, 25.0)
+    assert (line["other groups"], line["stopped"]) == (25.0, 25.0)
+
+
+def test_the_truth_is_the_group_of_each_client():
+    assert numbers.truth_of(fedfomo.FIVE_GROUPS).tolist() == [i // 3 for i in range(15)]
+
+
+# --- what is sent ---
+
+
+def test_traffic_is_what_one_client_receives_and_sends_in_one_round():
+    """15 clients, 2 rounds, 60 models down a round: 4 each.  Bytes of all: 30 client-rounds of
+    1 MB up and 4 MB down.
+    """
+    part = TABLE1.only(["pathological_15_clients"], ["FedFomo (n=5)"], ["MNIST"])
+    run = part.spec("pathological_15_clients", "FedFomo (n=5)", SMALL, 1)
+    found = {run: result(98.0, bytes=(30 * 2**20, 4 * 30 * 2**20))}
+    [line] = numbers.traffic(part, SMALL, found.get).to_dict("records")
+    assert (line["models down"], line["models up"]) == (4.0, 1.0)
+    assert (line["MB down"], line["MB up"], line["accuracy"]) == (4.0, 1.0, pytest.approx(98))
+
+
+def test_traffic_of_what_was_not_run_is_no_number():
+    part = TABLE1.only(["pathological_100_clients"], ["FedAvg"], ["CIFAR10"])
+    [line] = numbers.traffic(part, SMALL, lambda run: None).to_dict("records")
+    assert math.isnan(line["accuracy"]) and math.isnan(line["MB up"])
+
+
+# --- claims ---
+
+
+def test_by_the_papers_numbers_the_lead_grows_with_100_clients_on_both_data_sets():
+    """MNIST: 99.62 - 99.79 and 98.81 - 94.25; CIFAR10: 93.01 - 93.85 and 92.10 - 85.42."""
+    frame = claims.leads(SMALL, shelf(TABLE1, SMALL, printed(TABLE1)))
+    assert list(frame["paper's leads"]) == ["-0.17, 4.56", "-0.84, 6.68"]
+    assert list(frame["paper grows"]) == ["yes", "yes"]
+    assert list(frame["grows"]) == ["yes (1 of 3 seeds)"] * 2
+    assert frame["lead, 100 clients"].tolist() == pytest.approx([4.56, 6.68])
+    assert list(frame["best other, 15 clients"]) == ["LG-FedAvg", "MOCHA"]
+
+
+def test_a_lead_is_open_where_a_method_was_not_run_and_no_answer_in_the_quick_profile():
+    frame = claims.leads(SMALL, lambda run: None)
+    assert set(frame["grows"]) == {"undecided"} and frame["lead, 15 clients"].isna().all()
+    quick = fedfomo.profiles(TABLE1)["quick"]
+    frame = claims.leads(quick, shelf(TABLE1, quick, printed(TABLE1)))
+    assert set(frame["grows"]) == {"no answer (quick profile)"}
+
+
+def test_by_the_papers_own_table_2_mocha_is_ahead_of_fedfomo_on_two_distributions():
+    """83.79 against 77.82 and 79.59: the sentence about MOCHA and LG-FedAvg does not hold there."""
+    profile = fedfomo.profiles(TABLE2)["paper"]
+    frame = claims.about_tables([TABLE2], profile, shelf(TABLE2, profile, printed(TABLE2)))
+    words = dict(zip(frame["claim"].str[:30], frame["here"], strict=True))
+    assert words["FedFomo also outperforms perso"] == "no"
+    assert words["[FedFomo] outperforms both [lo"] == "yes"
+    assert words["[in the most extreme non-IID c"] == "yes"
+
+
+def by_downloads_and_epsilon(best: dict[str, float]):
+    profile = fedfomo.profiles(FIGURE3)["paper"]
+    return profile, shelf(FIGURE3, profile, lambda d, s, method, seed: best[method] + 0.01 * seed)
+
+
+def test_epsilon_matters_where_accuracy_rises_with_it_and_m_helps_where_it_rises_with_m():
+    rising = {f"ε = {e:g}": 60 + 10 * k for k, e in enumerate(EPSILONS)}
+    rising |= {f"M = {m}": 70 + 5 * (k - 1) for k, m in enumerate(DOWNLOADS)}
+    profile, find = by_downloads_and_epsilon(rising)
+    assert list(claims.ablations(profile, find)["here"]) == ["yes", "no"]
+    flat = dict.fromkeys(rising, 70.0)
+    profile, find = by_downloads_and_epsilon(flat)
+    assert list(claims.ablations(profile, find)["here"]) == ["undecided", "yes"]
+
+
+def test_one_seed_leaves_what_is_said_about_a_figure_without_numbers_open():
+    small = fedfomo.profiles(FIGURE3)["small"]
+    rising = {f"ε = {e:g}": 60 + 10 * k for k, e in enumerate(EPSILONS)}
+    rising |= {f"M = {m}": 70 + 5 * (k - 1) for k, m in enumerate(DOWNLOADS)}
+    find = shelf(FIGURE3, small, lambda d, s, method, seed: rising[method])
+    assert set(claims.ablations(small, find)["here"]) == {"undecided (1 of 3 seeds)"}
+
+
+@pytest.mark.parametrize(
+    ("high", "word"), [(70.0, "yes"), (79.9, "undecided"), (85.0, "no")], ids=str
+)
+def test_a_share_under_one_half_is_better_where_it_is_above_every_other_by_the_floor(high, word):
+    numbers_ = [80.0 if share < 0.5 else high for share in SHARES]
+    frame = pd.DataFrame({"share": SHARES, "final": numbers_, "all rounds": numbers_})
+    assert claims.under_half(frame, FULL) == word
+    quick = fedfomo.profiles(TABLE1)["quick"]
+    assert claims.under_half(frame, quick) == "no answer (quick profile)"
+
+
+@pytest.mark.parametrize(("turned", "word"), [(0, "yes"), (3, "undecided"), (15, "no")])
+def test_groups_are_found_where_every_client_has_a_higher_affinity_for_its_own(turned, word):
+    """The first `turned` clients have a higher one for all others; half of them or fewer: no."""
+    profile = fedfomo.profiles(FIGURE2)["small"]
+    truth = numbers.truth_of(fedfomo.FIVE_GROUPS)
+    p = (truth[:, None] == truth[None]).astype(float)
+    p[:turned] = 1 - p[:turned]
+    part = FIGURE2.only([D5])
+    run = part.spec(D5, "FedFomo (n=5)", profile, 1)
+    found = result(80.0, matrices={"affinity": p[None]}, matrices_rounds=np.array([10]))
+    frame = claims.upweighted(profile, {run: found}.get)
+    assert list(frame["upweighted"]) == [word] and list(frame["setting"]) == [D5]
+
+
+# --- sentences and pictures ---
+
+
+def test_the_answers_say_what_was_not_run():
+    assert sentences.recovered({}, False) == sentences.NOTHING
+    assert sentences.highest(pd.Series([math.nan]), "at", False) == sentences.NOTHING
+    assert sentences.leading(pd.DataFrame({"a": [math.nan]}), False) == sentences.NOTHING
+
+
+def test_the_answer_of_figure_1_counts_where_fedfomo_is_ahead():
+    """+5 on two groups, -1 on ten."""
+    pivot = pd.DataFrame({"FedAvg": [70.0, 90.0], "FedFomo (n=5)": [75.0, 89.0]}, index=[2, 10])
+    said = sentences.leading(pivot, False)
+    assert "on 1 of 2 numbers" in said and "between −1.0 and +5.0 points" in said
+
+
+def test_a_figure_tells_its_numbers_in_its_alt_text():
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [math.nan, 3.0]}, index=[2, 10])
+    _, alt = figures.lines(table, "groups", "accuracy (%)")
+    assert "a: 1.00 at 2, 2.00 at 10; b: 3.00 at 10" in alt
+    weights = np.stack([np.full((4, 4), 0.25), np.kron(np.eye(2), np.full((2, 2), 0.5))])
+    _, alt = figures.client_weights(weights, [1, 2], TRUTH)
+    assert alt.endswith(
+        "50% of the weight is on the client's own group in round 1, 100% in round 2."
+    )
+
+
+def test_every_claim_names_settings_and_methods_of_its_table():
+    tables = {"table1": TABLE1, "table2": TABLE2, "table5": fedfomo.TABLE5}
+    for name, told in claims.ABOUT.items():
+        table = tables[name]
+        names = {column.name for column in table.columns}
+        settings = {row.setting for row in table.rows}
+        for claim in told:
+            for setting, better, worse in claim.above:
+                assert setting in settings and {better, worse} <= names and better != worse
+    assert len(METHODS) == 11
