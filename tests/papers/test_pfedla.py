@@ -162,9 +162,9 @@ def test_a_bigger_profile_counts_what_it_leaves_out():
 
 
 def result_with(matrix, model="pfedla_cnn"):
-    """A result of two kept rounds, equal weights and then `matrix` [N, N] for all five layers."""
-    n = len(matrix)
-    both = np.stack([np.full((5, n, n), 1 / n), np.stack([matrix] * 5)])
+    """A result of two kept rounds, equal weights and then `matrix` [N, N] for every layer."""
+    n, count = len(matrix), len(costs.layers_of(model))
+    both = np.stack([np.full((count, n, n), 1 / n), np.stack([matrix] * count)])
     config = {"model": model}
     return Result(config, None, both, None, 0.0, weights_rounds=np.array([1, 9]))
 
@@ -251,11 +251,28 @@ def test_most_cases_are_more_than_half():
     assert claims.in_most([True, None]) == "undecided" == claims.in_most([])
 
 
+def test_what_weights_show_is_answered_from_the_runs_of_every_data_set_that_is_judged():
+    """Eight clients weigh by classes shared (own 5/19 from 1/8 at first); ten keep all layers to
+    themselves alike, so that none is the largest."""
+    near = (5.0 - weights.unshared_classes(Neighbours(), 8, 10)) / 19
+    asked = set()
+
+    def find(run):
+        asked.add(run.dataset)
+        return result_with(near if run.clients == 8 else np.eye(10), run.model)
+
+    shown = claims.about_weights(pfedla.SMALL, find)
+    assert shown["here"].tolist() == ["yes", "yes", "yes", "yes", "no"]
+    assert asked == {"cifar10", "fashion_mnist"}
+    shown = claims.about_weights(pfedla.SMALL, lambda run: result_with(np.full((8, 8), 1 / 8)))
+    assert "yes" not in set(shown["here"])
+
+
 def test_without_results_every_claim_is_open_and_the_paper_answers_for_itself(tmp_path):
     shown = claims.all_claims(pfedla.SMALL, Store(tmp_path, published=None).find)
     assert shown["here"].str.startswith("undecided").all()
     assert shown["by the paper's own numbers"].tolist() == [
-        *("undecided", "undecided", "no", "yes", "yes")
+        *("undecided", "undecided", "no", "yes", "yes", "–", "–", "–", "–", "–")
     ]
     quick = claims.all_claims(pfedla.QUICK, Store(tmp_path, published=None).find)
     assert (quick["here"] == "no answer (quick profile)").all()

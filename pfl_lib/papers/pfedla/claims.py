@@ -18,13 +18,24 @@ from pfl_lib.papers.claims import (
     is_printed_above,
     with_seeds,
 )
-from pfl_lib.papers.pfedla import BASELINES, OURS, TABLE1, TABLE2, TABLE3
+from pfl_lib.papers.pfedla import (
+    BASELINES,
+    FIGURE5,
+    FIGURE6,
+    FIGURE7,
+    OURS,
+    TABLE1,
+    TABLE2,
+    TABLE3,
+    weights,
+)
 from pfl_lib.papers.pfedla.sentences import TUNED
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table, gathered
 from pfl_lib.papers.verdicts import Printed
 from pfl_lib.results.summary import Ours
 
+CLEARLY = -0.5  # rank correlation
 UNAFFECTED = 3.5  # points: the most by which the paper's own accuracies in Table 3 move is 3.46
 
 
@@ -192,6 +203,74 @@ def unaffected(profile: Profile, find: Find) -> pd.DataFrame:
     return profile.table([line])
 
 
+def about_weights(profile: Profile, find: Find) -> pd.DataFrame:
+    """What section 4.3 says of Figures 5 and 6 and section 4.4 of Figure 7, each from one run a
+    data set; the paper prints no numbers for them.
+
+    The paper looks at one layer of Figure 6 without naming it: there some layer has to show what it
+    says, with a rank correlation of weight and class distance below -0.5.  In Figure 5 the mean
+    over layers counts.  Columns as of `claims.answers`.
+    """
+    figure5, figure6, figure7 = map(_judged, (FIGURE5, FIGURE6, FIGURE7))
+    found6 = weights.results(figure6, profile, find)
+    layers = weights.figure_6(found6, figure6, profile)
+    own, close = {}, {}
+    for dataset in found6:
+        rows = layers[layers["dataset"] == dataset]
+        pairs = rows["own weight highest"].str.split(" of ", expand=True)
+        own[dataset] = bool((pairs[0] == pairs[1]).any())
+        close[dataset] = bool((rows["rank correlation"] < CLEARLY).any())
+    table = weights.figure_5(weights.results(figure5, profile, find), profile)
+    order, falling = {}, {}
+    columns = ["own", "same classes", "similar classes", "others"]
+    for dataset, rows in table.groupby("dataset", sort=False) if len(table) else ():
+        means = rows.groupby("period")[columns].mean()
+        _, same, similar, others = means.loc["last"]
+        order[dataset] = bool(same > similar > others)
+        falling[dataset] = bool(means.loc["last", "own"] > means.loc["prior", "own"])
+    seven = weights.figure_7(weights.results(figure7, profile, find), profile)
+    largest = {}
+    if len(seven):
+        brief = weights.largest_layers(seven)
+        largest = dict(zip(brief["dataset"], brief["the same"] == "yes", strict=True))
+    lines = []
+    for quote, where, holds in (
+        ("the inter-weights from other clients decrease with the training", "4.3", falling),
+        (
+            "clients with more similar data distribution (e.g., the same labels client) have higher"
+            " weight value than other clients (e.g., the similar client)",
+            "4.3",
+            order,
+        ),
+        (
+            "the weights among close clients [...] are larger than those of the distant",
+            "4.3",
+            close,
+        ),
+        ("the self-weights of each client have the highest values", "4.3", own),
+        (
+            "For the CIFAR10 dataset, the weights of the first fully-connected layer have the"
+            " highest values",
+            "4.4",
+            largest,
+        ),
+    ):
+        told = "; ".join(
+            f"{dataset}: {'yes' if is_so else 'no'}" for dataset, is_so in holds.items()
+        )
+        lines.append(
+            {
+                "claim": quote,
+                "where": f"section {where}",
+                "here": QUICK if profile.name == "quick" else answer(holds.values()),
+                "by the paper's own numbers": "–",
+                "numbers here": told or "none",
+                "not confirmed here": "–",
+            }
+        )
+    return profile.table(lines)
+
+
 def all_claims(profile: Profile, find: Find) -> pd.DataFrame:
     """Answers to all sentences; columns as in `claims.answers`."""
     parts = [most_cases(profile, find)]
@@ -201,7 +280,7 @@ def all_claims(profile: Profile, find: Find) -> pd.DataFrame:
             for of in (_ours(table, profile, find).items(), _printed(table).items())
         )
         parts.append(answers(CLAIMS[number], profile, ours, printed))
-    parts.append(unaffected(profile, find))
+    parts += [unaffected(profile, find), about_weights(profile, find)]
     return profile.table(pd.concat(parts).to_dict("records"))
 
 

@@ -107,6 +107,18 @@ def figure_7(brief: pd.DataFrame) -> str:
     return f"The layer with the largest self-weight: {'; '.join(words) or 'none, nothing was run'}."
 
 
+def answered(answers: pd.DataFrame) -> str:
+    """How many of the sentences hold here.  `answers`: `claims.all_claims`."""
+    counts = answers["here"].str.extract(r"^(yes|no answer|no|undecided)")[0].value_counts()
+    words = ", ".join(f"{count} {word}" for word, count in counts.items())
+    own = answers["by the paper's own numbers"].value_counts()
+    theirs = ", ".join(f"{count} {word}" for word, count in own.items() if word != "–")
+    return (
+        f"Of {len(answers)} sentences of the paper, by our runs: {words}; by the paper's own"
+        f" printed numbers, where it prints any: {theirs}."
+    )
+
+
 def steps(accuracies: Mapping[str, float], own: Mapping[str, float]) -> str:
     """Where pFedLA lies between FedAvg and Local by its step.
 
