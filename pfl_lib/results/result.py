@@ -123,13 +123,15 @@ class Result:
         * `model`: "served", or "trained", after each client's own epochs (measure "trained").
 
         NaN where a run has no such number: no round, no Alice, or a metric, model or split that was
-        not measured.  Raises BadInput for an unknown protocol, over or model.
+        not measured.  A round in which one client's number is NaN has no mean: it is never the
+        best, and where it is the last the answer is NaN, for the worst client too.  Raises BadInput
+        for an unknown protocol, over or model.
         """
         if metric == "bytes":
             return float("nan") if self.bytes is None else float(sum(self.bytes))
         alice = self.config.get("alice")
         mean, each = self._read(metric, protocol, model, alice if over == "alice" else None)
-        if choose("over", over, OVER) == "clients" or not len(each):
+        if choose("over", over, OVER) == "clients" or not len(each) or np.isnan(mean):
             return mean
         if over == "alice":
             return float(each[alice]) if alice is not None else float("nan")
@@ -158,7 +160,13 @@ class Result:
         if not {column, by} <= set(self.metrics.columns):
             return nothing
         rows = self.metrics if of is None else self.metrics[self.metrics["client"] == of]
-        means = rows.groupby("round")[list({column, by})].mean().dropna()
+        columns = list({column, by})
+        unknown = rows[columns].isna().groupby(rows["round"]).any()
+        means = (
+            rows.groupby("round")[columns].mean().mask(unknown)
+        )  # pandas skips NaN: no mean here
+        if protocol != "last":
+            means = means.dropna()
         if not len(means):
             return nothing
         if protocol == "last":

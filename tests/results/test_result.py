@@ -74,6 +74,18 @@ def test_the_model_after_the_clients_own_epochs_is_read_from_its_own_columns():
     assert trained.by_client().to_dict() == {0: 0.8, 1: 0.6}
 
 
+def test_a_round_without_one_clients_number_has_no_mean_and_none_before_it_counts_as_the_last():
+    """Losses after the clients' own epochs: client 0's is NaN in the last round; means 2 and 1.5
+    before.
+    """
+    lost = result(alice=1, loss_trained=[1.0, 3.0, 1.0, 2.0, math.nan, 4.0])
+    for over in ("clients", "worst", "p10"):
+        assert math.isnan(lost.value("loss", "last", over, "trained"))
+    assert lost.value("loss", "last", "alice", "trained") == 4.0
+    assert lost.value("loss", "best", model="trained") == 1.5
+    assert lost.by_client("loss", "last", "trained").isna().to_dict() == {0: True, 1: False}
+
+
 def test_what_a_run_does_not_have_is_not_a_number():
     empty = result()
     empty.metrics = empty.metrics[:0]
