@@ -55,16 +55,16 @@ def is_above(
 
     `printed`: how far apart the paper's two numbers are.  Only the seeds that both ran count.  A
     method that diverged on one of them is above nothing; being above one that diverged decides
-    nothing.
+    nothing.  Where `printed` is small, that too takes three seeds.
     """
     seeds = common(better, worse)
+    if len(seeds) < ENOUGH and abs(printed) < metric.near - HAIR:
+        return None
     if any(seed in seeds for seed, _ in better.diverged):
         return False
     if not seeds or any(seed in seeds for seed, _ in worse.diverged):
         return None
     found = differences(better, worse)
-    if len(found) < ENOUGH and abs(printed) < metric.near - HAIR:
-        return None
     return _beyond(statistics.fmean(found), max(metric.floor, two_standard_errors(found)))
 
 

@@ -105,6 +105,13 @@ def test_a_diverged_method_is_above_nothing_and_being_above_one_decides_nothing(
     assert is_above(seeds(99.0), DIVERGED) is None
 
 
+def test_one_seed_that_diverged_denies_nothing_that_is_less_than_a_point_in_the_paper():
+    assert is_above(DIVERGED, seeds(10.0), 0.99) is None
+    assert is_above(DIVERGED, seeds(10.0), 1.0) is False
+    thrice = Ours(diverged=((1, 7), (2, 7), (3, 7)))
+    assert is_above(thrice, seeds(10.0, 10.0, 10.0), 0.99) is False
+
+
 def test_a_seed_on_which_one_method_diverged_and_the_other_was_not_run_decides_nothing():
     lost = Ours((1, 2), (90.0, 91.0), (90.0, 91.0), ((3, 7),))
     assert is_above(lost, seeds(80.0, 81.0)) is True
