@@ -131,7 +131,9 @@ class FlatModule:
             except Exception as error:  # noqa: BLE001
                 self.recordings.drop(_why(error))
             trust.trials -= trust.trials > 0
-        trust.played, trust.due = 0, False
+            trust.played, trust.due = 0, False
+        else:
+            trust.due = True  # nothing was compared: the next batch is
         return gradient
 
     @torch.no_grad()

@@ -331,7 +331,24 @@ def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once)
     of.compare_again()
     for one in batches[:2]:
         assert of.gradient(start * float("nan"), one).isnan().all()
-    assert plays(of) == [1] and of.recordings.dropped is None
+    assert plays(of) == [2] and of.recordings.dropped is None  # neither compared nor played
+
+
+def test_a_diverged_client_does_not_spare_a_recording_the_comparison_of_its_round(at_once):
+    """The first round's recording is right for batches of its kind alone; in the second, of another
+    kind, the first client is NaN.
+    """
+    torch.manual_seed(0)
+    of = flat(Branching(9, 2))
+    for one in several():
+        one.x.add_(9.0)
+        of.gradient(theta(of), one)
+    assert plays(of) == [2]
+    of.compare_again()
+    of.gradient(theta(of) * float("nan"), batch())
+    other = batch(seed=1)
+    other.x.sub_(9.0)
+    assert torch.equal(of.gradient(theta(of), other), plain(of).gradient(theta(of), other))
 
 
 def test_a_recording_is_compared_in_every_round_for_every_client_and_every_fifty_batches(
