@@ -6,7 +6,7 @@
 from types import MappingProxyType
 
 from pfl_lib.errors import choose
-from pfl_lib.papers import fedfomo, waffle, weight_erosion
+from pfl_lib.papers import fedfomo, pfedla, waffle, weight_erosion
 from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
@@ -39,6 +39,7 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
             ),
             *of_waffle.PAGES,
             *weight_erosion.PAGES,
+            *pfedla.PAGES,
             *fedfomo.PAGES,
         )
     }
