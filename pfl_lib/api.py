@@ -10,7 +10,7 @@ from pfl_lib import partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.experiments.runner import federation_of, one_thread, run_many, run_one
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.spec import RunSpec, is_own
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation.devices import cores
 from pfl_lib.federation.federation import Federation
@@ -125,7 +125,7 @@ def run(
         )
         for each in several
     ]
-    own = type(method) is METHODS.get(method.name) and partitions.is_own(recipe)
+    own = is_own(method) and partitions.is_own(recipe)
     if jobs is not None:
         if not own:
             raise BadInput(

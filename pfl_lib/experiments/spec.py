@@ -9,6 +9,7 @@ from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.experiments import measures
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method
+from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Recipe
 from pfl_lib.results.files import key_of
 
@@ -69,7 +70,7 @@ class RunSpec:
         its parent's.
         """
         method = self.method
-        if type(method) is not METHODS.get(getattr(method, "name", None)):
+        if not is_own(method):
             raise BadInput(
                 f"method {method!r} is not the package's own, so its results are not stored: use"
                 " pfl_lib.run"
@@ -91,7 +92,7 @@ class RunSpec:
             versions |= method.versions(self.schedule, statistics)
         raised = {name: version for name, version in versions.items() if version != 1}
         return {
-            "method": {"name": method.name, "version": method.version, **_fields(method)},
+            "method": _described(method),
             "dataset": self.dataset,
             "fingerprint": data.fingerprint(self.dataset),
             "images": self.images,
@@ -142,6 +143,21 @@ class RunSpec:
         if hasattr(self.method, "cost"):
             passes = self.method.cost(passes, 1.0 if self.alice is None else 1 / self.clients)
         return round(images * passes * schedule.rounds * schedule.participation)
+
+
+def is_own(method: Method) -> bool:
+    """Whether a method comes with the package, as does what it poisons."""
+    if type(method) is Poisoned:
+        return is_own(method.method)
+    return type(method) is METHODS.get(getattr(method, "name", None))
+
+
+def _described(method: Method) -> dict[str, Any]:
+    """A method as JSON has it."""
+    described = {"name": method.name, "version": method.version, **_fields(method)}
+    if type(method) is Poisoned:
+        described["method"] = _described(method.method)
+    return described
 
 
 def _fields(of: Any) -> dict[str, Any]:

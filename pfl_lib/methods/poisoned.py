@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows
@@ -24,7 +25,7 @@ class Poisoned:
     * `attack` "update": they send x + `scale` (y - x) where they have trained from x to y.  -1
       reverses the update, -10 makes it ten times as long too.  Control variates stay as they are.
 
-    Give it to `pfl_lib.run`.  Its runs are not stored.
+    Give it to `pfl_lib.run`, or as any method's to a `RunSpec`.
     """
 
     method: Method
@@ -41,6 +42,15 @@ class Poisoned:
         number("scale", self.scale, "a finite number", lambda v: abs(v) < float("inf"))
         if not isinstance(self.clients, tuple) or any(type(i) is not int for i in self.clients):
             raise BadInput(f"clients {self.clients!r}: give a tuple of clients' numbers")
+
+    def cost(self, passes: float, read: float) -> float:
+        """What the method costs."""
+        return self.method.cost(passes, read) if hasattr(self.method, "cost") else passes
+
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
+        """The method's own versions under some settings."""
+        own = getattr(self.method, "versions", lambda *_: {})
+        return own(schedule, statistics)
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         for client in self.clients:

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput, Federation, run
+from pfl_lib import BadInput, Federation, Schedule, run
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.methods.poisoned import Poisoned, random_labels
+from pfl_lib.results.store import Store
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 
@@ -81,9 +83,35 @@ def test_waffle_drops_a_reversed_copy_of_alice_when_its_smoothing_is_over(small,
     assert all((weights[[0, 1, 3]] > 0).all() for weights in logs[:6])
 
 
-def test_a_run_of_it_ends_and_is_not_stored(tmp_path):
-    result = run(Poisoned(Waffle(), (1, 2)), rounds=2, results_dir=tmp_path)
-    assert len(result.metrics) == 2 and not list(tmp_path.iterdir())
+def test_a_run_of_it_is_stored_under_what_it_poisons(tmp_path):
+    method = Poisoned(Waffle(), (1, 2))
+    result = run(method, rounds=2, results_dir=tmp_path)
+    assert len(result.metrics) == 2 and len(list((tmp_path / "cells").iterdir())) == 1
+    assert result.config["method"]["method"]["name"] == "waffle"
+    specs = [
+        RunSpec(other, Schedule(rounds=2), dataset="digits")
+        for other in (method, Poisoned(Waffle(slope=4), (1, 2)), Poisoned(Scaffold(), (1, 2)))
+        + (Poisoned(Waffle(), (1,)), Poisoned(Waffle(), (1, 2), "update"), Waffle())
+    ]
+    assert len({spec.key for spec in specs}) == len(specs)
+    assert Store(tmp_path).find(specs[0]).config["seed"] == 1
+
+
+def test_a_method_of_ones_own_stays_unstored_when_it_is_poisoned(tmp_path):
+    class Mine(FedAvg):
+        """Goes by FedAvg's name."""
+
+    result = run(Poisoned(Mine(), (1,)), rounds=1, results_dir=tmp_path)
+    assert len(result.metrics) == 1 and not list(tmp_path.iterdir())
+
+
+def test_it_costs_what_the_method_costs():
+    for method in (FedAvg(), Scaffold("I"), Local()):
+        spec, same = (
+            RunSpec(one, Schedule(rounds=2), dataset="digits")
+            for one in (Poisoned(method, (1,)), method)
+        )
+        assert spec.examples() == same.examples()
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,9 @@ SMALL = replace(
 ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
 # For pages with dozens of runs
 MANY_RUNS = ALL_PROFILES | {
-    "quick": replace(QUICK, make=smaller(rounds=5, dataset="digits"), differs="")
+    "quick": replace(
+        QUICK, make=smaller(rounds=5, dataset="digits"), differs=_SCALED.format(factor=20)
+    )
 }
 
 

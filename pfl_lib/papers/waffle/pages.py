@@ -11,6 +11,7 @@ from pfl_lib.papers.waffle import (
     TABLE1,
     WEIGHTED,
     apfl,
+    open_questions,
     readings,
     shift,
 )
@@ -61,5 +62,11 @@ PAGES = (
     _page("claims", "What the paper says about Table 1, answered", runs=TABLE1.runs),
     _page("shift", "One model under concept shift: whose labels win", MANY_RUNS, runs=shift.runs),
     _page("apfl", "What decides APFL's accuracy", MANY_RUNS, runs=apfl.runs),
+    _page(
+        "open-questions",
+        "Questions that the paper leaves to others",
+        MANY_RUNS,
+        runs=open_questions.runs,
+    ),
     _page("readings", "Equation 1, and Alice's test images", runs=readings.runs),
 )

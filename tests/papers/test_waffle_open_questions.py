@@ -1,0 +1,119 @@
+"""The open questions as runs, and what is said of them."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfl_lib.methods import Scaffold, Waffle
+from pfl_lib.methods.poisoned import Poisoned
+from pfl_lib.papers import waffle
+from pfl_lib.papers.waffle import open_questions, sentences
+from pfl_lib.results.result import Result
+
+
+@dataclasses.dataclass
+class Shelf:
+    """By run: (best accuracy, round of divergence, weights)."""
+
+    found: dict
+
+    def find(self, spec):
+        if spec not in self.found:
+            return None
+        best, diverged, weights = self.found[spec]
+        rounds = {"round": [1, 2], "client": spec.alice, "accuracy": [best, 0.1], "loss": 1.0}
+        config = {"alice": spec.alice}
+        return Result(config, pd.DataFrame(rounds), weights, diverged, 1.0)
+
+
+def test_the_grid_has_either_unit_two_rates_and_every_method_clipped_and_not():
+    runs = open_questions.DIVERGENCE.runs(waffle.FULL.with_seeds(1))
+    assert len(runs) == 4 * 6 and {run.partition for run in runs} == {"C"}
+    assert {(run.model, run.schedule.lr) for run in runs} == {
+        (model, lr) for model in ("lenet5", "lenet5-relu") for lr in (0.1, 0.03)
+    }
+    assert {run.method for run in runs} == {
+        dataclasses.replace(method, clip=clip)
+        for method in (Scaffold(), Scaffold("I"), Waffle())
+        for clip in (None, 1.0)
+    }
+
+
+def test_schedules_share_the_papers_own_with_table_1_and_an_earlier_middle_has_a_shift_above_0():
+    runs = open_questions.SCHEDULES.runs(waffle.FULL.with_seeds(1))
+    assert set(runs) & set(waffle.TABLE1.runs(waffle.FULL)) == {
+        waffle.spec("WAFFLE", name, waffle.FULL, 1) for name in ("C", "A*")
+    }
+    methods = {column.name: column.method for column in open_questions.SCHEDULES.columns}
+    assert methods["a fifth of the rounds earlier"].shift == 0.2
+    assert methods["straight line"].transition == "linear"
+
+
+def test_every_client_is_alice_once_and_client_0_is_table_1s():
+    runs = open_questions.ALICES.runs(waffle.FULL.with_seeds(1))
+    assert sorted(run.alice for run in runs) == sorted([*range(10)] * 2)
+    assert waffle.spec("WAFFLE", "C", waffle.FULL, 1) in runs
+
+
+def test_the_same_three_clients_cheat_in_every_attack_and_weight_erosion_keeps_its_penalty():
+    runs = open_questions.POISONED.runs(waffle.FULL.with_seeds(1))
+    cheated = [run.method for run in runs if isinstance(run.method, Poisoned)]
+    assert len(runs) == 13 and len(cheated) == 9
+    assert {method.clients for method in cheated} == {(1, 2, 3)}
+    assert {(method.attack, method.scale) for method in cheated} == {
+        ("labels", -1.0),
+        ("update", -1.0),
+        ("update", -10.0),
+    }
+    honest = {waffle.spec(name, "C", waffle.FULL, 1) for name in ("WE", "WAFFLE", "FedAvg")}
+    assert honest <= set(runs)
+    assert {method.method.p_d for method in cheated if method.method.name == "weight_erosion"} == {
+        0.006
+    }
+
+
+def test_a_cell_is_a_number_or_says_what_became_of_the_run():
+    first = waffle.FULL.with_seeds(1)
+    name = open_questions.DIVERGENCE.rows[0].setting
+    ran = open_questions.DIVERGENCE.spec(name, "WAFFLE", first, 1)
+    lost = open_questions.DIVERGENCE.spec(name, "SCAFFOLD, option II", first, 1)
+    shelf = Shelf({ran: (0.99, None, None), lost: (0.5, 7, None)})
+    table = open_questions.answered(open_questions.DIVERGENCE, waffle.FULL, shelf)
+    row = table.set_index("setting").loc[name]
+    assert len(table) == 4 and row["WAFFLE"] == pytest.approx(99)
+    assert row["SCAFFOLD, option II"] == "diverged at round 7"
+    assert row["WAFFLE, clipped"] == "not run"
+
+
+def test_the_share_of_those_who_cheat_is_the_mean_over_rounds_of_their_part_of_all_weights():
+    """Round 1: 3 of 10; round 2: 0 of 1.  Mean 15 %."""
+    spec = open_questions.POISONED.spec("C", "WE, random labels", waffle.FULL, 1)
+    weights = np.vstack([np.ones(10), np.eye(10)[0]])
+    shelf = Shelf({spec: (0.9, None, weights)})
+    cheats = open_questions.share_of_cheats(waffle.FULL, shelf).set_index("attack")
+    assert cheats.loc["random labels", "WE"] == pytest.approx(15)
+    assert math.isnan(cheats.loc["random labels", "WAFFLE"]) and len(cheats) == 4
+    poisoned = open_questions.poisoned(waffle.FULL, shelf).set_index("attack")
+    assert poisoned.loc["random labels", "WE"] == pytest.approx(90)
+    assert poisoned.columns.tolist() == ["FedAvg", "WE", "WAFFLE", "Local"]
+    assert set(poisoned["Local"]) == {"not run"}
+
+
+def test_the_sentence_counts_what_diverged_who_gained_and_what_cheats_keep():
+    grid = pd.DataFrame(
+        {"setting": ["tanh", "ReLU"], "WAFFLE": [99.0, "diverged at round 3"]}
+        | {"WAFFLE, clipped": [98.0, "not run"]}
+    )
+    alices = pd.DataFrame({"Local": [90.0, 91.0, "not run"], "WAFFLE": [91.0, 90.0, 99.0]})
+    cheats = pd.DataFrame({"attack": ["honest", "random labels"], "WAFFLE": [20.0, 4.0]})
+    assert sentences.open_questions(grid, alices, cheats) == (
+        "On MNIST's distribution C 1 of 3 runs with control variates diverge (0 of them clipped);"
+        " WAFFLE is above Local for 1 of 2 clients as Alice; three clients keep 20 % (honest) and"
+        " 4 % (random labels) of WAFFLE's weights."
+    )
+    cheats["WAFFLE"] = math.nan
+    said = sentences.open_questions(grid, alices.iloc[2:], cheats)
+    assert said.endswith("diverge (0 of them clipped).")
