@@ -76,23 +76,23 @@ def test_claims_count_sentences_and_the_comparisons_behind_them():
     assert waffle.claims(quick, behind).endswith("answers none of 1 sentences.")
 
 
-def test_figure_1_counts_users_above_level_and_below():
+def test_figure_1_counts_clients_above_level_and_below():
     def ends(we, fedavg):
         rows = [
-            {"user": user, "scheme": scheme, "predicted rightly": value}
-            for user, pair in enumerate(zip(we, fedavg, strict=True))
-            for scheme, value in zip(("WE", "FedAvg"), pair, strict=True)
+            {"client": client, "method": method, "predicted rightly": value}
+            for client, pair in enumerate(zip(we, fedavg, strict=True))
+            for method, value in zip(("WE", "FedAvg"), pair, strict=True)
         ]
         return pd.DataFrame(rows)
 
     said = erosion.figure_1({"STRICT": ends([80, 70], [78, 70]), "SOME": ends([60, "?"], [61, 1])})
-    assert "above FedAvg for 1, level for 1 and below for 1 of 3 users (+0.3 points" in said
+    assert "above FedAvg for 1, level for 1 and below for 1 of 3 clients (+0.3 points" in said
 
 
 def test_penalties_leave_out_what_did_not_run():
     grid = pd.DataFrame(
         {
-            "user": [0, 0, 0],
+            "client": [0, 0, 0],
             "others": [0.5, 0.1, np.nan],
             "accuracy": [80.0, 82.0, np.nan],
             "status": ["ran", "ran", "not run"],
@@ -114,9 +114,9 @@ def test_claims_count_sentences_as_run_and_those_asked_done_right():
 
 
 def test_examples_say_whether_the_first_comes_out():
-    first = pd.DataFrame({"loss": [9.0], "agent 1": [0.2], "agent 2": [0.4]})
+    first = pd.DataFrame({"loss": [9.0], "client 1": [0.2], "client 2": [0.4]})
     second = pd.DataFrame({"computed": [2.0], "formula": [2.0 + 1e-9]})
-    third = pd.DataFrame({"agent 1": [1.0, 1500.0]})
+    third = pd.DataFrame({"client 1": [1.0, 1500.0]})
     said = erosion.examples(first, second, third)
     assert said.startswith("Example 1 comes out") and "1e-09" in said and "1,500" in said
     assert "does not come out" in erosion.examples(first + 1, second, third)

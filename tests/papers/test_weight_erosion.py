@@ -29,7 +29,7 @@ from pfl_lib.results.summary import Ours
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]
 
 # Specification, section 5.3, AGE_STRICT: accuracies over 20 initial models in an independent
-# program, users 0 to 3.
+# program, clients 0 to 3.
 RE_RUN = {
     "FedAvg": (0.753, 0.766, 0.925, 0.742),
     "WE": (0.785, 0.780, 0.922, 0.734),
@@ -45,48 +45,51 @@ def ran(spec: RunSpec, data_dir=None) -> Result:
     return run.result(spec.config())
 
 
-def traces(user: int) -> np.ndarray:
-    return as_printed(tables.authors_weights("AGE_STRICT")[user], user)
+def traces(client: int) -> np.ndarray:
+    return as_printed(tables.authors_weights("AGE_STRICT")[client], client)
 
 
-def as_printed(weights: np.ndarray, user: int) -> np.ndarray:
-    return weights[:, [user, *(agent for agent in paper.USERS if agent != user)]]
+def as_printed(weights: np.ndarray, alice: int) -> np.ndarray:
+    """Alice's column first, then the others', as in the authors' file."""
+    return weights[:, [alice, *(client for client in paper.CLIENTS if client != alice)]]
 
 
 # --- the authors' run ---
 
 
-def test_the_authors_weights_start_near_1_belong_to_their_agents_and_exist_for_one_split():
+def test_the_authors_weights_start_near_1_belong_to_their_clients_and_exist_for_one_split():
     authors = tables.authors_weights("AGE_STRICT")
-    assert authors.keys() == set(paper.USERS) and tables.authors_weights("AGE_SOME") == {}
-    for user, weights in authors.items():
-        assert weights.shape == (30, 4) and (weights[:, user] == 1).all()
+    assert authors.keys() == set(paper.CLIENTS) and tables.authors_weights("AGE_SOME") == {}
+    for client, weights in authors.items():
+        assert weights.shape == (30, 4) and (weights[:, client] == 1).all()
         assert (np.diff(weights, axis=0) <= 0).all()
     assert authors[0][0].tolist() == [1, 0.991835, 0.990839, 0.986076]
-    # The file has the user first: agent 0 is the first of the others of user 2.
+    # The file has Alice first: client 0 is the first of the others of client 2.
     assert (authors[2][0] != authors[2][0, 2]).sum() == 3
 
 
-@pytest.mark.parametrize("user", paper.USERS)
+@pytest.mark.parametrize("client", paper.CLIENTS)
 def test_from_zero_the_weights_follow_the_authors_traces_and_vanish_where_theirs_do(
-    user, titanic_dir
+    client, titanic_dir
 ):
-    spec = dataclasses.replace(paper.spec("WE", "AGE_STRICT", user, FULL), model="linear-zero")
+    spec = dataclasses.replace(paper.spec("WE", "AGE_STRICT", client, FULL), model="linear-zero")
     ours, theirs = (
-        as_printed(ran(spec, titanic_dir).weights, user),
-        traces(user),
+        as_printed(ran(spec, titanic_dir).weights, client),
+        traces(client),
     )
     assert np.abs(ours - theirs).max() <= 0.13
     assert ((ours[-1] == 0) == (theirs[-1] == 0)).all()
 
 
-@pytest.mark.parametrize("user", paper.USERS)
+@pytest.mark.parametrize("client", paper.CLIENTS)
 def test_from_the_authors_initial_model_the_weights_are_theirs_to_every_printed_digit(
-    user, titanic_dir
+    client, titanic_dir
 ):
-    ours = as_printed(ran(paper.spec("WE", "AGE_STRICT", user, FULL), titanic_dir).weights, user)
-    assert np.abs(ours - traces(user)).max() < 2e-6
-    assert ((ours == 0) == (traces(user) == 0)).all()
+    ours = as_printed(
+        ran(paper.spec("WE", "AGE_STRICT", client, FULL), titanic_dir).weights, client
+    )
+    assert np.abs(ours - traces(client)).max() < 2e-6
+    assert ((ours == 0) == (traces(client) == 0)).all()
 
 
 def test_counting_passes_as_eq_5_does_is_not_what_the_authors_ran(titanic_dir):
@@ -95,19 +98,19 @@ def test_counting_passes_as_eq_5_does_is_not_what_the_authors_ran(titanic_dir):
     assert np.abs(as_printed(ran(literal, titanic_dir).weights, 0) - traces(0)).max() > 0.04
 
 
-@pytest.mark.parametrize("user", paper.USERS)
-def test_accuracies_of_figure_1_are_the_authors(user, titanic_dir):
+@pytest.mark.parametrize("client", paper.CLIENTS)
+def test_accuracies_of_figure_1_are_the_authors(client, titanic_dir):
     """Within a point of what can be read off their picture; before round 1 they read 0.38, 0.395,
     0.225 and 0.445.
     """
     before = (0.38, 0.395, 0.225, 0.445)
-    for scheme, printed in tables.READ_OFF["AGE_STRICT", user].items():
-        metrics = ran(paper.spec(scheme, "AGE_STRICT", user, FULL), titanic_dir).metrics
-        assert metrics["batch_accuracy"].iloc[0] == pytest.approx(before[user], abs=0.006)
+    for method, printed in tables.READ_OFF["AGE_STRICT", client].items():
+        metrics = ran(paper.spec(method, "AGE_STRICT", client, FULL), titanic_dir).metrics
+        assert metrics["batch_accuracy"].iloc[0] == pytest.approx(before[client], abs=0.006)
         assert 100 * metrics["batch_accuracy"].iloc[-1] == pytest.approx(printed, abs=1)
 
 
-def test_agent_2s_ninety_percent_are_a_test_batch_of_one(titanic_dir):
+def test_client_2s_ninety_percent_are_a_test_batch_of_one(titanic_dir):
     """162 test passengers are batches of 161 and 1: (137 / 161 + 1) / 2 is 0.925 where 138 / 162 is
     0.85.
     """
@@ -121,15 +124,15 @@ def test_agent_2s_ninety_percent_are_a_test_batch_of_one(titanic_dir):
     )
 
 
-@pytest.mark.parametrize("scheme", paper.AVERAGED)
-def test_averages_over_initial_models_are_those_of_an_independent_program(scheme, titanic_dir):
-    """Within 0.02.  Over four seeds, but Local of agent 0, which varies most, over all twenty; the
+@pytest.mark.parametrize("method", paper.AVERAGED)
+def test_averages_over_initial_models_are_those_of_an_independent_program(method, titanic_dir):
+    """Within 0.02.  Over four seeds, but Local of client 0, which varies most, over all twenty; the
     page of claims has all.
     """
-    for user, expected in enumerate(RE_RUN[scheme]):
-        seeds = FULL.seeds if (scheme, user) == ("Local", 0) else FULL.seeds[:4]
+    for client, expected in enumerate(RE_RUN[method]):
+        seeds = FULL.seeds if (method, client) == ("Local", 0) else FULL.seeds[:4]
         found = [
-            ran(paper.spec(scheme, "AGE_STRICT", user, FULL, seed), titanic_dir).metrics
+            ran(paper.spec(method, "AGE_STRICT", client, FULL, seed), titanic_dir).metrics
             for seed in seeds
         ]
         mean = np.mean([metrics["batch_accuracy"].iloc[-1] for metrics in found])
@@ -139,16 +142,16 @@ def test_averages_over_initial_models_are_those_of_an_independent_program(scheme
 # --- settings ---
 
 
-def test_batches_of_agents_are_those_under_figure_1(titanic_dir):
-    """Batch 161: agent 1 three batches, the others two; batch 132: agent 3 two, the others
+def test_batches_of_clients_are_those_under_figure_1(titanic_dir):
+    """Batch 161: client 1 three batches, the others two; batch 132: client 3 two, the others
     three.
     """
     titanic = data.load("titanic_as_run", titanic_dir)
     for split, expected in (("AGE_STRICT", [2, 3, 2, 2]), ("AGE_SOME", [3, 3, 3, 2])):
         setting = paper.made(FULL, split)
         sizes = [
-            int(partitions.make(setting.partition, titanic, alice=(agent + 1) % 4).sizes[agent])
-            for agent in paper.USERS
+            int(partitions.make(setting.partition, titanic, alice=(client + 1) % 4).sizes[client])
+            for client in paper.CLIENTS
         ]
         assert [-(-size // setting.schedule.batch_size) for size in sizes] == expected
 
@@ -165,7 +168,7 @@ def test_runs_have_the_papers_settings():
         assert schedule.weight_decay == 1e-3 and schedule.momentum == 0 and schedule.lr_decay == 1
         assert schedule.batch_size == {"age_strict": 161, "age_some": 132}[spec.partition]
         assert schedule.lr == (0.07 if spec.method.name == "broken_global" else 3.0)
-    methods = {spec.method for spec in paper.specs(FULL)}
+    methods = {spec.method for spec in paper.figure_runs(FULL)}
     assert methods == {
         Local(),
         FedAvg("uniform"),
@@ -175,7 +178,7 @@ def test_runs_have_the_papers_settings():
 
 
 def test_figures_start_from_the_authors_model_and_averages_from_every_seeds():
-    assert {(spec.model, spec.seed) for spec in paper.specs(FULL)} == {("linear-authors", 1)}
+    assert {(spec.model, spec.seed) for spec in paper.figure_runs(FULL)} == {("linear-authors", 1)}
     assert {spec.model for spec in paper.AVERAGES.runs(FULL)} == {"linear"}
     assert {spec.seed for spec in paper.AVERAGES.runs(FULL)} == set(range(1, 21)) == set(FULL.seeds)
     assert {(spec.model, spec.dataset) for spec in paper.claim_runs(QUICK)} == {
@@ -191,12 +194,32 @@ def test_every_page_has_its_runs_and_no_run_twice():
             assert bool(specs) == (page.id != "weight-erosion-gradient-distances")
             assert page.tables == ()
             assert set(page.models(page.profile(name))) <= set(specs)
-    assert set(paper.specs(FULL, ["AGE_STRICT"], paper.FIGURE_2_USERS)) <= set(paper.specs(FULL))
+    assert set(paper.figure_2_runs(FULL)) <= set(paper.figure_runs(FULL))
 
 
 # --- tables, pictures, sentences ---
 
 SHORT = QUICK.with_rounds(3)
+
+
+def finals_in(find) -> dict:
+    return tables.finals(tables.long(SHORT, find, paper.AVERAGES))
+
+
+def ends_in(find) -> pd.DataFrame:
+    return tables.in_the_end(tables.long(SHORT, find, paper.FIGURES), "AGE_STRICT", SHORT)
+
+
+def grid_in(find) -> pd.DataFrame:
+    return tables.grid(tables.long(SHORT, find, paper.GRID))
+
+
+def ends_of_grid_in(find) -> pd.DataFrame:
+    return tables.ends_of_grid(tables.long(SHORT, find, paper.ENDS))
+
+
+def answers_in(profile, find) -> pd.DataFrame:
+    return claims.answers(tables.long(profile, find, paper.FIGURES, paper.AVERAGES), profile, find)
 
 
 @pytest.fixture(scope="module")
@@ -207,16 +230,16 @@ def store(tmp_path_factory) -> Store:
     return store
 
 
-def test_the_table_of_agents_counts_rows_and_test_batches():
+def test_the_table_of_clients_counts_rows_and_test_batches():
     cancer = data.load("breast_cancer")
-    who = tables.agents(cancer, QUICK, "AGE_STRICT")
+    who = tables.clients(cancer, QUICK, "AGE_STRICT")
     assert who["examples"].tolist() == [171, 126, 131, 141]
     assert who["tested on"].tolist() == [86, 64, 66, 71] and who["test batches"][0] == "66 + 20"
-    assert (who["as user: trains on"] + who["tested on"]).tolist() == who["examples"].tolist()
+    assert (who["as Alice: trains on"] + who["tested on"]).tolist() == who["examples"].tolist()
     assert tables.test_sizes(cancer, QUICK)["AGE_SOME", 1] == 75
 
 
-def test_baselines_are_the_share_of_class_1_in_the_users_test_set():
+def test_baselines_are_the_share_of_class_1_in_the_clients_test_set():
     cancer = data.load("breast_cancer")
     found = tables.prevalence(cancer, QUICK, "AGE_STRICT")
     held = partitions.make("radius_strict", cancer, alice=2)
@@ -227,12 +250,12 @@ def test_a_gain_is_clear_when_it_is_more_than_two_points_and_two_deviations():
     assert tables.clear(np.array([3.0, 3.2, 2.8])) and not tables.clear(np.array([1.9, 1.9]))
     assert not tables.clear(np.array([1.0, 9.0])) and not tables.clear(np.array([]))
     assert tables.clear(np.array([2.1]))
-    assert tables.spread(np.array([-1.0, -3.0]), sign=True) == "−2.0 ± 1.4"
-    assert tables.spread(np.array([78.5]), seeds="1 of 5 seeds") == "78.5 (1 of 5 seeds)"
+    assert tables.spread([-1.0, -3.0], sign=True) == "−2.0 ± 1.4"
+    assert tables.spread([78.5], FULL.with_seeds(5)) == "78.5 (1 of 5 seeds)"
 
 
 def test_averages_and_gains_are_over_seeds(store):
-    finals = tables.finals(store.find, SHORT)
+    finals = finals_in(store.find)
     place = ("AGE_STRICT", 0, "WE", "predicted rightly")
     expected = [
         100 * store.find(paper.spec("WE", "AGE_STRICT", 0, SHORT, seed)).last_accuracy
@@ -249,7 +272,7 @@ def test_averages_and_gains_are_over_seeds(store):
 
 def test_what_is_not_run_is_a_word(tmp_path):
     empty = Store(tmp_path, published=None)
-    finals = tables.finals(empty.find, SHORT)
+    finals = finals_in(empty.find)
     assert (tables.averages(finals, SHORT)[list(paper.AVERAGED)] == "not run").all(axis=None)
     gains = tables.gains(finals, {place[:2]: 80 for place in finals}, SHORT)
     assert (gains["clear over FedAvg"] == "open").all()
@@ -259,21 +282,17 @@ def test_what_is_not_run_is_a_word(tmp_path):
         == {"WE not run; Local not run"}
     )
     assert set(gains["over FedAvg, in examples"]) == {"WE not run; FedAvg not run"}
-    assert set(tables.grid(empty.find, SHORT)["status"]) == set(
-        tables.ends_of_grid(empty.find, SHORT)["accuracy (%)"]
-    )
-    assert set(tables.grid_in_words(tables.grid(empty.find, SHORT))["accuracy (%)"]) == {"not run"}
-    in_the_end = tables.in_the_end(
-        paper.results(empty.find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT
-    )
+    assert set(grid_in(empty.find)["status"]) == set(ends_of_grid_in(empty.find)["accuracy (%)"])
+    assert set(tables.grid_in_words(grid_in(empty.find))["accuracy (%)"]) == {"not run"}
+    in_the_end = ends_in(empty.find)
     assert len(in_the_end) == 16 and set(in_the_end["predicted rightly"]) == {"not run"}
-    answers = claims.answers(dataclasses.replace(SHORT, name="paper"), empty.find)
+    answers = answers_in(dataclasses.replace(SHORT, name="paper"), empty.find)
     assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {"not run"}
 
 
 def test_an_average_over_some_of_the_seeds_says_over_how_many(store):
     only_first = {paper.spec("WE", "AGE_STRICT", 0, SHORT, 2)}
-    finals = tables.finals(lambda spec: None if spec in only_first else store.find(spec), SHORT)
+    finals = finals_in(lambda spec: None if spec in only_first else store.find(spec))
     averages = tables.averages(finals, SHORT)
     assert (
         averages.loc[0, "WE"].endswith(" (1 of 2 seeds)")
@@ -307,9 +326,7 @@ def test_in_the_table_of_last_accuracies_a_diverged_run_is_words(store):
         (paper.spec("WE", "AGE_STRICT", 0, SHORT), 1),
         (paper.spec("Local", "AGE_STRICT", 1, SHORT), 3),
     )
-    table = tables.in_the_end(
-        paper.results(find, SHORT, "AGE_STRICT"), "AGE_STRICT", SHORT
-    ).set_index(["user", "scheme"])
+    table = ends_in(find).set_index(["client", "method"])
     for place, word in (((0, "WE"), "diverged at round 1"), ((1, "Local"), "diverged at round 3")):
         assert set(table.loc[place, list(tables.SHORT)]) == {word}
     assert (
@@ -321,7 +338,7 @@ def test_in_the_table_of_last_accuracies_a_diverged_run_is_words(store):
 
 def test_a_diverged_seed_leaves_no_average_and_no_gain(store):
     find = diverging(store, (paper.spec("FedAvg", "AGE_STRICT", 0, SHORT, 2), 2))
-    finals = tables.finals(find, SHORT)
+    finals = finals_in(find)
     assert tables.averages(finals, SHORT).loc[0, "FedAvg"] == "diverged at round 2 (seed 2)"
     gains = tables.gains(finals, tables.test_sizes(data.load("breast_cancer"), SHORT), SHORT)
     assert gains.loc[0, "over FedAvg, right"] == "FedAvg diverged at round 2 (seed 2)"
@@ -340,39 +357,39 @@ def test_weights_by_round_end_with_the_round_at_which_a_run_diverged(store):
     )
     by_round = tables.weights_by_round(paper.results(find, SHORT, "AGE_STRICT"))
     shown = some_rounds(by_round).set_index("round")
-    assert shown["user 0, agent 1"].tolist() == ["diverged at round 1"] * 3
+    assert shown["Alice 0, client 1"].tolist() == ["diverged at round 1"] * 3
     assert (
-        shown["user 1, agent 0"].tolist()[2] == "diverged at round 3"
-        and shown["user 1, agent 0"][1] > 0
+        shown["Alice 1, client 0"].tolist()[2] == "diverged at round 3"
+        and shown["Alice 1, client 0"][1] > 0
     )
     run = store.find(paper.spec("WE", "AGE_STRICT", 2, SHORT))
-    assert shown["user 2, agent 3"].tolist() == run.weights[:, 3].tolist()
+    assert shown["Alice 2, client 3"].tolist() == run.weights[:, 3].tolist()
 
 
 def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
     find = diverging(
         store,
-        (paper.GRID.spec("user 0", "p_d 0.1, p_s 5", SHORT, 1), 1),
+        (paper.GRID.spec("client 0", "p_d 0.1, p_s 5", SHORT, 1), 1),
         (paper.spec("Local", "AGE_STRICT", 2, SHORT), 3),
     )
-    grid = tables.grid(find, SHORT)
+    grid = grid_in(find)
     assert len(grid) == 2 * len(paper.PENALTIES)
-    shown = tables.grid_in_words(grid).set_index(["user", "p_d", "p_s"])
+    shown = tables.grid_in_words(grid).set_index(["client", "p_d", "p_s"])
     assert shown.loc[(0, "0.1", "5")].tolist() == ["diverged at round 1", "–", "–"]
-    ends = tables.ends_of_grid(find, SHORT).set_index(["user", "scheme"])["accuracy (%)"]
+    ends = ends_of_grid_in(find).set_index(["client", "method"])["accuracy (%)"]
     assert ends[2, "Local"] == "diverged at round 3"
     assert (
         ends[0, "Local"]
         == 100 * store.find(paper.spec("Local", "AGE_STRICT", 0, SHORT)).last_accuracy
     )
     figure, alt = pictures.penalties(grid)
-    assert "User 0, p_d 0.1, p_s 5: diverged at round 1." in alt
+    assert "Client 0, p_d 0.1, p_s 5: diverged at round 1." in alt
     assert "diverged\nround 1" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_a_grid_without_any_run_can_be_drawn(tmp_path):
-    _, alt = pictures.penalties(tables.grid(Store(tmp_path, published=None).find, SHORT))
-    assert "User 2, p_d 0, p_s 0; " in alt and alt.endswith("not run.") and "nan" not in alt
+    _, alt = pictures.penalties(grid_in(Store(tmp_path, published=None).find))
+    assert "Client 2, p_d 0, p_s 0; " in alt and alt.endswith("not run.") and "nan" not in alt
 
 
 def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(store):
@@ -414,15 +431,15 @@ def test_figure_2_shows_no_parameters_of_a_diverged_run_or_one_published_without
 def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(store, tmp_path):
     full = dataclasses.replace(SHORT, name="paper")
     spec = paper.spec("FedAvg", "AGE_SOME", 3, SHORT)
-    answers = claims.answers(full, diverging(store, (spec, 2)))
+    answers = answers_in(full, diverging(store, (spec, 2)))
     told = (
         f"1 of {len(paper.claim_runs(SHORT))} runs diverged, the first of them: {spec.slug}"
         " diverged at round 2"
     )
     assert set(answers["as run"]) == {"undecided"} and set(answers["numbers"]) == {told}
-    some = claims.answers(full, lambda wanted: None if wanted == spec else store.find(wanted))
+    some = answers_in(full, lambda wanted: None if wanted == spec else store.find(wanted))
     assert set(some["numbers"]) == {f"1 of {len(paper.claim_runs(SHORT))} runs not run"}
-    bare = claims.answers(full, lambda wanted: dataclasses.replace(store.find(wanted), model=None))
+    bare = answers_in(full, lambda wanted: dataclasses.replace(store.find(wanted), model=None))
     assert "published without its model" in bare["numbers"][0]
 
 
@@ -451,36 +468,39 @@ def test_pages_that_show_parameters_train_what_is_published_without_its_model(
     for plots_only, trained in ((True, 0), (False, count)):
         settings = SimpleNamespace(**given, plots_only=plots_only)
         if by == "notebook":
-            notebook.run(specs, settings, models=page.models(SHORT))
+            notebook.run(page, SHORT, settings)
         else:
             assert reproduce.train([page], settings, mine) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
     found = paper.results(mine.find, SHORT, "AGE_STRICT")
     assert not any(
-        pictures.no_parameters(run) for user in paper.FIGURE_2_USERS for run in found[user].values()
+        pictures.no_parameters(run)
+        for client in paper.FIGURE_2_CLIENTS
+        for run in found[client].values()
     )
     if id == "weight-erosion-claims":
-        assert isinstance(claims.evidence(SHORT, mine.find), claims.Evidence)
+        frame = tables.long(SHORT, mine.find, paper.FIGURES, paper.AVERAGES)
+        assert isinstance(claims.evidence(frame, SHORT, mine.find), claims.Evidence)
 
 
 # --- sentences made from results ---
 
 
 def finals_of(**accuracies: float) -> dict:
-    """Everybody's accuracies: those given by scheme, for every split, user and measure, with one
+    """Everybody's accuracies: those given by method, for every split, client and measure, with one
     seed.
     """
     return {
-        (split, user, scheme, measure): Ours((1,), (accuracies[scheme],), (accuracies[scheme],))
+        (split, client, method, measure): Ours((1,), (accuracies[method],), (accuracies[method],))
         for split in paper.SPLITS
-        for user in paper.USERS
-        for scheme in paper.AVERAGED
+        for client in paper.CLIENTS
+        for method in paper.AVERAGED
         for measure in tables.SHORT
     }
 
 
 def test_for_whom_the_gain_is_clear_is_counted_never_typed():
-    sizes = {(split, user): 50 for split in paper.SPLITS for user in paper.USERS}
+    sizes = {(split, client): 50 for split in paper.SPLITS for client in paper.CLIENTS}
     found = finals_of(WE=80.0, FedAvg=80.0, Local=80.0)
     nobody = sentences.clear_gains(tables.gains(found, sizes, SHORT))
     assert (
@@ -492,24 +512,25 @@ def test_for_whom_the_gain_is_clear_is_counted_never_typed():
         found["AGE_SOME", 3, "FedAvg", measure] = Ours((1,), (70.0,), (70.0,))
     found["AGE_STRICT", 1, "WE", "predicted rightly"] = Ours(diverged=((1, 4),))
     one = sentences.clear_gains(tables.gains(found, sizes, SHORT))
-    assert "in AGE_STRICT for nobody, 1 of 4 users still open; in AGE_SOME for agent 3 (" in one
+    assert "in AGE_STRICT for nobody, 1 of 4 clients still open; in AGE_SOME for client 3 (" in one
     assert one.endswith("(in points +10.0 (1 of 2 seeds), in test examples +5.0 of 50).")
 
 
 def test_where_the_two_measures_differ_is_read_from_the_table():
-    table = pd.DataFrame({"user": [1, 2, 3], "scheme": "WE"})
+    table = pd.DataFrame({"client": [1, 2, 3], "method": "WE"})
     table["as the paper measures"] = [80.0, 92.5, "diverged at round 3"]
     table["predicted rightly"] = [81.0, 85.2, "diverged at round 3"]
     told = sentences.two_measures({"AGE_STRICT": table})
     assert told.endswith(
-        "apart here: AGE_STRICT, user 2: 92.5 % as the paper measures, 85.2 % rightly."
+        "apart here: AGE_STRICT, client 2: 92.5 % as the paper measures, 85.2 % rightly."
     )
     assert sentences.two_measures({"AGE_STRICT": table[:1]}).endswith("apart here: nowhere.")
 
 
 def test_example_1_comes_out_or_not_by_the_largest_distance():
     near, far = (
-        pd.DataFrame({"user's loss": [9.0], "agent 1": [0.1], "agent 2": [d]}) for d in (0.4, 1.2)
+        pd.DataFrame({"Alice's loss": [9.0], "client 1": [0.1], "client 2": [d]})
+        for d in (0.4, 1.2)
     )
     assert "0.10 to 0.40 times" in sentences.first_distances(
         near
@@ -519,24 +540,20 @@ def test_example_1_comes_out_or_not_by_the_largest_distance():
 
 def test_one_example_is_worth_a_hundred_by_the_size_of_the_test_set():
     told = sentences.one_example({("AGE_STRICT", 0): 125, ("AGE_STRICT", 2): 162}, (0, 2))
-    assert told == "One test example is 0.8 points for agent 0, 0.6 points for agent 2."
+    assert told == "One test example is 0.8 points for client 0, 0.6 points for client 2."
 
 
 def test_ninety_percent_is_neither_reached_nor_missed_within_the_floor():
     for accuracy, answer in ((90.3, None), (89.7, None), (90.41, True), (89.5, False)):
-        runs = {"AGE_STRICT": {2: dict.fromkeys(("Local", "WE"), ended_at(accuracy))}}
-        finals = {("AGE_STRICT", 2, s, claims.RIGHT): Ours((1,), (80.0,)) for s in ("Local", "WE")}
-        as_run, right, _ = claims.ninety_percent(claims.Evidence(runs, finals, {}))
+        single = {("AGE_STRICT", 2, m, paper.RUN): accuracy for m in ("Local", "WE")}
+        finals = {("AGE_STRICT", 2, m, paper.RIGHT): Ours((1,), (80.0,)) for m in ("Local", "WE")}
+        (claim,) = (claim for claim in claims.CLAIMS if "> 90 %" in claim.quote)
+        as_run, right, _ = claim.judge(claims.Evidence(single, finals, {}))
         assert (as_run, right) == (answer, False)
 
 
-def ended_at(percent: float) -> Result:
-    metrics = pd.DataFrame({"round": [1], "client": 2, "batch_accuracy": percent / 100})
-    return Result({"alice": 2}, metrics, None, None, 1.0)
-
-
 def test_the_quick_profile_answers_nothing(store):
-    answers = claims.answers(SHORT, store.find)
+    answers = answers_in(SHORT, store.find)
     assert (
         len(answers) == len(claims.CLAIMS) and answers["as run"].str.startswith("no answer").all()
     )
@@ -544,29 +561,31 @@ def test_the_quick_profile_answers_nothing(store):
 
 
 def test_without_a_distance_penalty_the_grid_is_fedavg_and_penalties_only_take_weight(store):
-    grid = tables.grid(store.find, SHORT)
+    grid = grid_in(store.find)
     assert len(grid) == 2 * len(paper.PENALTIES)
-    for user in paper.FIGURE_2_USERS:
-        averaged = store.find(paper.spec("FedAvg", "AGE_STRICT", user, SHORT))
-        free = grid[(grid["user"] == user) & (grid["p_d"] == 0)]
+    for client in paper.FIGURE_2_CLIENTS:
+        averaged = store.find(paper.spec("FedAvg", "AGE_STRICT", client, SHORT))
+        free = grid[(grid["client"] == client) & (grid["p_d"] == 0)]
         assert (free["accuracy"] == 100 * averaged.last_accuracy).all() and (
             free["others"] == 1
         ).all()
-        weights = grid[grid["user"] == user].pivot(index="p_d", columns="p_s", values="others")
+        weights = grid[grid["client"] == client].pivot(index="p_d", columns="p_s", values="others")
         assert (weights.diff().dropna() < 0).all(axis=None)
 
 
 def test_figure_1_draws_weights_dotted_accuracies_full_and_baselines_dashed(store):
     results = paper.results(store.find, SHORT, "AGE_STRICT")
-    figure, alt = pictures.accuracies_and_weights(results, dict.fromkeys(paper.USERS, 0.25))
+    figure, alt = pictures.accuracies_and_weights(results, dict.fromkeys(paper.CLIENTS, 0.25))
     panels = figure.axes
-    assert [axes.get_title() for axes in panels] == [f"user: agent {user}" for user in paper.USERS]
-    for user, axes in enumerate(panels):
+    assert [axes.get_title() for axes in panels] == [
+        f"Alice: client {client}" for client in paper.CLIENTS
+    ]
+    for client, axes in enumerate(panels):
         styles = [line.get_linestyle() for line in axes.get_lines()]
         assert (styles.count(":"), styles.count("-"), styles.count("--")) == (4, 4, 2)
         dotted = [line.get_ydata() for line in axes.get_lines() if line.get_linestyle() == ":"]
         assert (
-            np.allclose(np.transpose(dotted)[1:], results[user]["WE"].weights)
+            np.allclose(np.transpose(dotted)[1:], results[client]["WE"].weights)
             and (np.transpose(dotted)[0] == 1).all()
         )
         full = next(line for line in axes.get_lines() if line.get_label() == "Local")
@@ -605,12 +624,12 @@ def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(st
     title = f"{paper.heading(profile, 'AGE_STRICT')}, predicted rightly"
     figure, _ = {
         "figure 1": lambda: pictures.accuracies_and_weights(
-            results, dict.fromkeys(paper.USERS, 0.25), title=title
+            results, dict.fromkeys(paper.CLIENTS, 0.25), title=title
         ),
         "figure 2": lambda: pictures.parameters(
             results[0], data.DATASETS["breast_cancer"].inputs, title
         ),
-        "grid": lambda: pictures.penalties(tables.grid(store.find, SHORT)),
+        "grid": lambda: pictures.penalties(grid_in(store.find)),
     }[name]()
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -639,61 +658,61 @@ def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(st
 
 
 def test_the_grid_has_an_alt_text_with_its_ends(store):
-    grid = tables.grid(store.find, SHORT)
+    grid = grid_in(store.find)
     _, alt = pictures.penalties(grid)
-    assert f"to {grid.loc[grid['user'] == 0, 'accuracy'].max():.1f}" in alt
+    assert f"to {grid.loc[grid['client'] == 0, 'accuracy'].max():.1f}" in alt
 
 
 # --- Appendix A ---
 
 
 @pytest.fixture(scope="module")
-def agents() -> list[gradients.Agent]:
+def clients() -> list[gradients.Rows]:
     cancer = data.load("breast_cancer")
-    return gradients.agents(cancer, partitions.make("radius_strict", cancer))
+    return gradients.clients(cancer, partitions.make("radius_strict", cancer))
 
 
-def test_an_agents_derivatives_are_those_of_its_loss_and_of_a_federation(agents):
+def test_a_clients_derivatives_are_those_of_its_loss_and_of_a_federation(clients):
     theta = torch.from_numpy(np.random.RandomState(1).randn(22))
-    assert torch.allclose(agents[1].gradient(theta), torch.func.grad(agents[1].loss)(theta))
+    assert torch.allclose(clients[1].gradient(theta), torch.func.grad(clients[1].loss)(theta))
     steps = 1e-5 * torch.eye(22, dtype=torch.float64)
     columns = [
-        (agents[1].gradient(theta + h) - agents[1].gradient(theta - h)) / 2e-5 for h in steps
+        (clients[1].gradient(theta + h) - clients[1].gradient(theta - h)) / 2e-5 for h in steps
     ]
-    assert torch.allclose(agents[1].hessian(theta), torch.stack(columns), atol=1e-8)
+    assert torch.allclose(clients[1].hessian(theta), torch.stack(columns), atol=1e-8)
     spec = dataclasses.replace(paper.spec("Local", "AGE_STRICT", 1, SHORT), model="linear-zero")
     schedule = dataclasses.replace(spec.schedule, rounds=1, batch_size=1000, lr=1.0)
-    x, y = agents[1].x[:, :-1], agents[1].y
+    x, y = clients[1].x[:, :-1], clients[1].y
     module = torch.nn.Linear(10, 2, dtype=torch.float64)
     with torch.no_grad():
         module.weight.copy_(theta.reshape(2, 11)[:, :-1])
         module.bias.copy_(theta.reshape(2, 11)[:, -1])
-    clients = Federation.from_arrays([(x, y)], [(x, y)], module, schedule, device="cpu").clients
-    fed = Federation(clients, module, schedule, loss=spec.loss, device="cpu", dtype=torch.float64)
+    held = Federation.from_arrays([(x, y)], [(x, y)], module, schedule, device="cpu").clients
+    fed = Federation(held, module, schedule, loss=spec.loss, device="cpu", dtype=torch.float64)
     before = fed.initial()
     after, _ = fed.train({name: row[None] for name, row in before.items()}, 1, [0])
     step = (before["theta"] - after["theta"][0]).double()
-    ours = agents[1].gradient(theta).reshape(2, 11)
+    ours = clients[1].gradient(theta).reshape(2, 11)
     assert torch.allclose(step, torch.cat([ours[:, :-1].reshape(-1), ours[:, -1]]), atol=1e-6)
 
 
-def test_at_the_global_model_of_two_agents_the_distance_is_one_plus_the_ratio_of_sizes(agents):
-    second = gradients.example_2(agents)
+def test_at_the_global_model_of_two_clients_the_distance_is_one_plus_the_ratio_of_sizes(clients):
+    second = gradients.example_2(clients)
     assert second["formula"].tolist() == [1 + 171 / size for size in (126, 131, 141)]
     assert second["computed"].to_numpy() == pytest.approx(second["formula"].to_numpy(), rel=1e-7)
 
 
-def test_on_the_way_to_the_local_model_distances_grow_without_bound(agents):
-    path = gradients.example_3(agents, steps=500)
+def test_on_the_way_to_the_local_model_distances_grow_without_bound(clients):
+    path = gradients.example_3(clients, steps=500)
     assert list(path.index) == [1, 2, 5, 10, 20, 50, 100, 200, 500]
     assert (path.iloc[-1] > 20).all() and path.diff().iloc[2:].gt(0).all(axis=None)
-    local = gradients.minimum(agents[0])
+    local = gradients.minimum(clients[0])
     assert (
-        agents[0].gradient(local).norm() < 1e-10
-        and gradients.distances(agents, local)[1:].min() > 1e9
+        clients[0].gradient(local).norm() < 1e-10
+        and gradients.distances(clients, local)[1:].min() > 1e9
     )
 
 
-def test_at_zero_every_agents_loss_is_that_of_knowing_nothing(agents):
-    first = gradients.example_1(agents, scales=(0.0,), draws=1)
-    assert first["user's loss"].item() == pytest.approx(np.log(2) / 2)
+def test_at_zero_every_clients_loss_is_that_of_knowing_nothing(clients):
+    first = gradients.example_1(clients, scales=(0.0,), draws=1)
+    assert first["Alice's loss"].item() == pytest.approx(np.log(2) / 2)

@@ -1,16 +1,16 @@
 """Weight Erosion: an Update Aggregation Scheme for Personalized Collaborative Machine Learning
 (Grimberg et al.; 2020).
 
-Which runs stand behind each figure, with every hyper-parameter.  Four clients, the paper's agents,
-hold the Titanic's passengers, split by age; each of them is the paper's user, our Alice, once.  In
-each of 30 rounds every client takes one step of SGD on its next batch, in fixed order.
+Which runs stand behind each figure, with every hyper-parameter.  Four clients (the paper's agents)
+hold the Titanic's passengers, split by age; each of them is Alice (the paper's user) once.  In each
+of 30 rounds every client takes one step of SGD on its next batch, in fixed order.
 
 Decisions, where the paper's text, its code (EPFLiGHT/coML-Personalized-v2) and its figures
 disagree:
 
 * FedAvg in Figure 1 is not an average (see `methods.broken_global`).  "Global (code)" is what the
   authors ran, at their rate of 0.07; "FedAvg" is the average that the text describes, at the rate
-  of 3 that the other two schemes have.
+  of 3 that the other two methods have.
 * The learning rates, lost from the paper's legend, are those of the authors' report
   (Grimberg_personalizedFL.pdf, Figures 6 and 9): 0.07 for Global, 3 for Weight Erosion and Local,
   on both splits.
@@ -18,22 +18,25 @@ disagree:
   those before it; the authors' printed traces follow the code to every printed digit.
 * The loss is half the cross-entropy plus 1e-3 * ||theta||^2 / 2, bias included.
 * Accuracy in the paper's figure is a mean over test batches (`measures.batch_accuracy`); accuracy
-  proper is the share of the user's test passengers that are predicted rightly.  Both are recorded,
+  proper is the share of Alice's test passengers that are predicted rightly.  Both are recorded,
   and both are shown.
 * "is_minor" is 0.2009 for an unknown age, a slip (data set `titanic_as_run`).
 * Figures show the run of the authors' own initial model (`linear-authors`), averages are over the
   seeds' draws (`linear`).
 """
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 
+import numpy as np
+
+from pfl_lib.display.tables import alone_from
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
 from pfl_lib.papers.exhibits import Exhibit
-from pfl_lib.papers.metrics import ACCURACY, column
+from pfl_lib.papers.metrics import ACCURACY, Metric, column
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Find, Row, Table
@@ -41,51 +44,78 @@ from pfl_lib.results.result import Result
 
 PAPER = "weight_erosion"
 SPLITS = ("AGE_STRICT", "AGE_SOME")
-USERS = (0, 1, 2, 3)
+CLIENTS = (0, 1, 2, 3)
 AVERAGED = ("Local", "WE", "FedAvg")  # those with a run for every seed
-SCHEMES = (*AVERAGED, "Global (code)")
-P_D, P_S = 0.01, 0.2
-PENALTIES = tuple(itertools.product((0.0, 0.003, 0.01, 0.03, 0.1), (0.0, 0.2, 1.0, 5.0)))
-FIGURE_2_USERS = (0, 2)
+METHODS = (*AVERAGED, "Global (code)")
+PENALTIES = tuple(product((0.0, 0.003, 0.01, 0.03, 0.1), (0.0, 0.2, 1.0, 5.0)))  # p_d, p_s
+FIGURE_2_CLIENTS = (0, 2)
 
-# The two ways to measure accuracy, see `measures.batch_accuracy`
-RUN, RIGHT = "as the paper measures", "predicted rightly"
-METRICS = (
-    replace(ACCURACY, name=RUN, read=column("batch_accuracy", 100)),
-    replace(ACCURACY, name=RIGHT),
-)
-
-# Our name for a split and its batch size: 161 gives agent 1 three batches and the others two, 132
-# gives agent 3 two and the others three.
+# Our name for a split and its batch size: 161 gives client 1 three batches and the others two, 132
+# gives client 3 two and the others three.
 SPLIT_AS = {"AGE_STRICT": ("age_strict", 161), "AGE_SOME": ("age_some", 132)}
 BY_RADIUS = {"age_strict": "radius_strict", "age_some": "radius_some"}
 
+# --- what is read of a run ---
+
+# The two ways to measure accuracy, see `measures.batch_accuracy`
+RUN, RIGHT = "as the paper measures", "predicted rightly"
+BEFORE, OTHERS, MEAN, ALONE = "before round 1", "weight of the others (%)", "mean weight", "alone"
+WEIGHTS = tuple(f"{MEAN} of client {client}" for client in CLIENTS)
+
+
+def _before(result: Result, *_) -> float:
+    first = result.metrics[result.metrics["round"] == 0]
+    return 100 * first["batch_accuracy"].iloc[0] if len(first) else np.nan
+
+
+def _others(result: Result) -> np.ndarray:
+    """The weights of all but Alice, [rounds, 3]."""
+    return np.delete(result.weights, result.config["alice"], axis=1)
+
+
+def _of_weights(name: str, read) -> Metric:
+    """A number of Weight Erosion's weights; NaN for a method without weights."""
+    return Metric(
+        name, "", 0, 0, lambda run, *_: np.nan if run.weights is None else float(read(run))
+    )
+
+
+def _alone(result: Result) -> float:
+    return alone_from(result.weights, result.config["alice"]) or np.nan
+
+
+ACCURACIES = (
+    replace(ACCURACY, name=RUN, read=column("batch_accuracy", 100)),
+    replace(ACCURACY, name=RIGHT),
+)
+OF_WEIGHTS = (
+    _of_weights(OTHERS, lambda run: 100 * _others(run)[-1].mean()),
+    *(
+        _of_weights(name, lambda run, client=client: run.weights[:, client].mean())
+        for client, name in enumerate(WEIGHTS)
+    ),
+)
+
+# --- what is run ---
+
 
 def _rows(model: str) -> tuple[Row, ...]:
-    return tuple(
-        Row(
-            split,
-            f"user {user}",
-            Setting(
-                dataset="titanic_as_run",
-                partition=SPLIT_AS[split][0],
-                model=model,
-                clients=len(USERS),
-                schedule=Schedule(
-                    rounds=30,
-                    local_batches=1,
-                    order="fixed",
-                    batch_size=SPLIT_AS[split][1],
-                    lr=3.0,
-                    weight_decay=1e-3,
-                ),
-                alice=user,
-                loss="half_cross_entropy",
-                measures=("start", "batch_accuracy"),
-            ),
+    """Every client as Alice of both splits."""
+    shared = {"rounds": 30, "local_batches": 1, "order": "fixed", "lr": 3.0, "weight_decay": 1e-3}
+    settings = {
+        (split, alice): Setting(
+            dataset="titanic_as_run",
+            partition=SPLIT_AS[split][0],
+            model=model,
+            clients=len(CLIENTS),
+            schedule=Schedule(batch_size=SPLIT_AS[split][1], **shared),
+            alice=alice,
+            loss="half_cross_entropy",
+            measures=("start", "batch_accuracy"),
         )
-        for split, user in itertools.product(SPLITS, USERS)
-    )
+        for split, alice in product(SPLITS, CLIENTS)
+    }
+    return tuple(Row(split, f"client {alice}", at) for (split, alice), at in settings.items())
 
 
 def _erosion(p_d: float, p_s: float) -> WeightErosion:
@@ -104,24 +134,33 @@ FIGURES = Table(
     rows=_rows("linear-authors"),
     columns=(
         Column("Local", Local()),
-        Column("WE", _erosion(P_D, P_S)),
+        Column("WE", _erosion(0.01, 0.2)),
         Column("FedAvg", FedAvg(weighting="uniform")),
         Column("Global (code)", BrokenGlobal(), lambda setting: setting.scheduled(lr=0.07)),
     ),
-    metrics=METRICS,
+    metrics=(*ACCURACIES, replace(ACCURACY, name=BEFORE, read=_before), *OF_WEIGHTS),
     protocol="last",
     values={},
 )
 """The single runs that the figures show, from the authors' own initial model."""
-AVERAGES = replace(FIGURES, name="averages", rows=_rows("linear")).only(columns=AVERAGED)
+AVERAGES = replace(FIGURES, name="averages", rows=_rows("linear"), metrics=ACCURACIES).only(
+    columns=AVERAGED
+)
 """The runs of every seed, which averages are taken over."""
+OF_FIGURE_2 = FIGURES.only([f"client {c}" for c in FIGURE_2_CLIENTS], datasets=["AGE_STRICT"])
 GRID = replace(
-    FIGURES.only([f"user {user}" for user in FIGURE_2_USERS], datasets=["AGE_STRICT"]),
+    OF_FIGURE_2,
     name="penalties",
     columns=tuple(Column(of_penalties(*pair), _erosion(*pair)) for pair in PENALTIES),
-    metrics=METRICS[1:],
+    metrics=(
+        ACCURACIES[1],
+        _of_weights(MEAN, lambda run: _others(run).mean()),
+        _of_weights(ALONE, _alone),
+    ),
 )
-"""Weight Erosion over the grid of p_d and p_s, for the two users of Figure 2."""
+"""Weight Erosion over the grid of p_d and p_s, for the two clients of Figure 2."""
+ENDS = replace(OF_FIGURE_2, name="ends").only(columns=["FedAvg", "Local"])
+"""What the grid lies between."""
 
 
 def _radius(setting: Setting) -> Setting:
@@ -161,51 +200,44 @@ ALL_PROFILES = {
     "paper": FULL,
 }
 
+# --- runs and results ---
+
+
+def of_table(table: Table, profile: Profile) -> Profile:
+    """The profile with the seeds of a table: all of them for `AVERAGES`, else one."""
+    return profile if table.name == AVERAGES.name else profile.with_seeds(1)
+
+
+def runs(profile: Profile, *tables: Table) -> tuple[RunSpec, ...]:
+    """The runs behind these tables, each once."""
+    found = (run for table in tables for run in table.runs(of_table(table, profile)))
+    return tuple(dict.fromkeys(found))
+
 
 def single(
     splits: Iterable[str] = SPLITS,
-    users: Iterable[int] = USERS,
-    schemes: Iterable[str] = SCHEMES,
+    clients: Iterable[int] = CLIENTS,
+    methods: Iterable[str] = METHODS,
 ) -> Table:
     """A part of `FIGURES`."""
-    return FIGURES.only([f"user {user}" for user in users], schemes, splits)
+    return FIGURES.only([f"client {client}" for client in clients], methods, splits)
 
 
-def spec(scheme: str, split: str, user: int, profile: Profile, seed: int | None = None) -> RunSpec:
-    """One run: a scheme, one of the paper's splits and a user; where `seed` is None the one that
-    the figures show.
+def spec(method: str, split: str, alice: int, profile: Profile, seed: int | None = None) -> RunSpec:
+    """One run: a method, one of the paper's splits and Alice; where `seed` is None the one that the
+    figures show.
     """
     table = (FIGURES if seed is None else AVERAGES).only(datasets=[split])
-    return table.spec(f"user {user}", scheme, profile, profile.seeds[0] if seed is None else seed)
+    seed = profile.seeds[0] if seed is None else seed
+    return table.spec(f"client {alice}", method, profile, seed)
 
 
-def specs(profile: Profile, *which) -> tuple[RunSpec, ...]:
-    """The runs of `single(*which)` that the figures show."""
-    return single(*which).runs(profile.with_seeds(1))
-
-
-def penalty_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """The grid, and what it lies between: Local and FedAvg."""
-    ends = single(["AGE_STRICT"], FIGURE_2_USERS, ["Local", "FedAvg"])
-    return GRID.runs(profile.with_seeds(1)) + ends.runs(profile.with_seeds(1))
-
-
-def claim_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """Everything that the paper's sentences are about."""
-    return tuple(dict.fromkeys((*specs(profile), *AVERAGES.runs(profile))))
-
-
-def results(
-    find: Find, profile: Profile, split: str, schemes: Iterable[str] = SCHEMES
-) -> dict[int, dict[str, Result]]:
-    """A split's single runs: user -> scheme -> result; what `find` (`Store.find`) does not have is
+def results(find: Find, profile: Profile, split: str) -> dict[int, dict[str, Result]]:
+    """A split's single runs: Alice -> method -> result; what `find` (`Store.find`) does not have is
     left out.
     """
-    of_user = {u: single([split], [u], schemes) for u in USERS}
-    return {
-        user: {name: run for name, (run,) in table.results(find, profile.with_seeds(1)).items()}
-        for user, table in of_user.items()
-    }
+    found = {c: single([split], [c]).results(find, profile.with_seeds(1)) for c in CLIENTS}
+    return {c: {name: of[0] for name, of in of_client.items()} for c, of_client in found.items()}
 
 
 def made(profile: Profile, split: str) -> Setting:
@@ -215,19 +247,33 @@ def made(profile: Profile, split: str) -> Setting:
 
 def heading(profile: Profile, split: str) -> str:
     """The paper's name of a split, and on other data than the paper's what stands in its place."""
-    return (
-        split
-        if profile.dataset == "titanic_as_run"
-        else f"in place of {split}: {profile.dataset}, split by radius"
-    )
+    if profile.dataset == "titanic_as_run":
+        return split
+    return f"in place of {split}: {profile.dataset}, split by radius"
+
+
+def figure_runs(profile: Profile) -> tuple[RunSpec, ...]:
+    """The runs that Figure 1 shows."""
+    return runs(profile, FIGURES)
+
+
+def figure_2_runs(profile: Profile) -> tuple[RunSpec, ...]:
+    """Those of them whose parameters Figure 2 shows."""
+    return runs(profile, OF_FIGURE_2)
+
+
+def penalty_runs(profile: Profile) -> tuple[RunSpec, ...]:
+    """The grid, and what it lies between: Local and FedAvg."""
+    return runs(profile, GRID, ENDS)
+
+
+def claim_runs(profile: Profile) -> tuple[RunSpec, ...]:
+    """Everything that the paper's sentences are about."""
+    return runs(profile, FIGURES, AVERAGES)
 
 
 def _strict(profile: Profile) -> tuple[RunSpec, ...]:
-    return specs(profile, ["AGE_STRICT"])
-
-
-def _of_figure_2(profile: Profile) -> tuple[RunSpec, ...]:
-    return specs(profile, ["AGE_STRICT"], FIGURE_2_USERS)
+    return runs(profile, single(["AGE_STRICT"]))
 
 
 def _page(id: str, name: str, title: str, **shown) -> Exhibit:
@@ -239,15 +285,15 @@ PAGES = (
     _page(
         "fig1",
         "fig1_accuracy_and_weights",
-        "Figure 1: accuracies and weights by round, for each user",
-        runs=specs,
+        "Figure 1: accuracies and weights by round, for each client",
+        runs=figure_runs,
     ),
     _page(
         "fig2",
         "fig2_parameters",
         "Figure 2: what the models have learned",
-        runs=_of_figure_2,
-        models=_of_figure_2,
+        runs=figure_2_runs,
+        models=figure_2_runs,
     ),
     _page("penalties", "penalties", "What the two penalties do", runs=penalty_runs),
     _page("gradient-distances", "gradient_distances", "Appendix A: how far apart gradients are"),

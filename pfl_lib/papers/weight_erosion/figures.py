@@ -2,7 +2,8 @@
 `pfl_lib.display.figures`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +24,56 @@ NAMES = {
     "FedAvg": "FedAvg",
     "Global (code)": "Global (authors' code)",
 }
-AGENT_COLOURS = ("#cc78bc", "#56b4e9", "#ca9161", "#000000")  # none of them a scheme's
+CLIENT_COLOURS = ("#cc78bc", "#56b4e9", "#ca9161", "#000000")  # none of them a method's
 BASELINE = "#d62728"
-FIRST_OUTPUT, SECOND_OUTPUT = "#1a1a1a", "#9a9a9a"
+OUTPUTS = {"output for class 0": "#1a1a1a", "output for class 1": "#9a9a9a"}
+
+
+def _figure(
+    head: str,
+    pictures: Sequence[Callable[["Axes"], str]],
+    height: float,
+    rest: float,
+    title: str = "",
+    below: str = "",
+    same_y: bool = True,
+) -> tuple["Figure", str]:
+    """Pictures two in a row, `height` inches each, and `rest` for title and legends.
+
+    Each picture draws itself and returns its words; with `head` before them they are the alt text.
+    Clients and outputs are named in a legend below, with `below` as its title, all else in one
+    above, which then has the title.
+    """
+    rows = (len(pictures) + 1) // 2
+    with theme():
+        figure, panels = blank(
+            rows * height + rest, rows=rows, columns=min(2, len(pictures)), same_y=same_y
+        )
+        panels = list(np.ravel(panels))
+        said = [draw(axes) for axes, draw in zip(panels, pictures, strict=False)]
+        for axes in panels[len(pictures) :]:
+            axes.set_axis_off()
+        found = {}
+        for axes in panels:
+            handles, labels = axes.get_legend_handles_labels()
+            found |= {
+                label: found.get(label, handle)
+                for handle, label in zip(handles, labels, strict=True)
+            }
+        lower = {name: handle for name, handle in found.items() if name[:6] in ("client", "output")}
+        upper = {name: handle for name, handle in found.items() if name not in lower}
+        if upper:
+            shown = {"loc": "outside upper center", "ncols": 3, "title": title or None}
+            figure.legend(upper.values(), upper, frameon=False, **shown)
+        elif title:
+            figure.suptitle(title, fontsize=11)
+        if lower:
+            shown = {"loc": "outside lower center", "ncols": len(lower), "title": below or None}
+            figure.legend(lower.values(), lower, frameon=False, **shown)
+    return figure, " ".join(filter(None, [head, *said]))
+
+
+# --- Figure 1 ---
 
 
 def accuracies_and_weights(
@@ -35,87 +83,93 @@ def accuracies_and_weights(
     title: str = "",
     authors: Mapping[int, np.ndarray] | None = None,
 ) -> tuple["Figure", str]:
-    """Figure 1, one of its two rows: for each user every scheme's accuracy (full) and Weight
-    Erosion's weights (dotted) by round.
+    """Figure 1, one of its two rows: for each client as Alice every method's accuracy (full) and
+    Weight Erosion's weights (dotted) by round.
 
     Two pictures in a row, where the paper has four, so that they can be read at half a page's
     width.
 
-    `results`: user -> scheme -> result, with round 0.  `measure` is the column of accuracies.
-    `prevalence`: the share of class 1 among a user's test examples; it and its complement are what
-    always saying 1 or 0 would reach (dashed).  None draws no such lines.  `authors`: user -> the
+    `results`: Alice -> method -> result, with round 0.  `measure` is the column of accuracies.
+    `prevalence`: the share of class 1 among Alice's test examples; it and its complement are what
+    always saying 1 or 0 would reach (dashed).  None draws no such lines.  `authors`: Alice -> the
     weights [rounds, 4] that the authors' program printed, drawn as points.  The lines of a run that
     diverged stop there, and its picture says so.
     """
-    with theme():
-        figure, panels = _in_pairs(len(results), 2.5, 1.6)
-        for axes, (user, of_user) in zip(panels, results.items(), strict=True):
-            _draw_user(axes, user, of_user, prevalence, measure)
-            if authors and user in authors:
-                _draw_authors(axes, user, authors[user])
-        for axes in panels[::2]:
-            axes.set_ylabel("accuracy, weight")
-        handles = {
-            line.get_label(): line
-            for axes in panels
-            for line in axes.get_lines()
-            if line.get_label()[0] != "_"
-        }
-        agents = {name: line for name, line in handles.items() if name.startswith("agent")}
-        others = {name: line for name, line in handles.items() if name not in agents}
-        figure.legend(
-            others.values(),
-            others,
-            loc="outside upper center",
-            ncols=3,
-            frameon=False,
-            title=title or None,
-        )
-        below = {
-            "loc": "outside lower center",
-            "title": "weights, dotted",
-            "ncols": max(1, len(agents)),
-        }
-        figure.legend(agents.values(), agents, frameon=False, **below)
-    about = _about_users(results, measure, title)
-    if authors and (drawn := authors.keys() & results.keys()):
-        about += f" Points: the weights that the authors' program printed, for {len(drawn)} users."
-    return figure, about
-
-
-def parameters(
-    results: Mapping[str, "Result"], inputs: Sequence[str], title: str = ""
-) -> tuple["Figure", str]:
-    """Figure 2, one of its two rows: each scheme's weights of both outputs for the bias and every
-    input, as bars.
-
-    `results`: scheme -> result (2 outputs).  Bars of the first output (class 0) are black, of the
-    second grey; the shorter one lies in front.  The axis reaches as far as the largest weight; the
-    paper's ends at 1.  Where a result has no parameters to show there is a word in place of bars.
-    """
-    tables = {
-        scheme: learned(result, inputs)
-        for scheme, result in results.items()
-        if not no_parameters(result)
+    authors = authors or {}
+    kinds = {
+        "batch_accuracy": "as the mean over test batches",
+        "accuracy": "as the share of test examples",
     }
-    missing = {scheme: why for scheme, result in results.items() if (why := no_parameters(result))}
-    reach = max((table.abs().to_numpy().max() for table in tables.values()), default=1) * 1.04
-    with theme():
-        figure, panels = _in_pairs(len(results), 0.55 + 0.26 * (len(inputs) + 1), 0.8)
-        bars = []
-        for axes, scheme in zip(panels, results, strict=True):
-            if scheme in tables:
-                bars = _draw_bars(axes, tables[scheme])
-            else:
-                axes.text(0.5, 0.5, missing[scheme], transform=axes.transAxes, ha="center")
-                axes.grid(False)
-            axes.set(title=NAMES[scheme], xlim=(-reach, reach), ylim=(len(inputs) + 0.5, -0.5))
-        panels[0].set_yticks(range(len(inputs) + 1), _rows(inputs))
-        figure.suptitle(title or None, fontsize=11)
-        words = [f"output for class {k}" for k in (0, 1)]
-        if bars:
-            figure.legend(bars, words, loc="outside lower center", ncols=2, frameon=False)
-    return figure, _about_parameters(tables, missing, title)
+    head = (
+        f"{len(results)} line plots{', ' + title if title else ''}: accuracy ({kinds[measure]}) and"
+        " weights by round."
+    )
+    pictures = [
+        partial(_alice, alice, of, prevalence and prevalence[alice], measure, authors.get(alice))
+        for alice, of in results.items()
+    ]
+    figure, alt = _figure(head, pictures, 2.5, 1.6, title, "weights, dotted")
+    if drawn := authors.keys() & results.keys():
+        alt += f" Points: the weights that the authors' program printed, for {len(drawn)} clients."
+    return figure, alt
+
+
+def _alice(
+    alice: int,
+    of_alice: Mapping[str, "Result"],
+    share: float | None,
+    measure: str,
+    printed: np.ndarray | None,
+    axes: "Axes",
+) -> str:
+    if share is not None:
+        for height, label in ((share, "always 0, always 1"), (1 - share, "_")):
+            axes.axhline(height, color=BASELINE, linestyle="--", linewidth=1.5, label=label)
+    rounds, ends, gone = 1, [], ""
+    for place, (method, result) in enumerate(of_alice.items()):
+        diverged = result.diverged is not None
+        if diverged:
+            # One line below the other, from the middle down, where accuracies seldom are.
+            below = {"transform": axes.transAxes, "ha": "center", "fontsize": 9, "zorder": 5}
+            axes.text(0.5, 0.5 - 0.1 * place, f"{method} {status(result)}", bbox=ON_LINES, **below)
+        ends.append(f"{NAMES[method]} {status(result)}")
+        if result.metrics.empty:
+            continue
+        curve = result.metrics.set_index("round")[measure]
+        if not diverged:
+            ends[-1] = f"{NAMES[method]} {curve.iloc[-1]:.3f}"
+        rounds = max(rounds, int(curve.index.max()))
+        drawn = look(method, of_alice) | {"linestyle": "-", "linewidth": 1.6, "markersize": 4.5}
+        axes.plot(curve.index, curve, label=NAMES[method], markevery=(place, 4), zorder=3, **drawn)
+        if method == "WE" and result.weights is not None:
+            weights = np.vstack([np.ones(result.weights.shape[1]), result.weights])
+            for client, of_client in enumerate(weights.T):
+                shown = {"color": CLIENT_COLOURS[client % 4], "linestyle": ":", "linewidth": 2.2}
+                axes.plot(of_client, label=f"client {client}", **shown)
+            if not diverged:
+                zero = ", ".join(map(str, np.flatnonzero(result.weights[-1] == 0)))
+                gone = f", the weight of clients {zero} is 0" if zero else ", no weight is 0"
+    if printed is not None:
+        _authors(axes, alice, printed)
+    axes.set(title=f"Alice: client {alice}", xlabel="round", xlim=(-0.5, rounds + 0.5))
+    axes.set(ylim=(-0.02, 1.02), yticks=np.linspace(0, 1, 6))
+    if axes.get_subplotspec().is_first_col():
+        axes.set_ylabel("accuracy, weight")
+    return f"Client {alice}: in the end {', '.join(ends)}{gone}."
+
+
+def _authors(axes: "Axes", alice: int, weights: np.ndarray) -> None:
+    """Points in the clients' colours, every second round: the authors' own weights."""
+    shown = {"marker": "o", "markersize": 4, "linestyle": "none", "markerfacecolor": "white"}
+    rounds, label = np.arange(1, len(weights) + 1)[::2], "clients, authors' program"
+    for client, of_client in enumerate(weights.T):
+        if client != alice:
+            colour = CLIENT_COLOURS[client % 4]
+            axes.plot(rounds, of_client[::2], color=colour, label=label, zorder=4, **shown)
+            label = "_"
+
+
+# --- Figure 2 ---
 
 
 def no_parameters(result: "Result") -> str:
@@ -127,246 +181,152 @@ def no_parameters(result: "Result") -> str:
     return "" if result.model else "published without its model"
 
 
-def _rows(inputs: Sequence[str]) -> list[str]:
-    return ["Bias term", *inputs]
-
-
 def learned(result: "Result", inputs: Sequence[str]) -> pd.DataFrame:
     """The final model's parameters: a row for the bias and for each input, a column for each
     output, as in Figure 2.
     """
-    weight, bias = (
-        result.model[f"linear.{part}"][0].numpy().astype(float) for part in ("weight", "bias")
+    weight, bias = (result.model[f"linear.{part}"][0].double() for part in ("weight", "bias"))
+    values = np.vstack([bias.numpy(), weight.numpy().T])
+    return pd.DataFrame(values, index=["Bias term", *inputs], columns=["class 0", "class 1"])
+
+
+def parameters(
+    results: Mapping[str, "Result"], inputs: Sequence[str], title: str = ""
+) -> tuple["Figure", str]:
+    """Figure 2, one of its two rows: each method's weights of both outputs for the bias and every
+    input, as bars.
+
+    `results`: method -> result (2 outputs).  Bars of the first output (class 0) are black, of the
+    second grey; the shorter one lies in front.  The axis reaches as far as the largest weight; the
+    paper's ends at 1.  Where a result has no parameters to show there is a word in place of bars.
+    """
+    shown = {
+        method: no_parameters(result) or learned(result, inputs)
+        for method, result in results.items()
+    }
+    tables = [table for table in shown.values() if not isinstance(table, str)]
+    reach = 1.04 * max((table.abs().to_numpy().max() for table in tables), default=1)
+    head = (
+        f"Bar charts of the learned parameters{', ' + title if title else ''}; the three largest"
+        " weights for class 1."
     )
-    return pd.DataFrame(
-        np.vstack([bias, weight.T]), index=_rows(inputs), columns=["class 0", "class 1"]
-    )
+    pictures = [partial(_bars, NAMES[m], table, inputs, reach) for m, table in shown.items()]
+    return _figure(head, pictures, 0.55 + 0.26 * (len(inputs) + 1), 0.8, title)
+
+
+def _bars(
+    name: str, table: pd.DataFrame | str, inputs: Sequence[str], reach: float, axes: "Axes"
+) -> str:
+    axes.set(title=name, xlim=(-reach, reach), ylim=(len(inputs) + 0.5, -0.5))
+    axes.set_yticks(range(len(inputs) + 1), ["Bias term", *inputs])
+    if isinstance(table, str):
+        axes.text(0.5, 0.5, table, transform=axes.transAxes, ha="center")
+        axes.grid(False)
+        return f"{name}: {table}."
+    places, values = np.arange(len(table)), table.to_numpy()
+    same_side = np.sign(values[:, 0]) == np.sign(values[:, 1])
+    for output, (label, colour) in enumerate(OUTPUTS.items()):
+        in_front = same_side & (np.abs(values[:, output]) < np.abs(values[:, 1 - output]))
+        shown = {"height": 0.74, "color": colour, "linewidth": 0, "label": label}
+        for bar, front in zip(axes.barh(places, values[:, output], **shown), in_front, strict=True):
+            bar.set_zorder(3 if front else 2)
+    axes.axvline(0, color="black", linewidth=1.5, zorder=4)
+    axes.grid(False, axis="y")
+    of_class_1 = table["class 1"].drop("Bias term")
+    largest = of_class_1[of_class_1.abs().nlargest(3).index]
+    listed = ", ".join(f"{input} {value:+.2f}" for input, value in largest.items())
+    return f"{name}: {listed.replace('-', '−')}."
+
+
+# --- penalties ---
 
 
 def penalties(table: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
-    """What p_d and p_s do: for each user two grids, the accuracy in the end and the mean weight of
-    the others over all rounds.
+    """What p_d and p_s do: for each client two grids, the accuracy in the end and the mean weight
+    of the others over all rounds.
 
-    `table`: columns user, p_d, p_s, accuracy (percent), others (their mean weight, 0 to 1) and
+    `table`: columns client, p_d, p_s, accuracy (percent), others (their mean weight, 0 to 1) and
     status; where that is not "ran" it stands in place of the number.
     """
-    users = list(dict.fromkeys(table["user"]))
-    with theme():
-        figure, panels = blank(0.6 + 2.7 * len(users), rows=len(users), columns=2)
-        panels = np.reshape(panels, (len(users), 2))
-        for row, user in zip(panels, users, strict=True):
-            of_user = table[table["user"] == user]
-            _heat(row[0], of_user, "accuracy", ".1f", "Blues", f"user {user}: accuracy (%)")
-            _heat(row[1], of_user, "others", ".2f", "Greens", f"user {user}: weight of the others")
-        figure.suptitle(title or None, fontsize=11)
-    words = []
-    for user in users:
-        of_user = table[table["user"] == user]
-        ran = of_user[of_user["status"] == "ran"].sort_values("accuracy")
-        if len(ran):
-            low, high = ran.iloc[0], ran.iloc[-1]
-            words.append(
-                f"User {user}: from {low.accuracy:.1f} percent (p_d {low.p_d:g}, p_s {low.p_s:g})"
-                f" to {high.accuracy:.1f} (p_d {high.p_d:g}, p_s {high.p_s:g}); the others weigh"
-                f" {ran.others.max():.2f} at most and {ran.others.min():.2f} at least."
-            )
-        for word, rest in of_user[of_user["status"] != "ran"].groupby("status"):
-            places = "; ".join(
-                f"p_d {p_d:g}, p_s {p_s:g}"
-                for p_d, p_s in zip(rest["p_d"], rest["p_s"], strict=True)
-            )
-            words.append(f"User {user}, {places}: {word}.")
+    pictures = []
+    for client, of_client in table.groupby("client", sort=False):
+        names = f"client {client}: accuracy (%)", f"client {client}: weight of the others"
+        # At least 6 points (or the whole of a weight) from white to full colour: a passenger more
+        # or less is no picture.
+        pictures.append(partial(_heat, of_client, "accuracy", ".1f", "Blues", 6.0, names[0]))
+        pictures.append(partial(_heat, of_client, "others", ".2f", "Greens", 1.0, names[1]))
     head = (
         "Heat maps over the penalties p_d and p_s of accuracy after the last round and mean weight"
-        " of the other agents."
+        " of the other clients."
     )
-    return figure, " ".join([head, *words])
-
-
-def distances(path: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
-    """Appendix A as one line for each agent: relative distance to the user's gradient while the
-    user's loss is being minimised.
-
-    `path`: index step (from 1), a column for each agent; both axes are logarithmic.
-    """
-    with theme():
-        figure, axes = blank(3.8)
-        for agent, (name, curve) in enumerate(path.items()):
-            axes.plot(
-                path.index,
-                curve,
-                color=AGENT_COLOURS[(agent + 1) % 4],
-                linestyle=("-", "--", "-.")[agent % 3],
-                label=name,
-            )
-        axes.axhline(1, color="#888888", linewidth=1)
-        axes.set(
-            xscale="log", yscale="log", xlabel="gradient steps on the user's own loss", title=title
-        )
-        axes.set_ylabel("relative distance")
-        axes.legend(loc="upper left")
-    first, last = path.iloc[0], path.iloc[-1]
-    words = "; ".join(f"{name} from {first[name]:.2f} to {last[name]:,.0f}" for name in path)
-    alt = (
-        "Line plot on logarithmic axes: relative distance of the agents' gradients to the user's,"
-        f" over {path.index[-1]:,} steps: {words}."
-    )
-    return figure, alt
-
-
-def _in_pairs(pictures: int, height: float, rest: float):
-    """A figure with two pictures in a row, `height` inches each and with the same y axis, and
-    `rest` for title and legends.
-    """
-    rows = (pictures + 1) // 2
-    figure, panels = blank(rows * height + rest, rows=rows, columns=2, same_y=True)
-    panels = list(np.ravel(panels))
-    for axes in panels[pictures:]:
-        axes.set_axis_off()
-    return figure, panels[:pictures]
-
-
-def _draw_user(
-    axes: "Axes", user: int, of_user: Mapping[str, "Result"], prevalence, measure: str
-) -> None:
-    if prevalence is not None:
-        for place, height in enumerate((prevalence[user], 1 - prevalence[user])):
-            label = "always 0, always 1" if not place else "_"
-            axes.axhline(height, color=BASELINE, linestyle="--", linewidth=1.5, label=label)
-    rounds = 1
-    for place, (scheme, result) in enumerate(of_user.items()):
-        if result.diverged is not None:
-            # One line below the other, from the middle down, where accuracies seldom are.
-            below = {"transform": axes.transAxes, "ha": "center", "fontsize": 9, "zorder": 5}
-            axes.text(0.5, 0.5 - 0.1 * place, f"{scheme} {status(result)}", bbox=ON_LINES, **below)
-            if result.metrics.empty:
-                continue
-        curve = result.metrics.set_index("round")[measure]
-        rounds = max(rounds, int(curve.index.max()))
-        drawn = look(scheme, of_user) | {"linestyle": "-", "linewidth": 1.6, "markersize": 4.5}
-        axes.plot(curve.index, curve, label=NAMES[scheme], markevery=(place, 4), zorder=3, **drawn)
-        if scheme == "WE" and result.weights is not None:
-            weights = np.vstack([np.ones(result.weights.shape[1]), result.weights])
-            for agent, of_agent in enumerate(weights.T):
-                colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
-                axes.plot(
-                    of_agent, color=colour, linestyle=":", linewidth=2.2, label=f"agent {agent}"
-                )
-    axes.set(
-        title=f"user: agent {user}", xlabel="round", xlim=(-0.5, rounds + 0.5), ylim=(-0.02, 1.02)
-    )
-    axes.set_yticks(np.linspace(0, 1, 6))
-
-
-def _draw_authors(axes: "Axes", user: int, weights: np.ndarray) -> None:
-    """Points in the agents' colours, every second round: the authors' own weights."""
-    rounds = np.arange(1, len(weights) + 1)[::2]
-    label = "agents, authors' program"
-    for agent, of_agent in enumerate(weights.T):
-        if agent != user:
-            shown = {
-                "marker": "o",
-                "markersize": 4,
-                "linestyle": "none",
-                "markerfacecolor": "white",
-            }
-            colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
-            axes.plot(rounds, of_agent[::2], color=colour, label=label, zorder=4, **shown)
-            label = "_"
-
-
-def _draw_bars(axes: "Axes", table: pd.DataFrame) -> list:
-    """Draw both outputs' parameters and return their bars."""
-    places = np.arange(len(table))
-    values = table.to_numpy()
-    drawn = []
-    for output, colour in enumerate((FIRST_OUTPUT, SECOND_OUTPUT)):
-        same_side = np.sign(values[:, 0]) == np.sign(values[:, 1])
-        in_front = same_side & (np.abs(values[:, output]) < np.abs(values[:, 1 - output]))
-        bars = axes.barh(places, values[:, output], height=0.74, color=colour, linewidth=0)
-        for bar, front in zip(bars, in_front, strict=True):
-            bar.set_zorder(3 if front else 2)
-        drawn.append(bars)
-    axes.axvline(0, color="black", linewidth=1.5, zorder=4)
-    axes.grid(False, axis="y")
-    return drawn
+    return _figure(head, pictures, 2.7, 0.6, title, same_y=False)
 
 
 def _heat(
-    axes: "Axes", table: pd.DataFrame, value: str, fmt: str, colours: str, title: str
-) -> None:
+    table: pd.DataFrame, value: str, fmt: str, colours: str, least: float, title: str, axes: "Axes"
+) -> str:
     import seaborn
 
-    grid = table.pivot(index="p_d", columns="p_s", values=value)
-    # At least 6 points (or the whole of a weight) from white to full colour: a passenger more or
-    # less is no picture.
-    least = 6.0 if value == "accuracy" else 1.0
+    grid, words = (
+        table.pivot(index="p_d", columns="p_s", values=name) for name in (value, "status")
+    )
     low, high = np.nan_to_num([grid.min().min(), grid.max().max()])
     middle, half = (high + low) / 2, max(high - low, least) / 2
     axes.grid(False)
-    seaborn.heatmap(
-        grid,
-        ax=axes,
-        annot=True,
-        fmt=fmt,
-        annot_kws={"fontsize": 10},
-        cmap=colours,
-        vmin=middle - half,
-        vmax=middle + half,
-        cbar=False,
-        linewidths=0.5,
-    )
-    words = table.pivot(index="p_d", columns="p_s", values="status")
+    shown = {"cmap": colours, "vmin": middle - half, "vmax": middle + half, "cbar": False}
+    shown |= {"annot": True, "fmt": fmt, "annot_kws": {"fontsize": 10}, "linewidths": 0.5}
+    seaborn.heatmap(grid, ax=axes, **shown)
     for row, column in zip(*np.nonzero((words != "ran").to_numpy()), strict=True):
         word = words.iloc[row, column].replace(" at ", "\n")
         axes.text(column + 0.5, row + 0.5, word, ha="center", va="center", fontsize=9)
     axes.set(title=title, xlabel="size penalty p_s", ylabel="distance penalty p_d")
     axes.set_xticklabels([f"{p_s:g}" for p_s in grid.columns])
     axes.set_yticklabels([f"{p_d:g}" for p_d in grid.index], rotation=0)
+    return _about_penalties(table) if value == "accuracy" else ""
 
 
-def _in_the_end(result, measure: str) -> str:
-    return (
-        status(result) if result.diverged is not None else f"{result.metrics[measure].iloc[-1]:.3f}"
-    )
-
-
-def _about_users(results, measure: str, title: str) -> str:
-    words = []
-    for user, of_user in results.items():
-        ends = ", ".join(
-            f"{NAMES[scheme]} {_in_the_end(result, measure)}" for scheme, result in of_user.items()
+def _about_penalties(table: pd.DataFrame) -> str:
+    """Of one client: from where to where accuracy and weights go, and what has no number."""
+    said, client = [], f"Client {table['client'].iloc[0]}"
+    ran = table[table["status"] == "ran"].sort_values("accuracy")
+    if len(ran):
+        low, high = ran.iloc[0], ran.iloc[-1]
+        said.append(
+            f"{client}: from {low.accuracy:.1f} percent (p_d {low.p_d:g}, p_s {low.p_s:g})"
+            f" to {high.accuracy:.1f} (p_d {high.p_d:g}, p_s {high.p_s:g}); the others weigh"
+            f" {ran.others.max():.2f} at most and {ran.others.min():.2f} at least."
         )
-        gone = ""
-        if "WE" in of_user and of_user["WE"].diverged is None:
-            last = of_user["WE"].weights[-1]
-            zero = [str(agent) for agent, weight in enumerate(last) if weight == 0]
-            gone = f", the weight of agents {', '.join(zero)} is 0" if zero else ", no weight is 0"
-        words.append(f"User {user}: in the end {ends}{gone}.")
-    kind = (
-        "as the mean over test batches"
-        if measure == "batch_accuracy"
-        else "as the share of test examples"
-    )
-    head = (
-        f"{len(results)} line plots{', ' + title if title else ''}: accuracy ({kind}) and weights"
-        " by round."
-    )
-    return " ".join([head, *words])
+    for word, rest in table[table["status"] != "ran"].groupby("status"):
+        places = "; ".join(f"p_d {row.p_d:g}, p_s {row.p_s:g}" for row in rest.itertuples())
+        said.append(f"{client}, {places}: {word}.")
+    return " ".join(said)
 
 
-def _about_parameters(
-    tables: Mapping[str, pd.DataFrame], missing: Mapping[str, str], title: str
-) -> str:
-    words = [f"{NAMES[scheme]}: {why}." for scheme, why in missing.items()]
-    for scheme, table in tables.items():
-        largest = table["class 1"].drop("Bias term").abs().nlargest(3).index
-        listed = ", ".join(f"{name} {table.loc[name, 'class 1']:+.2f}" for name in largest).replace(
-            "-", "−"
-        )
-        words.append(f"{NAMES[scheme]}: {listed}.")
+# --- Appendix A ---
+
+
+def distances(path: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
+    """Appendix A as one line for each client: relative distance to Alice's gradient while Alice's
+    loss is being minimised.
+
+    `path`: index step (from 1), a column for each client; both axes are logarithmic.
+    """
     head = (
-        f"Bar charts of the learned parameters{', ' + title if title else ''}; the three largest"
-        " weights for class 1."
+        "Line plot on logarithmic axes: relative distance of the clients' gradients to Alice's,"
+        f" over {path.index[-1]:,} steps:"
     )
-    return " ".join([head, *words])
+    return _figure(head, [partial(_path, path)], 3.8, 0, title)
+
+
+def _path(path: pd.DataFrame, axes: "Axes") -> str:
+    for place, (name, curve) in enumerate(path.items()):
+        shown = {
+            "color": CLIENT_COLOURS[(place + 1) % 4],
+            "linestyle": ("-", "--", "-.")[place % 3],
+        }
+        axes.plot(path.index, curve, label=name, **shown)
+    axes.axhline(1, color="#888888", linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="gradient steps on Alice's own loss")
+    axes.set_ylabel("relative distance")
+    first, last = path.iloc[0], path.iloc[-1]
+    return "; ".join(f"{name} from {first[name]:.2f} to {last[name]:,.0f}" for name in path) + "."

@@ -1,223 +1,155 @@
-"""The tables of Weight Erosion's pages: who is there, how accurate the models are in the end, what
-the penalties do.
+"""The tables of Weight Erosion's pages: pivots of one long frame, and who holds which rows.
 
 Accuracies are in percent, under two names: *as the paper measures* is its mean over test batches,
-*predicted rightly* the share of the user's test examples (see `measures.batch_accuracy`).  A run
-that is not there, or that diverged, is a word, never a number.
+*predicted rightly* the share of Alice's test examples (see `measures.batch_accuracy`).  A run that
+is not there, or that diverged, is a word, never a number.
 """
 
-import itertools
 from collections.abc import Mapping
 from importlib.resources import files
+from itertools import product
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.tables import alone_from, by_round, vanishing
+from pfl_lib.display.table_format import keep
+from pfl_lib.display.tables import by_round, vanishing
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import Find, gathered
-from pfl_lib.papers.weight_erosion import RIGHT, RUN
+from pfl_lib.papers.table import NOT_MEASURED, Find, Table, gathered
+from pfl_lib.papers.weight_erosion import ALONE, BEFORE, MEAN, OTHERS, RIGHT, RUN
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Ours, differences, few_seeds, status
+from pfl_lib.results.summary import Ours, differences, few_seeds
 
 SHORT = {RUN: "as measured", RIGHT: "right"}
 # Points; a gain is clear when it is larger, and larger than two standard deviations over the seeds
 CLEAR = 2.0
 
-# Read off the authors' Figure 1 (top), final round, in percent; Global with agent 2 as user jumps
-# between 20 and 30.
+# Read off the authors' Figure 1 (top), final round, in percent; Global for client 2 jumps between
+# 20 and 30.
 READ_OFF = {
     ("AGE_STRICT", 0): {"Local": 72.0, "WE": 78.5, "Global (code)": 67.0},
     ("AGE_STRICT", 1): {"Local": 78.0, "WE": 78.0, "Global (code)": 61.0},
     ("AGE_STRICT", 2): {"Local": 92.5, "WE": 92.0, "Global (code)": 30.0},
     ("AGE_STRICT", 3): {"Local": 73.0, "WE": 73.0, "Global (code)": 55.0},
 }
+PENALTIES_OF = {paper.of_penalties(*pair): pair for pair in paper.PENALTIES}
+
+# --- the long frame and its pivots ---
 
 
-def agents(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
-    """Who holds what in a split, and what is left for training and testing when the agent is the
-    user.
-
-    Columns agent, examples, class 1 (percent), as user: trains on, tested on, test batches ("161 +
-    1").
+def long(profile: Profile, find: Find, *tables: Table) -> pd.DataFrame:
+    """All numbers of a page, one row for each run and measure: columns of `Table.frame`, data set,
+    setting and metric under the names split, client (Alice's number) and measure, and table.
     """
-    setting = paper.made(profile, split)
-    batch = setting.schedule.batch_size
-    rows = []
-    for user in paper.USERS:
-        held = partitions.make(setting.partition, dataset, alice=user)
-        test, train = held.test[user], held.train[user]
-        labels = dataset.train_y[np.concatenate([test, train])]
-        batches = [min(batch, len(test) - start) for start in range(0, len(test), batch)]
-        rows.append(
-            {
-                "agent": user,
-                "examples": len(labels),
-                "class 1 (%)": 100 * labels.double().mean().item(),
-                "as user: trains on": len(train),
-                "tested on": len(test),
-                "test batches": " + ".join(map(str, batches)),
-            }
-        )
-    frame = pd.DataFrame(rows)
-    frame.attrs["banner"] = f"{split}: {partitions.PARTITIONS[setting.partition].title}"
-    return frame
+    parts = [
+        table.frame(paper.of_table(table, profile), find).assign(table=table.name)
+        for table in tables
+    ]
+    names = {"dataset": "split", "setting": "client", "metric": "measure"}
+    frame = profile.table(pd.concat(parts, ignore_index=True).rename(columns=names))
+    return frame.assign(client=frame["client"].str.removeprefix("client ").astype(int))
 
 
-def _tested(dataset: Dataset, profile: Profile, split: str, user: int):
-    """The labels of a user's test examples."""
-    held = partitions.make(paper.made(profile, split).partition, dataset, alice=user)
-    return dataset.test_y[held.test[user]]
+def _of(frame: pd.DataFrame, table: Table, measure: str, *index: str) -> pd.DataFrame:
+    lines = frame[(frame["table"] == table.name) & (frame["measure"] == measure)]
+    return lines.set_index(list(index)) if index else lines.reset_index(drop=True)
 
 
-def prevalence(dataset: Dataset, profile: Profile, split: str) -> dict[int, float]:
-    """The share of class 1 among each user's test examples, 0 to 1: what always saying 1 would
-    reach.
+def _worded(lines: pd.DataFrame) -> pd.Series:
+    """Numbers, and the status in place of a number that a run does not have."""
+    numbered = lines["status"].isin(["ran", NOT_MEASURED])
+    return lines["value"].astype(object).where(numbered, lines["status"])
+
+
+def in_the_end(frame: pd.DataFrame, split: str, profile: Profile) -> pd.DataFrame:
+    """The single runs' accuracies after the last round, a row for each client and method, beside
+    the authors' figure.
+
+    Columns client, method, read off Figure 1 (none for the quick profile), as the paper measures,
+    predicted rightly, before round 1 (as the paper measures), weight of the others (Weight
+    Erosion's mean after the last round, percent).
     """
-    return {
-        user: _tested(dataset, profile, split, user).double().mean().item() for user in paper.USERS
+    of_split = frame[frame["split"] == split]
+    of = {
+        measure: _of(of_split, paper.FIGURES, measure, "client", "method")
+        for measure in (RUN, RIGHT, BEFORE, OTHERS)
     }
-
-
-def test_sizes(dataset: Dataset, profile: Profile) -> dict[tuple[str, int], int]:
-    """(split, user) -> the number of the user's test examples."""
-    return {
-        place: len(_tested(dataset, profile, *place))
-        for place in itertools.product(paper.SPLITS, paper.USERS)
+    places = of[RUN].index
+    read_off = {} if profile.name == "quick" else READ_OFF
+    # Runs of one client start from one model, those that diverged too
+    before = of[BEFORE]["value"].groupby("client").transform("first")
+    columns = {
+        "read off Figure 1": [read_off.get((split, c), {}).get(name, np.nan) for c, name in places],
+        RUN: _worded(of[RUN]),
+        RIGHT: _worded(of[RIGHT]),
+        BEFORE: before.where(of[BEFORE]["status"] != "not run"),
+        OTHERS: of[OTHERS]["value"].where(places.get_level_values("method") == "WE"),
     }
+    return profile.table(pd.DataFrame(columns, index=places).reset_index())
 
 
-def in_the_end(
-    results: Mapping[int, Mapping[str, Result]], split: str, profile: Profile
-) -> pd.DataFrame:
-    """The single runs' accuracies after the last round, a row for each user and scheme, beside the
-    authors' figure.
+def grid(frame: pd.DataFrame) -> pd.DataFrame:
+    """Weight Erosion on AGE_STRICT for each client of Figure 2 and each pair of penalties.
 
-    `results`: user -> scheme -> result, what was not run left out.  Columns user, scheme, read off
-    Figure 1 (none for the quick profile), as the paper measures, predicted rightly, before round 1
-    (as the paper measures), weight of the others (their mean after the last round, percent).
+    Columns client, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean
+    weight of the other clients over all rounds), alone (the round from which they all weigh 0, nan
+    if never) and status; nan in all three unless the status is "ran".  Without a distance penalty
+    p_s has no part, so those rows are one run.
     """
-    rows = []
-    for user, scheme in itertools.product(results, paper.SCHEMES):
-        printed = READ_OFF.get((split, user), {}) if profile.name != "quick" else {}
-        result = results[user].get(scheme)
-        became = status(result)
-        before = others = np.nan
-        if result is not None and result.metrics["round"].eq(0).any():
-            before = 100 * result.metrics["batch_accuracy"].iloc[0]
-        if became == "ran" and scheme == "WE":
-            others = 100 * np.delete(result.weights[-1], user).mean()
-        ends = {
-            metric.name: metric.read(result, "last", "alice", "served")
-            if became == "ran"
-            else became
-            for metric in paper.METRICS
-        }
-        rows.append(
-            {
-                "user": user,
-                "scheme": scheme,
-                "read off Figure 1": printed.get(scheme, np.nan),
-                **ends,
-                "before round 1": before,
-                "weight of the others (%)": others,
-            }
-        )
-    return profile.table(rows)
+    accuracy, others, alone = (_of(frame, paper.GRID, name) for name in (RIGHT, MEAN, ALONE))
+    p_d, p_s = zip(*accuracy["method"].map(PENALTIES_OF), strict=True)
+    columns = {"client": accuracy["client"], "p_d": p_d, "p_s": p_s, "accuracy": accuracy["value"]}
+    columns |= {"others": others["value"], "alone": alone["value"], "status": accuracy["status"]}
+    return keep(frame, columns)
 
 
-def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFrame:
-    """Weight Erosion's weight of each agent by round, a column for each user and other agent; as
-    `tables.some_rounds` takes it.
+def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `grid` as they are read: accuracy or status, "0.512" for the others' weight,
+    "round 12" or "never".
     """
-    columns, diverged = {}, {}
-    for user, of_user in results.items():
-        run = of_user.get("WE")
-        for agent in paper.USERS if run else ():
-            if agent != user:
-                name = f"user {user}, agent {agent}"
-                of_agent = np.empty(0) if run.weights is None else run.weights[:, agent]
-                columns[name] = pd.Series(of_agent, index=range(1, len(of_agent) + 1))
-                diverged |= {} if run.diverged is None else {name: run.diverged}
-    return by_round(columns, diverged)
-
-
-def authors_weights(split: str) -> dict[int, np.ndarray]:
-    """The weights that the authors' own program printed, user -> [30, 4] by round and agent; they
-    exist for AGE_STRICT alone.
-    """
-    file = files("pfl_lib.papers.weight_erosion") / f"alpha_traces_{split}.csv"
-    if not file.is_file():
-        return {}
-    with file.open(encoding="utf-8") as lines:
-        printed = pd.read_csv(lines).sort_values(["user", "round"])
-    by_user = {}
-    for user, rows in printed.groupby("user"):
-        # The file has the user first, then the others in ascending order.
-        order = [user, *(agent for agent in paper.USERS if agent != user)]
-        by_user[int(user)] = rows.filter(like="w_slot").to_numpy()[:, np.argsort(order)]
-    return by_user
-
-
-def against_authors(
-    results: Mapping[int, Mapping[str, Result]], authors: Mapping[int, np.ndarray]
-) -> pd.DataFrame:
-    """Our weights beside the authors' printed ones: mean over rounds, the round from which a weight
-    stays 0, and the largest difference in a round.
-    """
-    rows = []
-    for user, theirs in authors.items():
-        run = results.get(user, {}).get("WE")
-        if run is None or run.weights is None or run.weights.shape != theirs.shape:
-            continue
-        for agent in paper.USERS:
-            if agent != user:
-                ours, printed = run.weights[:, agent], theirs[:, agent]
-                gone = [vanishing(weights)[agent] for weights in (run.weights, theirs)]
-                words = ["never" if np.isnan(r) else f"round {r:.0f}" for r in gone]
-                rows.append(
-                    {
-                        "user": user,
-                        "agent": agent,
-                        "mean weight": ours.mean(),
-                        "authors' mean": printed.mean(),
-                        "0 from": words[0],
-                        "authors' 0 from": words[1],
-                        "largest difference": abs(ours - printed).max(),
-                    }
-                )
-    return pd.DataFrame(rows)
-
-
-def finals(find: Find, profile: Profile) -> dict[tuple, Ours]:
-    """(split, user, scheme, measure) -> the seeds' accuracies after the last round, percent.
-
-    `find`: a run to its result or None, as `Store.find` does.
-    """
-    frame = paper.AVERAGES.frame(profile, find)
-    found = gathered(frame, ["dataset", "setting", "method", "metric"])
-    return {
-        (split, int(user.removeprefix("user ")), scheme, measure): ours
-        for (split, user, scheme, measure), ours in found.items()
+    ran = grid["status"] == "ran"
+    columns = {
+        "client": grid["client"],
+        "p_d": grid["p_d"].map("{:g}".format),
+        "p_s": grid["p_s"].map("{:g}".format),
+        "accuracy (%)": grid["accuracy"].map("{:.1f}".format).where(ran, grid["status"]),
+        "mean weight of the others": grid["others"].map("{:.3f}".format).where(ran, "–"),
+        "alone from": grid["alone"].map(_from).where(ran, "–"),
     }
+    return keep(grid, columns)
+
+
+def ends_of_grid(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the grid lies between: columns client, method (FedAvg or Local), accuracy (%) after the
+    last round, or its status.
+    """
+    ends = _of(frame, paper.ENDS, RIGHT)
+    return keep(frame, ends[["client", "method"]].assign(**{"accuracy (%)": _worded(ends)}))
+
+
+# --- averages over initial models, and gains ---
+
+
+def finals(frame: pd.DataFrame) -> dict[tuple, Ours]:
+    """(split, client, method, measure) -> the seeds' accuracies after the last round, percent."""
+    lines = frame[frame["table"] == paper.AVERAGES.name]
+    return gathered(lines, ["split", "client", "method", "measure"])
 
 
 def averages(finals: Mapping[tuple, Ours], profile: Profile) -> pd.DataFrame:
     """Accuracy over the seeds' initial models, "78.5 ± 0.7" (sample standard deviation), a row for
-    each split and user.
+    each split and client.
     """
     rows = []
-    for measure, split, user in itertools.product(SHORT, paper.SPLITS, paper.USERS):
-        row: dict[str, object] = {"measure": measure, "split": split, "user": user}
-        for scheme in paper.AVERAGED:
-            ours = finals[split, user, scheme, measure]
-            seeds = few_seeds(ours.runs, len(profile.seeds))
-            row[scheme] = (
-                spread(np.array(ours.values), seeds=seeds) if ours.comparable else ours.status
-            )
+    for measure, split, client in product(SHORT, paper.SPLITS, paper.CLIENTS):
+        row: dict[str, object] = {"measure": measure, "split": split, "client": client}
+        for method in paper.AVERAGED:
+            ours = finals[split, client, method, measure]
+            row[method] = spread(ours.values, profile) if ours.comparable else ours.status
         rows.append(row)
     return profile.table(rows)
 
@@ -229,127 +161,169 @@ def gains(
     whether that is clear.
 
     *Clear* is more than `CLEAR` points and more than two standard deviations over the seeds,
-    however accuracy is measured; "open" where a run is missing or diverged.  `sizes`: (split, user)
-    -> number of test examples, from which the gain over FedAvg is also counted in examples; None
-    leaves that out.
+    however accuracy is measured; "open" where a run is missing or diverged.  `sizes`: (split,
+    client) -> number of test examples, from which the gain over FedAvg is also counted in examples;
+    None leaves that out.
     """
     rows = []
-    for split, user in itertools.product(paper.SPLITS, paper.USERS):
-        row: dict[str, object] = {"split": split, "user": user}
+    for place in product(paper.SPLITS, paper.CLIENTS):
+        row: dict[str, object] = dict(zip(("split", "client"), place, strict=True))
         for other in ("FedAvg", "Local"):
-            of_measure = {name: difference(finals, split, user, other, name) for name in SHORT}
-            for name, found in of_measure.items():
-                row[f"over {other}, {SHORT[name]}"] = _gained(
-                    finals, split, user, other, name, found, profile
+            found = [gain(finals, *place, other, measure) for measure in SHORT]
+            for (measure, short), points in zip(SHORT.items(), found, strict=True):
+                pair = {m: finals[*place, m, measure].status for m in ("WE", other)}
+                lost = "; ".join(f"{m} {word}" for m, word in pair.items() if word != "ran")
+                row[f"over {other}, {short}"] = (
+                    spread(points, profile, sign=True)
+                    if len(points)
+                    else lost or "no seed in common"
                 )
-            is_clear = "yes" if all(clear(found) for found in of_measure.values()) else "no"
-            row[f"clear over {other}"] = is_clear if all(map(len, of_measure.values())) else "open"
+            is_clear = "yes" if all(map(clear, found)) else "no"
+            row[f"clear over {other}"] = is_clear if all(map(len, found)) else "open"
         if sizes is not None:
-            gained = difference(finals, split, user, "FedAvg", RIGHT)
-            row["test examples"] = sizes[split, user]
+            examples = gain(finals, *place, "FedAvg", RIGHT) * sizes[place] / 100
+            row["test examples"] = sizes[place]
             row["over FedAvg, in examples"] = (
-                spread(gained * sizes[split, user] / 100, sign=True)
-                if len(gained)
-                else row["over FedAvg, right"]
+                spread(examples, sign=True) if len(examples) else row["over FedAvg, right"]
             )
         rows.append(row)
     return profile.table(rows)
 
 
-def difference(
-    finals: Mapping[tuple, Ours], split: str, user: int, other: str, measure: str
+def gain(
+    finals: Mapping[tuple, Ours], split: str, client: int, other: str, measure: str
 ) -> np.ndarray:
-    """Weight Erosion's accuracy minus another scheme's in points, for each seed that has both; none
+    """Weight Erosion's accuracy minus another method's in points, for each seed that has both; none
     if a run of either diverged.
     """
-    erosion, others = (finals[split, user, scheme, measure] for scheme in ("WE", other))
-    if not (erosion.comparable and others.comparable):
-        return np.empty(0)
-    return np.array(differences(erosion, others))
+    pair = [finals[split, client, method, measure] for method in ("WE", other)]
+    return np.array(differences(*pair) if all(ours.comparable for ours in pair) else [])
 
 
-def _gained(
-    finals, split: str, user: int, other: str, measure: str, found: np.ndarray, profile: Profile
-) -> str:
-    if len(found):
-        return spread(found, sign=True, seeds=few_seeds(len(found), len(profile.seeds)))
-    statuses = {scheme: finals[split, user, scheme, measure].status for scheme in ("WE", other)}
-    return (
-        "; ".join(f"{scheme} {word}" for scheme, word in statuses.items() if word != "ran")
-        or "no seed in common"
-    )
-
-
-def clear(gained: np.ndarray) -> bool:
+def clear(points: np.ndarray) -> bool:
     """Whether a gain is larger than `CLEAR` points and than two standard deviations over the
     seeds.
     """
-    return bool(
-        len(gained) and gained.mean() > max(CLEAR, 2 * gained.std(ddof=1) if len(gained) > 1 else 0)
-    )
+    deviation = points.std(ddof=1) if len(points) > 1 else 0
+    return bool(len(points)) and bool(points.mean() > max(CLEAR, 2 * deviation))
 
 
-def grid(find: Find, profile: Profile) -> pd.DataFrame:
-    """Weight Erosion on AGE_STRICT for each user of Figure 2 and each pair of penalties.
+def spread(values, profile: Profile | None = None, sign: bool = False) -> str:
+    """ "78.5 ± 0.7": mean and sample standard deviation of one value or more; behind it "(1 of 5
+    seeds)" where that is fewer than the profile's seeds.
+    """
+    values = np.array(values)
+    words = f"{values.mean():{'+' if sign else ''}.1f}"
+    words += f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
+    seeds = few_seeds(len(values), len(profile.seeds)) if profile else ""
+    return words.replace("-", "−") + (f" ({seeds})" if seeds else "")
 
-    Columns user, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean weight
-    of the other agents over all rounds), alone (the round from which they all weigh 0, nan if
-    never) and status; nan in all three unless the status is "ran".  Without a distance penalty p_s
-    has no part, so those rows are one run.
+
+# --- weights ---
+
+
+def weights_by_round(results: Mapping[int, Mapping[str, Result]]) -> pd.DataFrame:
+    """Weight Erosion's weight of each client by round, a column for each Alice and other client; as
+    `tables.some_rounds` takes it.
+    """
+    columns, diverged = {}, {}
+    runs = {alice: of_alice["WE"] for alice, of_alice in results.items() if "WE" in of_alice}
+    for (alice, run), client in product(runs.items(), paper.CLIENTS):
+        if client != alice:
+            name = f"Alice {alice}, client {client}"
+            weights = np.empty(0) if run.weights is None else run.weights[:, client]
+            columns[name] = pd.Series(weights, index=range(1, len(weights) + 1))
+            diverged |= {} if run.diverged is None else {name: run.diverged}
+    return by_round(columns, diverged)
+
+
+def authors_weights(split: str) -> dict[int, np.ndarray]:
+    """The weights that the authors' own program printed, Alice -> [30, 4] by round and client; they
+    exist for AGE_STRICT alone.
+    """
+    file = files("pfl_lib.papers.weight_erosion") / f"alpha_traces_{split}.csv"
+    if not file.is_file():
+        return {}
+    with file.open(encoding="utf-8") as lines:
+        printed = pd.read_csv(lines).sort_values(["user", "round"])
+    by_alice = {}
+    for alice, rows in printed.groupby("user"):
+        # The file has Alice first, then the others in ascending order.
+        order = [alice, *(client for client in paper.CLIENTS if client != alice)]
+        by_alice[int(alice)] = rows.filter(like="w_slot").to_numpy()[:, np.argsort(order)]
+    return by_alice
+
+
+def against_authors(
+    results: Mapping[int, Mapping[str, Result]], authors: Mapping[int, np.ndarray]
+) -> pd.DataFrame:
+    """Our weights beside the authors' printed ones: mean over rounds, the round from which a weight
+    stays 0, and the largest difference in a round.
     """
     rows = []
-    for user, (p_d, p_s) in itertools.product(paper.FIGURE_2_USERS, paper.PENALTIES):
-        at = f"user {user}", paper.of_penalties(p_d, p_s), profile, profile.seeds[0]
-        result = find(paper.GRID.spec(*at))
-        accuracy = mean = alone = np.nan
-        if status(result) == "ran":
-            others = np.delete(result.weights, user, axis=1)
-            gone = alone_from(result.weights, user)
-            accuracy, mean = 100 * result.last_accuracy, others.mean()
-            alone = np.nan if gone is None else gone
-        row = {"user": user, "p_d": p_d, "p_s": p_s, "accuracy": accuracy, "others": mean}
-        rows.append(row | {"alone": alone, "status": status(result)})
-    return profile.table(rows)
+    for (alice, printed), client in product(authors.items(), paper.CLIENTS):
+        run = results.get(alice, {}).get("WE")
+        comparable = run and run.weights is not None and run.weights.shape == printed.shape
+        if comparable and client != alice:
+            ours, theirs = run.weights[:, client], printed[:, client]
+            row = {"Alice": alice, "client": client}
+            row |= {"mean weight": ours.mean(), "authors' mean": theirs.mean()}
+            row["0 from"] = _from(vanishing(run.weights)[client])
+            row["authors' 0 from"] = _from(vanishing(printed)[client])
+            rows.append(row | {"largest difference": abs(ours - theirs).max()})
+    return pd.DataFrame(rows)
 
 
-def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `grid` as they are read: accuracy or status, "0.512" for the others' weight,
-    "round 12" or "never".
+def _from(round: float) -> str:
+    return "never" if np.isnan(round) else f"round {round:.0f}"
+
+
+# --- who holds which rows ---
+
+
+def _labels(dataset: Dataset, profile: Profile, split: str, alice: int) -> tuple[Tensor, Tensor]:
+    """The labels of Alice's test and training examples."""
+    held = partitions.make(paper.made(profile, split).partition, dataset, alice=alice)
+    return dataset.test_y[held.test[alice]], dataset.train_y[held.train[alice]]
+
+
+def clients(dataset: Dataset, profile: Profile, split: str) -> pd.DataFrame:
+    """Who holds what in a split, and what is left for training and testing when the client is
+    Alice.
+
+    Columns client, examples, class 1 (percent), as Alice: trains on, tested on, test batches ("161
+    + 1").
     """
-    ran = grid["status"] == "ran"
-    alone = grid["alone"].map(lambda r: "never" if np.isnan(r) else f"round {r:.0f}")
-    frame = grid[["user"]].assign(
-        p_d=grid["p_d"].map("{:g}".format),
-        p_s=grid["p_s"].map("{:g}".format),
-        accuracy=grid["accuracy"].map("{:.1f}".format).where(ran, grid["status"]),
-        others=grid["others"].map("{:.3f}".format).where(ran, "–"),
-        alone=alone.where(ran, "–"),
-    )
-    frame.attrs.update(grid.attrs)
-    names = {
-        "accuracy": "accuracy (%)",
-        "others": "mean weight of the others",
-        "alone": "alone from",
-    }
-    return frame.rename(columns=names)
+    setting = paper.made(profile, split)
+    batch = setting.schedule.batch_size
+    rows = []
+    for client in paper.CLIENTS:
+        test, train = _labels(dataset, profile, split, client)
+        batches = [min(batch, len(test) - start) for start in range(0, len(test), batch)]
+        rows.append(
+            {
+                "client": client,
+                "examples": len(test) + len(train),
+                "class 1 (%)": 100 * np.concatenate([test, train]).mean(),
+                "as Alice: trains on": len(train),
+                "tested on": len(test),
+                "test batches": " + ".join(map(str, batches)),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame.attrs["banner"] = f"{split}: {partitions.PARTITIONS[setting.partition].title}"
+    return frame
 
 
-def ends_of_grid(find: Find, profile: Profile) -> pd.DataFrame:
-    """What the grid lies between: columns user, scheme (FedAvg or Local), accuracy (%) after the
-    last round, or its status.
+def prevalence(dataset: Dataset, profile: Profile, split: str) -> dict[int, float]:
+    """The share of class 1 among each client's test examples, 0 to 1: what always saying 1 would
+    reach.
     """
-    ends = paper.single(["AGE_STRICT"], paper.FIGURE_2_USERS, ["FedAvg", "Local"])
-    frame = ends.frame(profile.with_seeds(1), find)
-    frame = frame[frame["metric"] == RIGHT]
-    accuracy = frame["value"].astype(object).where(frame["status"] == "ran", frame["status"])
-    user = frame["setting"].str.removeprefix("user ").astype(int)
-    return profile.table({"user": user, "scheme": frame["method"], "accuracy (%)": accuracy})
+    tested = {client: _labels(dataset, profile, split, client)[0] for client in paper.CLIENTS}
+    return {client: labels.double().mean().item() for client, labels in tested.items()}
 
 
-def spread(values: np.ndarray, sign: bool = False, seeds: str = "") -> str:
-    """ "78.5 ± 0.7": mean and sample standard deviation of one value or more, and behind it `seeds`
-    in brackets.
-    """
-    mean = f"{values.mean():{'+' if sign else ''}.1f}"
-    words = (mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.1f}").replace("-", "−")
-    return f"{words} ({seeds})" if seeds else words
+def test_sizes(dataset: Dataset, profile: Profile) -> dict[tuple[str, int], int]:
+    """(split, client) -> the number of the client's test examples."""
+    places = product(paper.SPLITS, paper.CLIENTS)
+    return {place: len(_labels(dataset, profile, *place)[0]) for place in places}
