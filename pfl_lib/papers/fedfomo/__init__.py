@@ -254,6 +254,7 @@ PAGES = (
         TABLE1,
         tables=(TABLE1,),
     ),
+    _page("fig1_many_clients", "Figure 1: accuracy with 100 clients", FIGURE1),
     _page("fig2_affinity", "Figure 2: do the affinities P find the latent groups?", FIGURE2),
     _page("fig3_exploration", "Figure 3: exploration ε and downloads M", FIGURE3),
     _page("fig7_weights", "Figure 7: who listens to whom", FIGURE7),
@@ -263,5 +264,6 @@ PAGES = (
         FIGURE7,
         runs=nothing,
     ),
+    _page("fig9_validation", "Figure 9: the share held out for validation", FIGURE9, seeds=5),
 )
 """The tables and figures of the paper, in its order."""
