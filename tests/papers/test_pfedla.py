@@ -251,6 +251,18 @@ def test_most_cases_are_more_than_half():
     assert claims.in_most([True, None]) == "undecided" == claims.in_most([])
 
 
+def test_most_cases_say_on_how_few_seeds_any_method_of_a_row_rests(monkeypatch):
+    """Three seeds each, but FedAvg, neither the first nor the last of its row, with one."""
+
+    def ours(table, profile, find):
+        found = {place: Ours((1, 2, 3), values=(50.0,) * 3) for place in claims._printed(table)}
+        return found | {place: Ours((1,), values=(50.0,)) for place in found if "FedAvg" in place}
+
+    monkeypatch.setattr(claims, "_ours", ours)
+    line = claims.most_cases(pfedla.SMALL, None).iloc[0]
+    assert line["here"] == "undecided (1 of 3 seeds)"
+
+
 def test_what_weights_show_is_answered_from_the_runs_of_every_data_set_that_is_judged():
     """Eight clients weigh by classes shared (own 5/19 from 1/8 at first); ten keep all layers to
     themselves alike, so that none is the largest."""

@@ -2,6 +2,7 @@
 method's model, served and trained.
 """
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -108,8 +109,7 @@ def most_cases(profile: Profile, find: Find) -> pd.DataFrame:
             runs = [of for place, of in ours.items() if place[:2] == (dataset, setting)]
             if any(of.ran for of in runs):
                 found.append((f"{dataset} {setting}", here))
-                ran = [of for of in runs if of.ran]
-                pairs.append((ran[0], ran[-1]))
+                pairs += itertools.combinations([of for of in runs if of.ran], 2)
     words = {True: "yes", False: "no", None: "open"}
     here = QUICK
     if profile.name != "quick":
