@@ -34,7 +34,8 @@ MEANINGS = {
     "reproduced": (
         f"our mean over seeds is within {ACCURACY.floor:g} points (the floor of an accuracy) of the"
         " printed value, or within two standard deviations of the difference of two such means by"
-        " the paper's spread; paper profile only"
+        " the paper's spread, but no further than half the range of its row, or 1 point; paper"
+        " profile only"
     ),
     "same order": (
         "not that, but all pairs with this method that the paper's row separates by more than both"
