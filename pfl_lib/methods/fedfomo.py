@@ -36,7 +36,9 @@ class FedFomo:
       Only models uploaded this round can be sent; all of them where fewer than n clients take part.
     * The reference is the model after the client's last federated update, before its last local
       training [released code, "first_model"].  The federated update ends the round here, and opens
-      the next one in the released code, which adds one after the last round: it is the same.
+      the next one in the released code, which adds one after the last round: where all clients
+      take part it is the same.  With some, the released code's clients meet models of the round
+      before, and here those of their own round.
     * `norm`: the paper writes |.|, read as the Euclidean distance; "l1" is the released default.
     * `affinity`: "signed" adds w (paper); "normalised" adds w / |sum w| [released code].
     * L_i is the mean over validation examples, without augmentation; the released code augments

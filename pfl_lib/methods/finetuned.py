@@ -18,9 +18,9 @@ from pfl_lib.rows import Rows, copies, model, with_rows
 class FineTuned:
     """FedAvg; served is its model after `epochs` passes over the client's own data.
 
-    * The passes are those with which the client would begin the next round: the same batches,
-      learning rate, momentum and weight decay.  They are lost again: FedAvg's own rounds are as
-      without them.
+    * The passes are those with which the client would begin the next round: the same learning rate,
+      momentum and weight decay, and, where local work is counted in epochs, the same batches.  They
+      are lost again: FedAvg's own rounds are as without them.
     * `epochs` 0 is FedAvg.  `weighting` is FedAvg's.
     """
 
