@@ -24,6 +24,8 @@ class Poisoned:
       seed and client.  All else they do honestly.
     * `attack` "update": they send x + `scale` (y - x) where they have trained from x to y.  -1
       reverses the update, -10 makes it ten times as long too.  Control variates stay as they are.
+      All that is trained as "theta" is sent so: also what a method keeps with the client, such as
+      Ditto's own model, and in each of FedRep's two parts.
 
     Give it to `pfl_lib.run`, or as any method's to a `RunSpec`.
     """
