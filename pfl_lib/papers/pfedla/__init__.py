@@ -307,6 +307,13 @@ def _page(name: str, title: str, profiles: dict[str, Profile], **shown) -> Exhib
 _TABLES3 = _profiles(TABLE3, mnist=True)
 PAGES = (
     _page(
+        "table1",
+        "Table 1: accuracy of ten methods, non-IID.1",
+        _profiles(TABLE1),
+        runs=TABLE1.runs,
+        tables=(TABLE1,),
+    ),
+    _page(
         "table3",
         "Table 3: layers kept at home, accuracy and communication",
         _TABLES3,
