@@ -314,6 +314,13 @@ PAGES = (
         tables=(TABLE1,),
     ),
     _page(
+        "table2",
+        "Table 2: accuracy of ten methods, non-IID.2",
+        _profiles(TABLE2),
+        runs=TABLE2.runs,
+        tables=(TABLE2,),
+    ),
+    _page(
         "table3",
         "Table 3: layers kept at home, accuracy and communication",
         _TABLES3,
@@ -338,6 +345,12 @@ PAGES = (
         "The hypernetwork's step decides what pFedLA becomes",
         _profiles(STEPS),
         runs=STEPS.runs,
+    ),
+    _page(
+        "claims",
+        "What the paper says, and what its runs say",
+        _profiles(TABLE1, TABLE2, TABLE3),
+        runs=_all,
     ),
 )
 """The tables and figures of the paper, in its order, then what it leaves open."""
