@@ -19,6 +19,7 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import (
     CFL,
@@ -239,6 +240,14 @@ def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
 
 # --- pages ---
 
+ALL = _table("all", (*TABLE1.rows, *TABLE2.rows, *TABLE5.rows))
+"""Every setting of the tables, for the page of the paper's sentences."""
+
+
+def _claimed(profile: Profile) -> tuple[RunSpec, ...]:
+    shown = (TABLE1, TABLE2, TABLE5, FIGURE2, FIGURE3, FIGURE9)
+    return tuple(dict.fromkeys(run for table in shown for run in table.runs(profile)))
+
 
 def _page(name: str, title: str, table: Table, seeds: int = 3, **shown) -> Exhibit:
     id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
@@ -254,6 +263,18 @@ PAGES = (
         TABLE1,
         tables=(TABLE1,),
     ),
+    _page(
+        "table2_latent",
+        "Table 2: accuracy under latent distributions of CIFAR-10",
+        TABLE2,
+        tables=(TABLE2,),
+    ),
+    _page(
+        "table5_latent_cifar100",
+        "Table 5: accuracy under latent distributions of CIFAR-100",
+        TABLE5,
+        tables=(TABLE5,),
+    ),
     _page("fig1_many_clients", "Figure 1: accuracy with 100 clients", FIGURE1),
     _page("fig2_affinity", "Figure 2: do the affinities P find the latent groups?", FIGURE2),
     _page("fig3_exploration", "Figure 3: exploration ε and downloads M", FIGURE3),
@@ -265,5 +286,6 @@ PAGES = (
         runs=nothing,
     ),
     _page("fig9_validation", "Figure 9: the share held out for validation", FIGURE9, seeds=5),
+    _page("claims", "What the paper says, and what its runs say", ALL, runs=_claimed),
 )
 """The tables and figures of the paper, in its order."""
