@@ -11,6 +11,8 @@ from pfl_lib.papers.waffle import (
     TABLE1,
     WEIGHTED,
     apfl,
+    baselines,
+    cifar10,
     open_questions,
     readings,
     shift,
@@ -34,8 +36,15 @@ PAGES = (
     _page(
         "table1_accuracy",
         "Table 1: accuracy of six methods on five distributions",
-        runs=TABLE1.runs,
+        runs=baselines.with_table_1,
         tables=(TABLE1,),
+    ),
+    _page(
+        "cifar10",
+        "Table 1, CIFAR10: accuracy of six methods on five distributions",
+        cifar10.PROFILES,
+        runs=cifar10.TABLE.runs,
+        tables=(cifar10.TABLE,),
     ),
     _page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
     _page(

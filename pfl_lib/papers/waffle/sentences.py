@@ -19,15 +19,15 @@ def listed(words: Iterable[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "none"
 
 
-def table_1(compared: pd.DataFrame) -> str:
-    """How many of the values printed for MNIST came out how; for the quick profile, which gives no
-    verdicts, which methods are best where.  `compared`: `comparison.compare`.
+def table_1(compared: pd.DataFrame, dataset: str = "MNIST") -> str:
+    """How many of the values printed for a data set came out how; for the quick profile, which
+    gives no verdicts, which methods are best where.  `compared`: `comparison.compare`.
     """
-    mnist = compared[compared["dataset"] == "MNIST"]
-    ran = mnist[mnist["ours"].notna()]
+    here = compared[compared["dataset"] == dataset]
+    ran = here[here["ours"].notna()]
     if ran.empty:
-        return f"None of the {len(mnist)} values printed for MNIST was run."
-    if (mnist["profile"] == "quick").all():
+        return f"None of the {len(here)} values printed for {dataset} was run."
+    if (here["profile"] == "quick").all():
         top = ran["ours"] >= ran.groupby("setting")["ours"].transform("max") - 1e-9
         best = ran[top].groupby("method", sort=False)["setting"].agg(listed)
         words = "; ".join(f"{method} on {where}" for method, where in best.items())
@@ -36,11 +36,11 @@ def table_1(compared: pd.DataFrame) -> str:
             f" highest of six methods, level ones included: {words}. (Other data than the paper's:"
             " no verdict.)"
         )
-    counts = mnist["verdict"].str.extract(r"^([^(:]+)")[0].str.strip().value_counts()
-    fewer = int(mnist["verdict"].str.contains(r"\(\d+ of \d+ seeds\)").sum())
-    rows = mnist.drop_duplicates("setting")
+    counts = here["verdict"].str.extract(r"^([^(:]+)")[0].str.strip().value_counts()
+    fewer = int(here["verdict"].str.contains(r"\(\d+ of \d+ seeds\)").sum())
+    rows = here.drop_duplicates("setting")
     return (
-        f"Of {len(mnist)} values printed for MNIST"
+        f"Of {len(here)} values printed for {dataset}"
         f" {listed(f'{count} are {word}' for word, count in counts.items())}; of"
         f" {rows['clear pairs'].sum()} pairs of methods that the paper tells clearly apart"
         f" {rows['pairs in order'].sum()} stand in its order."

@@ -1,0 +1,120 @@
+"""WAFFLE's Table 1 on CIFAR10: DLA, SGD at rate 0.01 with momentum 0.9 and weight decay 5e-4,
+batches of 128 (section 3), images moved and mirrored at random; one seed.
+
+Weight Erosion's p_d is not the paper's.  Table 3 prints 0.6 to 1.1, with which every weight is gone
+in two rounds: relative distances of updates are 0.6 to 1.4.  It is chosen as on MNIST instead, so
+that weights reach 0 at nine tenths of the rounds: p_d = 1 / (0.9 R d), with d the mean relative
+distance of the others' updates to Alice's in a short pilot.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import Waffle, WeightErosion
+from pfl_lib.papers import values
+from pfl_lib.papers.profiles import Profile, smaller
+from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.table import Column, Row, Table
+from pfl_lib.papers.waffle import ALICE, COLUMNS, DISTRIBUTIONS, PAPER, ROUNDS
+from pfl_lib.results.result import Result
+
+CIFAR10 = Setting(
+    dataset="cifar10",
+    partition="C",
+    model="dla",
+    schedule=Schedule(
+        rounds=ROUNDS,
+        batch_size=128,
+        lr=0.01,
+        momentum=0.9,
+        weight_decay=5e-4,
+        augment="crop_flip",
+    ),
+    alice=ALICE,
+)
+PILOT_ROUNDS, PILOT_PENALTY = 5, 1e-6
+GONE = 0.9  # of the rounds, after which no weight is left but Alice's
+DISTANCES = {"A": 0.648, "B": 1.372, "C": 1.434, "A*": 1.326, "B*": 1.379}
+"""The mean relative distance in the pilot of each distribution: `pilot`, read by `mean_distance`.
+
+Measured with the small profile's network and images, and taken for DLA too.
+"""
+
+
+def _small(setting: Setting) -> Setting:
+    return replace(smaller(rounds=25, images=12_000)(setting), model="pfedla_cnn")
+
+
+def _quick(setting: Setting) -> Setting:
+    return replace(smaller(rounds=5, dataset="digits")(setting), model="lenet5")
+
+
+def pilot(distribution: str) -> RunSpec:
+    """A few rounds of the small setting in which weights hardly fall."""
+    setting = _small(replace(CIFAR10, partition=distribution)).scheduled(rounds=PILOT_ROUNDS)
+    return setting.spec(WeightErosion(p_d=PILOT_PENALTY, p_s=0.0), seed=1)
+
+
+def mean_distance(result: Result) -> float:
+    """The mean relative distance d of the other clients over a pilot's rounds, from what their
+    weights, 1 at first, have lost: p_d d a round.
+    """
+    others = np.delete(result.weights[-1], ALICE)
+    return float((1 - others).mean() / (PILOT_PENALTY * len(result.weights)))
+
+
+def p_d(distribution: str, rounds: int) -> float:
+    """The penalty that the rule gives, to three digits."""
+    return float(f"{1 / (GONE * rounds * DISTANCES[distribution]):.3g}")
+
+
+def _erosion(setting: Setting) -> WeightErosion:
+    return WeightErosion(p_d=p_d(setting.partition, setting.schedule.rounds), p_s=0.0)
+
+
+def _waffle(setting: Setting) -> Waffle:
+    return Waffle(
+        slope=values.value(PAPER, "table3", "CIFAR10", setting.partition, "WAFFLE", "dOmega").value
+    )
+
+
+OWN = {"WE": _erosion, "WAFFLE": _waffle}
+TABLE = Table(
+    PAPER,
+    "table1",
+    rows=tuple(Row("CIFAR10", name, replace(CIFAR10, partition=name)) for name in DISTRIBUTIONS),
+    columns=tuple(Column(column.name, OWN.get(column.name, column.method)) for column in COLUMNS),
+    protocol="best",
+    over="alice",
+)
+_CALIBRATED = (
+    "Weight Erosion's p_d is not Table 3's, with which all weights are gone in two rounds: it is"
+    " chosen so that they are gone after nine tenths of the rounds."
+)
+FULL = Profile(
+    name="paper",
+    data="CIFAR-10, all 50,000 training images, DLA",
+    seeds=(1,),
+    paper_seeds=1,
+    settings=TABLE.settings,
+    differs=_CALIBRATED,
+)
+SMALL = replace(
+    FULL,
+    name="small",
+    data=(
+        "CIFAR-10, the first 12,000 of its 50,000 training images and all test images, with a"
+        " network of 121,182 parameters in place of DLA"
+    ),
+    make=_small,
+)
+QUICK = replace(
+    FULL,
+    name="quick",
+    data="scikit-learn's 1,797 digits enlarged to 28x28 and LeNet-5 in place of CIFAR-10 and DLA",
+    make=_quick,
+)
+PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}

@@ -1,0 +1,114 @@
+"""Table 1 on CIFAR10, and two baselines beside Table 1."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import APFL, Ditto, FedAvg, FineTuned, Local, Scaffold, Waffle
+from pfl_lib.methods.weight_erosion import WeightErosion, erode
+from pfl_lib.papers import waffle
+from pfl_lib.papers.waffle import baselines, cifar10
+from pfl_lib.results.result import Result
+
+
+def test_the_setting_is_section_3s_with_one_seed():
+    specs = cifar10.TABLE.runs(cifar10.FULL)
+    assert len(specs) == 5 * 6 and {spec.seed for spec in specs} == {1}
+    for spec in specs:
+        assert spec.schedule == Schedule(
+            rounds=100,
+            batch_size=128,
+            lr=0.01,
+            momentum=0.9,
+            weight_decay=5e-4,
+            augment="crop_flip",
+        )
+        assert (spec.dataset, spec.images, spec.clients, spec.alice, spec.model) == (
+            "cifar10",
+            None,
+            10,
+            0,
+            "dla",
+        )
+
+
+def test_the_small_size_is_another_network_with_fewer_images_and_rounds_and_the_banner_says_so():
+    specs = cifar10.TABLE.runs(cifar10.SMALL)
+    assert {(s.model, s.images, s.schedule.rounds) for s in specs} == {("pfedla_cnn", 12_000, 25)}
+    assert "121,182 parameters in place of DLA" in cifar10.SMALL.banner
+    assert {spec.dataset for spec in cifar10.TABLE.runs(cifar10.QUICK)} == {"digits"}
+
+
+def test_the_methods_are_table_1s_but_for_the_calibrated_penalty():
+    methods = [spec.method for spec in cifar10.TABLE.only(["A*"]).runs(cifar10.FULL)]
+    assert methods == [
+        Local(),
+        FedAvg("uniform"),
+        Scaffold(),
+        WeightErosion(p_d=cifar10.p_d("A*", 100), p_s=0.0),
+        Waffle(slope=3.2),
+        APFL(),
+    ]
+
+
+@pytest.mark.parametrize("rounds", [25, 100])
+@pytest.mark.parametrize("name", waffle.DISTRIBUTIONS)
+def test_at_the_pilots_distance_weights_are_gone_after_nine_tenths_of_the_rounds(name, rounds):
+    weight, distance = np.ones(1), cifar10.DISTANCES[name]
+    left = []
+    for _ in range(rounds):
+        weight = erode(weight, [distance], cifar10.p_d(name, rounds)).numpy()
+        left.append(float(weight[0]))
+    gone = left.index(0.0) + 1
+    assert 0.9 * rounds - 1 <= gone <= 0.9 * rounds + 2
+
+
+def test_the_printed_penalties_leave_no_weight_after_two_rounds():
+    """Table 3: 0.6 to 1.1, with relative distances of about 1."""
+    for name in waffle.DISTRIBUTIONS:
+        printed = cifar10.values.value("waffle", "table3", "CIFAR10", name, "WE", "p_d").value
+        assert printed >= 0.6 and 2 * printed * cifar10.DISTANCES[name] > 1
+
+
+def test_the_mean_distance_is_read_from_what_weights_lose():
+    """Two rounds, two others: weights lost 1e-6 (0.5 + 1.5) and 1e-6 (1 + 2), a mean of 1.25 a
+    round.
+    """
+    weights = 1 - 1e-6 * np.array([[0, 0.5, 1.0], [0, 2.0, 3.0]])
+    result = Result({"alice": 0}, pd.DataFrame(), weights, None, 1.0)
+    assert cifar10.mean_distance(result) == pytest.approx(1.25, rel=1e-6)
+    pilot = cifar10.pilot("B*")
+    assert (pilot.schedule.rounds, pilot.method.p_d, pilot.partition) == (5, 1e-6, "B*")
+    assert pilot.model == "pfedla_cnn" and pilot.images == 12_000
+
+
+def test_two_baselines_are_run_on_every_distribution_beside_table_1():
+    specs = baselines.with_table_1(waffle.FULL)
+    own = baselines.TABLE.runs(waffle.FULL)
+    assert specs == waffle.TABLE1.runs(waffle.FULL) + own and len(own) == 2 * 5 * 5
+    assert {spec.method for spec in own} == {
+        FineTuned(weighting="uniform"),
+        Ditto(weighting="uniform"),
+    }
+
+
+def test_a_baseline_has_mean_and_spread_and_no_printed_value():
+    """Best rounds 90 and 92 %: mean 91, standard deviation the root of 2."""
+
+    @dataclasses.dataclass
+    class Shelf:
+        def find(self, spec):
+            if spec.partition != "C" or spec.method.name != "ditto" or spec.seed > 2:
+                return None
+            accuracy = [0.88 + 0.02 * spec.seed, 0.5]
+            rounds = {"round": [1, 2], "client": 0, "accuracy": accuracy, "loss": 1.0}
+            return Result({"alice": 0}, pd.DataFrame(rounds), None, None, 1.0)
+
+    rows = baselines.accuracies(waffle.FULL, Shelf()).set_index(["setting", "method"])
+    ditto = rows.loc[("C", "Ditto")]
+    assert ditto["ours"] == pytest.approx(91) and ditto["ours std"] == pytest.approx(2**0.5)
+    assert (ditto["seeds"], ditto["last round"]) == (2, 50)
+    assert (rows["status"] == "not run").sum() == 9 and baselines.TABLE.printed() == {}
