@@ -127,9 +127,17 @@ def _compact(table) -> str:
     words["verdict"] = words["verdict"].str.partition(":")[0]
     words.attrs.clear()  # the banner is printed already
     columns = [name for name in COLUMNS if name in words]
-    rows = comparison.row_by_row(table)
-    lines = [_line(row) for row in rows.to_dict("records")]
-    parts = [tables.to_text(words[columns]), "\n".join(lines), left * (len(ran) < len(table))]
+    ranked = comparison.row_by_row(table)
+    lines = [_line(row) for row in ranked.to_dict("records")]
+    values = tables.to_text(words[columns])
+    if max(map(len, values.splitlines())) > WIDTH:
+        # Long names of settings become headings; what has them is read in the last round anyway.
+        shown = [name for name in columns if name not in ("setting", "last round")]
+        values = "\n\n".join(
+            f"{setting}\n{tables.to_text(rows[shown])}"
+            for setting, rows in words.groupby("setting", sort=False)
+        )
+    parts = [values, "\n".join(lines), left * (len(ran) < len(table))]
     return "\n\n".join(filter(None, parts))
 
 
