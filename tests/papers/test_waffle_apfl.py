@@ -55,9 +55,10 @@ def test_the_mixture_moves_at_every_step_or_stays_or_starts_low_in_other_reading
     assert methods["fixed at 1: Local"] == Local()
 
 
-def test_the_runs_are_of_a_and_a_star_and_share_those_of_table_1():
+def test_the_runs_are_of_a_and_a_star_with_one_on_c_and_share_those_of_table_1():
     specs = apfl.runs(waffle.FULL)
-    assert len(specs) == 30 and {spec.partition for spec in specs} == {"A", "A*"}
+    assert len(specs) == 31 and {spec.partition for spec in specs[:30]} == {"A", "A*"}
+    assert (specs[30].partition, specs[30].method) == ("C", APFL(mixture_step="round"))
     assert {spec.seed for spec in specs} == {1}
     in_table = set(waffle.TABLE1.runs(waffle.FULL))
     assert {type(spec.method) for spec in specs if spec in in_table} == {APFL, Local}

@@ -62,11 +62,21 @@ TABLE = Table(
     metrics=(ACCURACY, MIXTURE),
     values={},
 )
+CONTROL = Table(
+    waffle.PAPER,
+    "apfl on C",
+    rows=TABLE1.only(["C"], datasets=["MNIST"]).rows,
+    columns=[reading for reading in READINGS if reading.name == "by the round"],
+    metrics=(ACCURACY, MIXTURE),
+    values={},
+)
+"""iFedAvg's step of the mixture on a distribution where our APFL is as the paper's."""
 
 
 def runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """Every reading on both distributions, for the profile's first seed."""
-    return TABLE.runs(profile.with_seeds(1))
+    """Every reading on both distributions and the control, for the profile's first seed."""
+    first = profile.with_seeds(1)
+    return TABLE.runs(first) + CONTROL.runs(first)
 
 
 def readings(profile: Profile, store) -> pd.DataFrame:
@@ -109,7 +119,8 @@ def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:
     """Alice's mixture (0: the shared model, 1: her own) by round, a column for each reading that
     was run and has one (`tables.by_round`).
     """
-    found = TABLE.only([distribution]).results(store.find, profile.with_seeds(1))
+    described = TABLE if distribution in ON else CONTROL
+    found = described.only([distribution]).results(store.find, profile.with_seeds(1))
     first = {name: results[0] for name, results in found.items() if name != READINGS[-1].name}
     # A run that diverged in round 1 has no metrics at all.
     alphas = {
