@@ -15,7 +15,7 @@ IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupy
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test test-notebooks test-arithmetic record lab format clean FORCE
+.PHONY: help setup reproduce test test-notebooks test-goldens test-arithmetic record lab format clean FORCE
 
 help:
 	@echo "make reproduce   run the quick profile of every notebook; pages in reports/build/index.html"
@@ -70,6 +70,10 @@ test-notebooks: setup
 	$(PYTHON) -m pfl_lib reproduce --profile quick --train-only && \
 	$(PYTHON) -m pytest notebooks -n auto --dist loadfile \
 		--nbval-lax --nbval-current-env --nbval-cell-timeout 600 --timeout 900
+
+# The recorded numbers of every method, with other instructions and on more threads.
+test-goldens: setup
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=2 $(IN_VENV) $(PYTHON) -m pytest tests/methods/test_goldens.py
 
 # What computes, with other instructions and on more threads: sums then come out with other last bits.
 test-arithmetic: export ATEN_CPU_CAPABILITY = default
