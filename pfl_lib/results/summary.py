@@ -62,11 +62,6 @@ class Ours:
         return statistics.stdev(self.values)
 
     @property
-    def standard_error(self) -> float:
-        """Standard deviation of the mean over seeds; not a number for a single seed."""
-        return self.std / math.sqrt(len(self.values)) if self.values else math.nan
-
-    @property
     def status(self) -> str:
         """ "ran", "not run", "diverged at round 7" or, of several runs, "diverged at round 7 (seed
         2)".
