@@ -49,8 +49,9 @@ def add_parser(subparsers) -> None:
         "publish",
         _publish,
         "copy results into reports/published",
-        "Copy the results behind pages into reports/published, without their models: small text"
-        " files that are committed and read wherever a run is missing.",
+        "Copy the results behind pages into reports/published: text files, a line a run, that are"
+        " committed and read wherever a run is missing.  Of models, only small ones that a page"
+        " shows go along.",
     )
     arguments.add_only(publish)
     publish.add_argument(
@@ -143,7 +144,12 @@ def _publish(args: argparse.Namespace) -> int:
         for page in pages
         for spec in page.runs(page.profile(args.profile, args.seeds))
     }
-    published = [spec.slug for spec in wanted.values() if store.publish(spec)]
+    shown = {
+        spec.key for page in pages for spec in page.models(page.profile(args.profile, args.seeds))
+    }
+    published = [
+        spec.slug for key, spec in wanted.items() if store.publish(spec, with_model=key in shown)
+    ]
     print("\n".join(published))
     print(
         f"{len(published)} of {len(wanted)} runs published in {store.published}; the others are"

@@ -2,7 +2,9 @@
 
 import errno
 import hashlib
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -58,8 +60,15 @@ def read(folder: Path, key: str | None = None) -> Result | None:
     """The result in a folder; None if there is none, or it is damaged, or has another key than
     this.
     """
+    return result_in(lambda name: (folder / name).read_bytes(), key)
+
+
+def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result | None:
+    """The same of files by name, wherever they are; `content` raises OSError or KeyError for one
+    that is not there.
+    """
     try:
-        config = json.loads((folder / "config.json").read_text())
+        config = json.loads(content("config.json"))
         # Results stored before config.json had a checksum of its own have none.
         if "checksum" in config and config.pop("checksum") != _checksum(config):
             return None
@@ -75,24 +84,28 @@ def read(folder: Path, key: str | None = None) -> Result | None:
             return None
         if config["key"] != (key or config["key"]) or config["key"] != _key_in(config):
             return None
-        if any(_sha256(folder / name) != digest for name, digest in files.items()):
+        held = {name: content(name) for name in files}
+        if any(_digest(held[name]) != digest for name, digest in files.items()):
             return None
         # As text first: not every version of pandas reads a float back to its last bit.
-        metrics = pd.read_csv(folder / "metrics.csv", dtype=str)
+        metrics = pd.read_csv(io.BytesIO(held["metrics.csv"]), dtype=str)
         metrics = metrics.astype(
             {name: int if name in ("round", "client") else float for name in metrics.columns}
         )
         shape, weights, weights_rounds = config.pop("weights_shape"), None, None
         if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
-            weights = np.loadtxt(folder / "weights.csv", delimiter=",", ndmin=2).reshape(shape)
+            text = io.BytesIO(held["weights.csv"])
+            weights = np.loadtxt(text, delimiter=",", ndmin=2).reshape(shape)
         arrays = {}
         if "matrices.npz" in files:
-            with np.load(folder / "matrices.npz", allow_pickle=False) as stored:
+            with np.load(io.BytesIO(held["matrices.npz"]), allow_pickle=False) as stored:
                 arrays = dict(stored)
         weights = arrays.pop("weights", weights)
         weights_rounds = arrays.pop(WEIGHTS_ROUNDS, None)
         matrices_rounds = arrays.pop(MATRICES_ROUNDS, np.zeros(0, dtype=int))
-        model = torch.load(folder / "model.pt", weights_only=True) if "model.pt" in files else None
+        model = None
+        if "model.pt" in held:
+            model = torch.load(io.BytesIO(held["model.pt"]), weights_only=True)
         sent, non_finite = config.pop("bytes", None), config.pop("non_finite", {})
         matrices = {name.removeprefix(MATRIX): matrix for name, matrix in arrays.items()}
         return Result(
@@ -155,4 +168,8 @@ def _checksum(config: dict[str, Any]) -> str:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return _digest(path.read_bytes())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

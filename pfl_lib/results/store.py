@@ -1,9 +1,9 @@
 """Where results live: one folder a run, written whole or not at all, checked when read."""
 
 import contextlib
-import dataclasses
 import hashlib
 import io
+import itertools
 import os
 import re
 import shutil
@@ -17,6 +17,7 @@ import torch
 
 from pfl_lib.errors import BadInput
 from pfl_lib.results.files import read, write
+from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "reports" / "published"
@@ -49,16 +50,24 @@ class Store:
             Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
         )
         self.published = published
+        self._published = Published(published)
 
     def find(self, spec, with_model: bool = False) -> Result | None:
         """The spec's result, or None if there is none or it is damaged (then it will be run again).
 
         `with_model`: only a result that carries its model, which published ones do not.
         """
-        found = (read(folder / spec.slug, spec.key) for folder in self._folders())
-        return next(
-            (result for result in found if result and (result.model or not with_model)), None
-        )
+        found = self._every(spec.slug, spec.key)
+        return next((result for result in found if result.model or not with_model), None)
+
+    def _every(self, slug: str, key: str | None = None) -> Iterator[Result]:
+        """What is stored whole under a name, the user's own first."""
+        for find in (self._own, self._published.find):
+            if result := find(slug, key):
+                yield result
+
+    def _own(self, slug: str, key: str | None = None) -> Result | None:
+        return read(self.root / "cells" / slug, key)
 
     def save(self, spec, result: Result) -> None:
         """Write a result; a reader sees all of it or nothing.  Raises NotStored, which holds the
@@ -99,43 +108,34 @@ class Store:
             else:
                 new.rename(target)
 
-    def publish(self, spec) -> bool:
-        """Copy a stored result, without its model, into the published folder; False if it is there
-        already or not stored.
+    def publish(self, spec, with_model: bool = False) -> bool:
+        """Copy a stored result into the published ones, as `Published.put` does; False if it is
+        there already or not stored.
         """
-        result = read(self.root / "cells" / spec.slug, spec.key)
-        if not (result and self.published) or read(self.published / spec.slug, spec.key):
-            return False
-        try:
-            self.published.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self.published, prefix=".") as temporary:
-                write(dataclasses.replace(result, model=None), Path(temporary) / "spec")
-                (Path(temporary) / "spec").rename(self.published / spec.slug)
-        except OSError as error:
-            raise BadInput(
-                f"{spec.slug} cannot be published in {self.published} ({error.strerror})"
-            ) from None
-        return True
+        result = self._own(spec.slug, spec.key)
+        return result is not None and self._published.put(spec.slug, result, with_model)
 
     def results(self) -> Iterator[Result]:
         """All results, the user's own first."""
         seen = set()
-        for folder in self._folders():
-            for entry in sorted(folder.glob("*/config.json")):
-                result = read(entry.parent)
-                if result is not None and result.config["key"] not in seen:
-                    seen.add(result.config["key"])
-                    yield result
+        own = (entry.parent.name for entry in sorted(self.root.glob("cells/*/config.json")))
+        every = itertools.chain(
+            map(self._own, own), map(self._published.find, sorted(self._published.places()))
+        )
+        for result in every:
+            if result is not None and result.config["key"] not in seen:
+                seen.add(result.config["key"])
+                yield result
 
     def named(self, name: str) -> tuple[Path, Result]:
         """The one entry of that name, or whose key begins so (four digits or more), the user's own
-        first; else BadInput.
+        first; else BadInput.  Its path: a folder, or the file that holds a published one.
 
         As in `find`, one's own that is damaged gives way to the published one.
         """
-        every = [path for folder in self._folders() for path in folder.glob("[!.]*")]
-        paths = [path for path in every if _is_named(path.name, name)]
-        names = {path.name for path in paths}
+        own = {path.name: path for path in self.root.glob("cells/[!.]*")}
+        places = (own, self._published.places())
+        names = {slug for slugs in places for slug in slugs if _is_named(slug, name)}
         if len(names) != 1:
             what = (
                 f"fits {len(names)} results"
@@ -146,12 +146,15 @@ class Store:
                 f"{name!r} {what}: give the name or the key of one that 'pfl-lib results list'"
                 " shows"
             )
-        for path in paths:
-            if result := read(path):
-                return path, result
+        (slug,) = names
+        for find, paths in zip((self._own, self._published.find), places, strict=True):
+            if result := find(slug):
+                return paths[slug], result
         cure = "'pfl-lib results prune' removes it, and then it will be run again"
-        mine = paths[0].parent == self.root / "cells"
-        raise BadInput(f"{paths[0]} is damaged: {cure if mine else 'restore it from the checkout'}")
+        path = next(paths[slug] for paths in places if slug in paths)
+        raise BadInput(
+            f"{path} is damaged: {cure if slug in own else 'restore it from the checkout'}"
+        )
 
     def merge(self, other: Path) -> dict[str, str]:
         """Take over what another results folder has and this one lacks; what became of each entry
@@ -256,9 +259,6 @@ class Store:
                 f"results folder {self.root} cannot be written ({error.strerror}): give another"
                 " results_dir (--results-dir)"
             ) from None
-
-    def _folders(self) -> list[Path]:
-        return [self.root / "cells"] + ([self.published] if self.published else [])
 
 
 def _is_named(slug: str, name: str) -> bool:

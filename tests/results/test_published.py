@@ -1,0 +1,209 @@
+"""Published results: many runs in few text files, which say what the folders of runs said."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pfl_lib import BadInput, Schedule
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.methods import FedAvg, Local
+from pfl_lib.results.published import MOST_NUMBERS, thinned
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
+
+RUNS = [RunSpec(FedAvg(), Schedule(3), dataset="digits", clients=2, seed=s) for s in (1, 2, 3)]
+OTHER = RunSpec(Local(), Schedule(3), dataset="digits", clients=2)
+
+
+def result(spec: RunSpec, **changes) -> Result:
+    """Numbers that decimal rounding would spoil, weights by layer, a matrix, a lost client."""
+    draw = np.random.default_rng(spec.seed)
+    metrics = pd.DataFrame(
+        {"round": [1, 2], "client": 0, "accuracy": [1 / 3, 0.1], "loss": [math.pi, 1e-17]}
+    )
+    parts = {
+        "metrics": metrics,
+        "weights": draw.random((2, 3, 2, 2)).astype(np.float32),
+        "diverged": None,
+        "seconds": 1.5,
+        "model": {"weight": torch.tensor([[0.1, -2.0]])},
+        "weights_rounds": np.array([1, 3]),
+        "matrices": {"affinity": draw.random((2, 2, 2)).astype(np.float32)},
+        "matrices_rounds": np.array([1, 2]),
+        "bytes": (48.0, 0.5),
+        "non_finite": {1: 2},
+        **changes,
+    }
+    return Result(config={**spec.config(), "key": spec.key, "torch": "2.13"}, **parts)
+
+
+@pytest.fixture
+def mine(tmp_path) -> Store:
+    """One's own results, and an empty folder to publish into."""
+    store = Store(tmp_path / "mine", tmp_path / "published")
+    for spec in (*RUNS, OTHER):
+        store.save(spec, result(spec))
+    return store
+
+
+@pytest.fixture
+def reader(tmp_path, mine) -> Store:
+    """Another's store, without results of its own, above the same published folder."""
+    return Store(tmp_path / "other", mine.published)
+
+
+def assert_same(one: Result, other: Result) -> None:
+    """All that a result says, but for its model."""
+    pd.testing.assert_frame_equal(one.metrics, other.metrics, check_exact=True)
+    for name in ("config", "diverged", "seconds", "bytes", "non_finite"):
+        assert getattr(one, name) == getattr(other, name)
+    for name in ("weights", "weights_rounds", "matrices_rounds"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+        assert getattr(one, name).dtype == getattr(other, name).dtype
+    assert one.matrices.keys() == other.matrices.keys()
+    assert all(np.array_equal(one.matrices[name], other.matrices[name]) for name in one.matrices)
+
+
+def test_a_published_run_says_to_the_last_bit_what_its_folder_says(mine, reader):
+    assert [mine.publish(spec) for spec in RUNS] == [True] * 3
+    for spec in RUNS:
+        assert_same(reader.find(spec), mine.find(spec))
+        assert reader.find(spec).model is None and mine.find(spec).model is not None
+    assert reader.find(OTHER) is None
+
+
+def test_weights_of_one_row_a_round_are_published_too(mine, reader):
+    one = result(OTHER, matrices={}, weights=np.array([[1 / 3, 2 / 3]] * 2))
+    another = Store(mine.root.parent / "another", mine.published)
+    another.save(OTHER, one)
+    another.publish(OTHER)
+    assert_same(reader.find(OTHER), another.find(OTHER))
+    assert np.array_equal(reader.find(OTHER).weights, one.weights)
+
+
+def test_runs_of_a_method_and_a_data_set_share_a_file_a_sorted_line_each(mine):
+    for spec in (RUNS[2], OTHER, RUNS[0]):
+        mine.publish(spec)
+    files = {path.name: path.read_text().splitlines() for path in mine.published.iterdir()}
+    assert files.keys() == {"fedavg-digits.jsonl", "local-digits.jsonl"}
+    names = [json.loads(line)["run"] for line in files["fedavg-digits.jsonl"]]
+    assert names == sorted(spec.slug for spec in (RUNS[0], RUNS[2]))
+
+
+def test_publishing_another_run_leaves_the_lines_of_the_others_as_they_are(mine):
+    mine.publish(RUNS[0])
+    (before,) = (mine.published / "fedavg-digits.jsonl").read_text().splitlines()
+    mine.publish(RUNS[1])
+    after = (mine.published / "fedavg-digits.jsonl").read_text().splitlines()
+    assert before in after and len(after) == 2
+    assert not mine.publish(RUNS[0]), "it is there already"
+    assert (mine.published / "fedavg-digits.jsonl").read_text().splitlines() == after
+
+
+def test_what_is_published_later_is_seen_by_a_store_that_read_before(mine, reader):
+    assert reader.find(RUNS[0]) is None
+    for spec in RUNS:
+        mine.publish(spec)
+        assert reader.find(spec) is not None
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("0.3333333333333333", "0.4333333333333333"),
+        ('"diverged": null', '"diverged": 7'),
+        ('"seconds": 1.5', '"seconds": 2.5'),
+        ('"dataset": "digits"', '"dataset": "mnist"'),
+        ('"matrices.npz": "', '"matrices.npz": "00000'),
+        ('"matrices.npz"', '"matrices.npy"'),
+        ('"config.json"', '"config"'),
+        ('"run"', '"ran"'),
+    ],
+)
+def test_an_altered_line_is_no_result_and_the_others_stay(mine, reader, old, new):
+    for spec in RUNS[:2]:
+        mine.publish(spec)
+    path = mine.published / "fedavg-digits.jsonl"
+    altered, other = sorted(RUNS[:2], key=lambda spec: spec.slug)
+    first, second = path.read_text().splitlines()
+    assert old in first
+    path.write_text(first.replace(old, new, 1) + "\n" + second + "\n")
+    assert reader.find(altered) is None and reader.find(other) is not None
+    assert [one.config["key"] for one in reader.results()] == [other.key]
+
+
+@pytest.mark.parametrize("left", ["", "{", "no line of ours\n", "\xff", '{"run": "fedavg'])
+def test_a_file_that_holds_no_runs_is_passed_over(mine, reader, left):
+    mine.publish(RUNS[0])
+    (mine.published / "fedavg-digits.jsonl").write_text(left, encoding="latin-1")
+    assert reader.find(RUNS[0]) is None and list(reader.results()) == []
+
+
+def test_a_small_model_goes_along_where_it_is_asked_for_and_replaces_one_without(mine, reader):
+    assert mine.publish(RUNS[0]) and reader.find(RUNS[0]).model is None
+    assert mine.publish(RUNS[0], with_model=True), "it lacked its model"
+    assert not mine.publish(RUNS[0], with_model=True) and not mine.publish(RUNS[0])
+    model = reader.find(RUNS[0], with_model=True).model
+    assert torch.equal(model["weight"], torch.tensor([[0.1, -2.0]]))
+
+
+def test_a_large_model_never_goes_along(mine, reader):
+    large = Store(mine.root.parent / "large", mine.published)
+    large.save(RUNS[1], result(RUNS[1], model={"weight": torch.zeros(1, 1_001)}))
+    assert large.publish(RUNS[1], with_model=True)
+    assert reader.find(RUNS[1]).model is None
+    assert not large.publish(RUNS[1], with_model=True), "it would come without its model again"
+
+
+def test_of_large_matrices_evenly_spaced_rounds_are_published_as_they_are():
+    """MOST_NUMBERS 16,000: of 41 rounds of 1,600 weights ten are kept, of 41 matrices of 10,000
+    numbers the first and the last.
+    """
+    draw = np.random.default_rng(0)
+    weights = draw.random((41, 4, 20, 20)).astype(np.float32)
+    affinity = draw.random((41, 100, 100)).astype(np.float32)
+    rounds = np.arange(0, 82, 2) + 1
+    one = thinned(
+        result(
+            RUNS[0],
+            weights=weights,
+            weights_rounds=rounds,
+            matrices={"affinity": affinity},
+            matrices_rounds=rounds,
+        )
+    )
+    assert one.weights.size == MOST_NUMBERS and len(one.weights) == 10
+    assert one.weights_rounds[[0, -1]].tolist() == [1, 81]
+    assert set(np.diff(one.weights_rounds)) <= {8, 10}, "nine steps of 40 / 9 kept rounds"
+    assert np.array_equal(one.weights, weights[np.isin(rounds, one.weights_rounds)])
+    assert one.matrices_rounds.tolist() == [1, 81]
+    assert np.array_equal(one.matrices["affinity"], affinity[[0, -1]])
+
+
+def test_small_matrices_keep_every_round():
+    one = result(RUNS[0])
+    assert_same(thinned(one), one)
+
+
+def test_a_published_run_is_shown_by_its_name_or_its_key(mine, reader):
+    mine.publish(RUNS[0])
+    for name in (RUNS[0].slug, RUNS[0].key, RUNS[0].key[:10]):
+        path, found = reader.named(name)
+        assert path == mine.published / "fedavg-digits.jsonl"
+        assert found.config["key"] == RUNS[0].key
+    with pytest.raises(BadInput, match="is no result in .* and not published: give the name"):
+        reader.named(RUNS[1].slug)
+
+
+def test_a_folder_that_cannot_be_published_into_is_told_in_one_line(mine):
+    mine.published.write_text("")
+    with pytest.raises(BadInput, match=f"^{RUNS[0].slug} cannot be published in .*\\)$"):
+        mine.publish(RUNS[0])
+
+
+def test_without_a_published_folder_there_is_nothing_to_publish_into(mine):
+    assert not Store(mine.root, published=None).publish(RUNS[0])
