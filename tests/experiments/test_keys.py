@@ -340,9 +340,10 @@ def test_every_published_result_belongs_to_a_page():
     assert published and published <= wanted
 
 
-def test_apfl_has_a_version_of_its_own_where_the_network_has_running_statistics():
-    assert "versions" not in RunSpec(APFL(), Schedule(2)).config()
-    normed = RunSpec(APFL(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
+@pytest.mark.parametrize("method", [APFL(), PFedLA()], ids=["apfl", "pfedla"])
+def test_mixtures_have_a_version_of_their_own_where_the_network_has_running_statistics(method):
+    assert "versions" not in RunSpec(method, Schedule(2)).config()
+    normed = RunSpec(method, Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
     assert normed.config()["versions"] == {"statistics of the mixture": 2}
     plain = RunSpec(FedAvg(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
     assert "versions" not in plain.config()

@@ -10,7 +10,7 @@ from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule, models
 from pfl_lib.methods import FedAvg, Local, hypernetwork
-from pfl_lib.methods.pfedla import PFedLA, aggregation_weights, mixed
+from pfl_lib.methods.pfedla import PFedLA, aggregation_weights, mixed_models
 
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
 POINTS = [[(4, 4)], [(-4, 4)]]
@@ -131,16 +131,27 @@ def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, tw
 # --- identities ---
 
 
-@pytest.mark.parametrize("settings", [{}, MOMENTUM], ids=["plain", "momentum"])
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
+
+
+WITH_NORMS = {"model": normed, "batch_size": 3}
+SETTINGS = [{}, MOMENTUM, WITH_NORMS]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "momentum", "norms"])
 def test_weights_that_stay_uniform_are_uniform_fedavg(small, play, settings):
+    """The norms' running statistics too: a mixture is served those of the mixture."""
     fed = small(alice=None, **settings)
     method = PFedLA(step=0.0)
     for (mine, _), (theirs, _) in zip(play(method, fed), play(FedAvg("uniform"), fed), strict=True):
-        served = method.served(fed, mine)["theta"]
-        torch.testing.assert_close(served, theirs["theta"].expand(4, -1), rtol=1e-12, atol=1e-12)
+        served = method.served(fed, mine)
+        for name in ("theta", "statistics"):
+            average = theirs[name].expand(4, -1)
+            torch.testing.assert_close(served[name], average, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("settings", [{}, MOMENTUM, {"participation": 0.5}], ids=str)
+@pytest.mark.parametrize("settings", [*SETTINGS, {"participation": 0.5}], ids=str)
 def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settings):
     fed = small(alice=None, **settings)
     method = PFedLA(step=0.0)
@@ -148,8 +159,9 @@ def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settin
     for (mine, _), (theirs, _) in zip(
         play(method, fed, state=state), play(Local(), fed), strict=True
     ):
-        assert torch.equal(mine["theta"], theirs["theta"])
-        assert torch.equal(method.served(fed, mine)["theta"], theirs["theta"])
+        for name in ("theta", "statistics"):
+            assert torch.equal(mine[name], theirs[name])
+            assert torch.equal(method.served(fed, mine)[name], theirs[name])
 
 
 @pytest.mark.parametrize("retained", [2, ("0", "2")], ids=str)
@@ -208,10 +220,11 @@ def test_the_hypernetworks_step_is_the_gradient_by_finite_differences(small):
     after, _ = method.round(fed, state, 1)
     blocks, layers = method._blocks(fed), fed.layout.layers
     before = state["hypernetworks"]
-    updates = after["theta"] - mixed(aggregation_weights(before, blocks), state["theta"], layers)
+    given = mixed_models(aggregation_weights(before, blocks), state, layers)["theta"]
+    updates = after["theta"] - given
 
     def gained(networks: torch.Tensor) -> torch.Tensor:
-        given = mixed(aggregation_weights(networks, blocks), state["theta"], layers)
+        given = mixed_models(aggregation_weights(networks, blocks), state, layers)["theta"]
         return (given * updates).sum()
 
     gradient = (after["hypernetworks"] - before) / method.step
@@ -302,11 +315,7 @@ def test_of_equal_self_weights_the_first_layers_are_retained(small):
     assert torch.equal(log["weights"][1], torch.full((4, 4), 0.25, dtype=torch.float64))
 
 
-def normed() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
-
-
-def test_norms_are_layers_that_k_never_counts_and_their_statistics_stay(small, play):
+def test_norms_are_layers_that_k_never_counts_and_their_statistics_are_mixed_like_them(small, play):
     fed = small(alice=None, batch_size=3, model=normed)
     method = PFedLA(retained=2)
     for (state, log), (local, _) in zip(play(method, fed), play(Local(), fed), strict=True):
@@ -314,7 +323,8 @@ def test_norms_are_layers_that_k_never_counts_and_their_statistics_stay(small, p
         assert [torch.equal(weights, eye) for weights in log["weights"]] == [True, False, True]
         assert log["models_down"] == pytest.approx(4 * 10 / fed.layout.P)
         served = method.served(fed, state)
-        assert torch.equal(served["statistics"], state["statistics"])
+        weights, _ = method._weights(fed, state["hypernetworks"], range(4))
+        torch.testing.assert_close(served["statistics"], weights[:, 1] @ state["statistics"])
         assert not torch.equal(state["statistics"][0], state["statistics"][1])
         assert state["statistics"].shape == local["statistics"].shape
     with pytest.raises(BadInput, match="^retained 3: the network has 2 layers that are not norms"):
