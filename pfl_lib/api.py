@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from pfl_lib import partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.runner import federation_of, one_thread, run_many, run_one
-from pfl_lib.experiments.spec import RunSpec, is_own
+from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation.devices import cores
 from pfl_lib.federation.federation import Federation
@@ -52,7 +53,7 @@ def run(
     device: str = "auto",
     engine: str = "auto",
     with_model: bool = False,
-    federation: Federation | None = None,
+    federation: Federation | Callable[[int], Federation] | None = None,
 ) -> Result | Results:
     """Train one method and return its result; a run that is stored already is read instead.
 
@@ -66,33 +67,35 @@ def run(
     "age_strict", ...), a recipe such as Shards(per_client=2), or a frozen dataclass of one's own
     with `name`, `default_clients` and `split`; `validation` is the share of each client's training
     examples that is held out.  Stored results that come with the package
-    have no model to save; `with_model` trains those again here.  With `federation`, made by
-    `Federation.from_arrays` or otherwise, data, model, schedule, seed and Alice are the
-    federation's, and no other argument may be given.  Runs of a federation of one's own, and of
-    methods or recipes that are not the package's, are not stored.  Raises BadInput for a value that
-    does not fit, before anything is trained.  A result that cannot be written, as on a full disk,
-    is returned all the same, and a line says so.
+    have no model to save; `with_model` trains those again here.
+
+    With `federation`, made by `Federation.from_arrays` or otherwise, data, model, schedule, seed
+    and Alice are the federation's, and only `results_dir` may be given beside it; with `seeds`, a
+    function that makes the federation of a seed.  Its runs are stored where it has a name.  A
+    method or a recipe of one's own is stored under its `name` and `version`, where it is a frozen
+    dataclass with both; one that is not is run all the same, and a line says that nothing is
+    stored.  Raises BadInput for a value that does not fit, before anything is trained, and where
+    the source of what is one's own has changed and its version has not.  A result that cannot be
+    written, as on a full disk, is returned all the same, and a line says so.
     """
     given = locals()
     method = _method(method)
     if federation is not None:
-        if not isinstance(federation, Federation):
-            raise BadInput(
-                f"federation {federation!r}: give a pfl_lib.Federation, as Federation.from_arrays"
-                " makes one"
-            )
-        fits = ("federation", "with_model")  # its result always has its model
+        _check_federation(federation, seeds)
         others = [
             name
             for name, default in run.__kwdefaults__.items()
-            if name not in fits and given[name] != default
+            if name not in BESIDE_A_FEDERATION and given[name] != default
         ]
         if others:
             raise BadInput(
-                f"{', '.join(others)}: a federation has data, model and settings of its own, and"
-                " its runs are not stored: leave this out"
+                f"{', '.join(others)}: a federation has data, model and settings of its own: leave"
+                " this out"
             )
-        return _unstored(method, federation)
+        if seeds is None:
+            return _on(method, federation, results_dir, with_model)
+        made = [federation(each) for each in _seeds(seed, seeds, None)]
+        return Results(tuple(_on(method, fed, results_dir, with_model) for fed in made))
     model = DATASETS[choose("dataset", dataset, DATASETS)].model if model is None else model
     recipe = partitions.find(partition)
     several = _seeds(seed, seeds, jobs)
@@ -125,12 +128,10 @@ def run(
         )
         for each in several
     ]
-    own = is_own(method) and partitions.is_own(recipe)
+    storable = _storable(method, recipe)
     if jobs is not None:
-        if not own:
-            raise BadInput(
-                f"jobs {jobs}: methods and recipes of one's own run in this process: leave it out"
-            )
+        if not storable:
+            raise BadInput(f"jobs {jobs}: what is not stored runs in this process: leave it out")
         # What fails here fails again below, with its own sentence; what has no place is trained
         # there once more, and returned.
         with suppress(NotStored):
@@ -139,11 +140,52 @@ def run(
             )
     results = tuple(
         _stored(spec, Store(results_dir), data_dir, device, engine, with_model)
-        if own
+        if storable
         else _unstored(method, federation_of(spec, data_dir, device, engine, cores()))
         for spec in specs
     )
     return results[0] if seeds is None else Results(results)
+
+
+BESIDE_A_FEDERATION = ("federation", "with_model", "results_dir", "seeds")
+
+
+def _storable(method: Method, recipe: Recipe | None) -> bool:
+    """Whether both say what results are to be stored under; where not, a line says so."""
+    try:
+        check_storable(method, recipe)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return False
+    return True
+
+
+def _check_federation(federation: object, seeds: int | None) -> None:
+    """BadInput unless it is a federation or, with `seeds`, a function that makes one of a seed."""
+    if seeds is None and not isinstance(federation, Federation):
+        raise BadInput(
+            f"federation {federation!r}: give a pfl_lib.Federation, as Federation.from_arrays"
+            " makes one"
+        )
+    if seeds is not None and (isinstance(federation, Federation) or not callable(federation)):
+        raise BadInput(
+            f"federation {federation!r} beside seeds: give a function that makes the federation of"
+            " a seed"
+        )
+
+
+def _on(
+    method: Method, fed: Federation, results_dir: str | os.PathLike | None, with_model: bool
+) -> Result:
+    """One method on one federation: stored where it has a name."""
+    _check_federation(fed, None)  # what a function of the seed gave may be anything
+    if fed.name is None and results_dir is not None:
+        raise BadInput(
+            "results_dir: a federation without a name is not stored: give it name='mine'"
+        )
+    if fed.name is None or not _storable(method, None):
+        return _unstored(method, fed)
+    return _stored(FederationRun(method, fed), Store(results_dir), with_model=with_model)
 
 
 def _seeds(seed: int, seeds: int | None, jobs: int | None) -> list[int]:
@@ -161,16 +203,17 @@ def _seeds(seed: int, seeds: int | None, jobs: int | None) -> list[int]:
 
 
 def _stored(
-    spec: RunSpec,
+    spec: RunSpec | FederationRun,
     store: Store,
-    data_dir: str | os.PathLike | None,
-    device: str,
-    engine: str,
-    with_model: bool,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    with_model: bool = False,
 ) -> Result:
     """The spec's result, read or trained; where it cannot be stored a line says so."""
     try:
-        with _rounds_shown(spec.schedule.rounds) as reached:
+        schedule = (spec.federation if isinstance(spec, FederationRun) else spec).schedule
+        with _rounds_shown(schedule.rounds) as reached:
             return run_one(
                 spec,
                 store,

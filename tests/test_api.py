@@ -194,9 +194,10 @@ def test_seeds_and_jobs_that_do_not_fit_are_told_in_one_line(run, settings, sent
     assert refusal(run, "local", **settings) == sentence
 
 
-def test_jobs_are_for_the_packages_own_methods(run):
+def test_jobs_are_for_what_is_stored(run, capsys):
     sentence = refusal(run, Mine(), seeds=2, jobs=2)
-    assert sentence == "jobs 2: methods and recipes of one's own run in this process: leave it out"
+    assert sentence == "jobs 2: what is not stored runs in this process: leave it out"
+    assert "give it version = 1" in capsys.readouterr().err
 
 
 # --- bring your own ---
@@ -267,9 +268,15 @@ def test_every_method_runs_on_a_federation_of_ones_own(name):
     assert result.metrics["client"].tolist() == [2, 2, 2] and result.weights.shape == (3, 3)
 
 
-def test_a_method_of_ones_own_runs_on_the_packages_data_and_is_not_stored(run, results_dir):
+def test_a_method_without_a_version_runs_on_the_packages_data_and_is_not_stored(
+    run, results_dir, capsys
+):
     result = run(Mine(), alice=None)
     assert len(result.metrics) == 6 and not any(results_dir.iterdir())
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "method Mine(until=1) cannot be stored: give it version = 1, and raise that by hand when"
+        " its results change"
+    )
 
 
 def test_a_subclass_of_a_method_is_not_taken_for_it(run, results_dir):

@@ -7,12 +7,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, whole
 from pfl_lib.experiments.backends import BACKENDS, completed, completed_by_dask
+from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation import clients as client_data
@@ -50,7 +52,7 @@ def federation_of(
 
 
 def run_one(
-    spec: RunSpec,
+    spec: RunSpec | FederationRun,
     store: Store,
     data_dir: str | os.PathLike | None = None,
     device: str = "auto",
@@ -64,8 +66,9 @@ def run_one(
     interrupted.
 
     `progress` is called with the number of each finished round.  `with_model`: a stored result
-    without its model, as published ones are, does not do.  Raises NotStored, which holds the
-    result, where it cannot be written; where a checkpoint cannot, the run goes on without.
+    without its model, as published ones are, does not do.  A `FederationRun` has data, device and
+    engine already.  Raises NotStored, which holds the result, where it cannot be written; where a
+    checkpoint cannot, the run goes on without.
     """
     _check_names(device, engine)
     found = store.find(spec, with_model)
@@ -73,8 +76,11 @@ def run_one(
         return found
     store.check_writable()
     with one_thread():
-        fed = federation_of(spec, data_dir, device, engine, threads)
-        run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
+        if isinstance(spec, FederationRun):
+            run = Run(spec.method, spec.federation)
+        else:
+            fed = federation_of(spec, data_dir, device, engine, threads)
+            run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
         checkpoint = store.load_checkpoint(spec)
         if checkpoint is not None:
             run.restore(checkpoint)
@@ -84,9 +90,20 @@ def run_one(
                 progress(r)
             if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
                 saved = _save_checkpoint(spec, store, run)
-        result = run.result({**spec.config(), "key": spec.key})
+        result = run.result(stored_config(spec))
     store.save(spec, result)
     return result
+
+
+def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
+    """What config.json says of a run: its description, its key, and the source of what is not the
+    package's own.
+    """
+    return {
+        **spec.config(),
+        "key": spec.key,
+        **({"source": spec.source} if spec.source else {}),
+    }
 
 
 def _check_names(device: str, engine: str) -> None:

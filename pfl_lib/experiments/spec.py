@@ -1,12 +1,15 @@
 """A run's full description: method x data x partition x model x schedule x seed."""
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pfl_lib import data, engine, models, partitions
-from pfl_lib.errors import BadInput, check_alice, choose, whole
-from pfl_lib.experiments import measures
+from pfl_lib.errors import check_alice, choose, whole
+from pfl_lib.experiments import measures, own
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method
 from pfl_lib.methods.poisoned import Poisoned
@@ -65,22 +68,11 @@ class RunSpec:
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it.
 
-        Raises BadInput for a method or a recipe that is not the package's own: no version number
-        tells when it changes, so its results cannot be told from older ones, nor a subclass's from
-        its parent's.
+        A method or a recipe that is not the package's own is named under "own", so that no key of
+        the package's is ever one of these.  Raises BadInput for one that cannot be stored.
         """
-        method = self.method
-        if not is_own(method):
-            raise BadInput(
-                f"method {method!r} is not the package's own, so its results are not stored: use"
-                " pfl_lib.run"
-            )
-        recipe = self.recipe
-        if not partitions.is_own(recipe):
-            raise BadInput(
-                f"distribution {recipe!r} is not the package's own, so its results are not stored:"
-                " use pfl_lib.run"
-            )
+        method, recipe = self.method, self.recipe
+        foreign = check_storable(method, recipe)
         of_recipe = {} if recipe is not self.partition else partitions.settings(recipe)
         versions = {
             f"dataset {self.dataset}": data.DATASETS[self.dataset].version,
@@ -92,7 +84,7 @@ class RunSpec:
             versions |= method.versions(self.schedule, statistics)
         raised = {name: version for name, version in versions.items() if version != 1}
         return {
-            "method": _described(method),
+            "method": described(method),
             "dataset": self.dataset,
             "fingerprint": data.fingerprint(self.dataset),
             "images": self.images,
@@ -103,7 +95,7 @@ class RunSpec:
             },
             "model": self.model,
             "clients": self.clients,
-            "schedule": _fields(self.schedule),
+            "schedule": described(self.schedule),
             "seed": self.seed,
             "alice": self.alice,
             "loss": self.loss,
@@ -114,6 +106,7 @@ class RunSpec:
             **({"measures": list(self.measures)} if self.measures else {}),
             **({"evaluate_every": self.evaluate_every} if self.evaluate_every != 1 else {}),
             **({"validation": self.validation} if self.validation else {}),
+            **({"own": foreign} if foreign else {}),
         }
 
     @property
@@ -126,9 +119,17 @@ class RunSpec:
         """A readable folder name that is unique: method, data, partition, seed and the key's first
         digits.
         """
-        key = self.key[:10]
-        letters = self.config()["partition"]["name"].replace("*", "star")
-        return f"{self.method.name}-{self.dataset}-{letters}-seed{self.seed}-{key}"
+        return folder_name(self.config(), self.key)
+
+    @cached_property
+    def source(self) -> str:
+        """`own.source_of` the method and the recipe where they are a user's own, else "".  It is no
+        part of the key: it tells when they have changed and their version has not.
+        """
+        method = inner(self.method)
+        kinds = [] if built_in(method) else [type(method)]
+        kinds += [] if partitions.built_in(self.recipe) else [type(self.recipe)]
+        return own.source_of(*kinds) if kinds else ""
 
     def examples(self) -> int:
         """About how many examples' gradients the run takes: a measure of its length."""
@@ -145,24 +146,50 @@ class RunSpec:
         return round(images * passes * schedule.rounds * schedule.participation)
 
 
-def is_own(method: Method) -> bool:
+def built_in(method: Method) -> bool:
     """Whether a method comes with the package, as does what it poisons."""
     if type(method) is Poisoned:
-        return is_own(method.method)
+        return built_in(method.method)
     return type(method) is METHODS.get(getattr(method, "name", None))
 
 
-def _described(method: Method) -> dict[str, Any]:
-    """A method as JSON has it."""
-    described = {"name": method.name, "version": method.version, **_fields(method)}
-    if type(method) is Poisoned:
-        described["method"] = _described(method.method)
-    return described
+def inner(method: Method) -> Method:
+    """The method that is poisoned, or the method itself."""
+    return inner(method.method) if type(method) is Poisoned else method
 
 
-def _fields(of: Any) -> dict[str, Any]:
-    """A dataclass as JSON has it, without those of its `later` fields that are at their default: a
-    run that could be described before they were added keeps its key.
+def check_storable(method: Method, recipe: Recipe | None = None) -> dict[str, dict[str, int]]:
+    """Which of the two are a user's own, "method" and "partition", each with the versions of the
+    package's classes that it is made of; BadInput where one of them does not say what its results
+    are to be stored under.
+    """
+    foreign = {}
+    if not built_in(method):
+        theirs = inner(method)
+        own.check("method", theirs, METHODS)
+        foreign["method"] = _parents(theirs, METHODS)
+    if recipe is not None and not partitions.built_in(recipe):
+        own.check("distribution", recipe, {*partitions.FAMILIES, *partitions.PARTITIONS})
+        foreign["partition"] = _parents(recipe, partitions.FAMILIES)
+    return foreign
+
+
+def _parents(theirs: Any, known: Mapping[str, type]) -> dict[str, int]:
+    kinds = set(known.values()).intersection(type(theirs).__mro__)
+    return {kind.name: kind.version for kind in kinds}
+
+
+def folder_name(config: dict[str, Any], key: str) -> str:
+    """The name of a run's folder: method, data, partition, seed and the key's first digits."""
+    names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
+    told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
+    return f"{'-'.join(told)}-seed{config['seed']}-{key[:10]}"
+
+
+def described(of: Any) -> dict[str, Any]:
+    """A method or a schedule as JSON has it: a method's name and version, and the fields, without
+    those of its `later` ones that are at their default; a run that could be described before they
+    were added keeps its key.
 
     Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0 and -0.0 becomes
     0.0.
@@ -173,11 +200,14 @@ def _fields(of: Any) -> dict[str, Any]:
         for field in dataclasses.fields(of)
         if field.type in (float, float | None) and values[field.name] is not None
     }
-    return {
+    named = {"name": of.name, "version": of.version} if hasattr(of, "version") else {}
+    fields = {
         field.name: values[field.name] + 0.0 if field.name in fractions else values[field.name]
         for field in dataclasses.fields(of)
         if field.name not in later or getattr(of, field.name) != field.default
     }
+    poisoned = {"method": described(of.method)} if type(of) is Poisoned else {}
+    return {**named, **fields, **poisoned}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ class Federation:
     On a CPU the gradient of the package's own networks (a `models.Architecture`) is recorded after
     some hundred batches and played back without Python, to the same bits in less time; every round
     compares recordings with computed gradients.
+
+    With a `name` its runs are stored, under that name and `version`; the key follows the data and
+    the initial model too, so that only what they do not show needs another version.
     """
 
     def __init__(
@@ -56,8 +59,13 @@ class Federation:
         engine: str = "auto",
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
+        name: str | None = None,
+        version: int = 1,
     ) -> None:
         whole("seed", seed)
+        whole("version", version)
+        if name is not None and not (isinstance(name, str) and name.strip()):
+            raise BadInput(f"name {name!r}: give a text, such as 'patients', or leave it out")
         check_alice(alice, len(clients))
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
@@ -81,6 +89,7 @@ class Federation:
                 f" {clients.input_shape}: give augment='none'"
             )
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
+        self.name, self.version, self.loss = name, version, loss
         # Whose training ended in NaN or infinity; a run empties it.
         self.non_finite: set[int] = set()
         self.device = choose_device(device)
@@ -136,6 +145,8 @@ class Federation:
         engine: str = "auto",
         threads: int = 1,
         dtype: torch.dtype = torch.float32,
+        name: str | None = None,
+        version: int = 1,
     ) -> "Federation":
         """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays,
         inputs as the model takes them.
@@ -146,6 +157,8 @@ class Federation:
             "engine": engine,
             "threads": threads,
             "dtype": dtype,
+            "name": name,
+            "version": version,
         }
         return cls(data, model, schedule, seed=seed, alice=alice, **settings)
 
@@ -157,6 +170,11 @@ class Federation:
     def evaluated_clients(self) -> list[int]:
         """The clients whose models are read: Alice alone where there is one, else all."""
         return list(range(len(self))) if self.alice is None else [self.alice]
+
+    @property
+    def module(self) -> nn.Module:
+        """The network; its parameters are whatever row was loaded last."""
+        return self._modules[0].module
 
     def initial(self) -> Rows:
         """The model that every client starts from: {"theta": [P], "statistics": [S]}."""

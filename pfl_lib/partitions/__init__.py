@@ -38,12 +38,12 @@ __all__ = [
     "Recipe",
     "Relatives",
     "Shards",
+    "built_in",
     "called",
     "check_share",
     "earth_movers_distance",
     "find",
     "from_settings",
-    "is_own",
     "make",
     "settings",
     "short_name",
@@ -91,7 +91,7 @@ def make(
     clients = recipe.default_clients if clients is None else clients
     whole("clients", clients)
     made = recipe.split(dataset, clients, seed, alice)
-    if not is_own(recipe):
+    if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
     return hold_out_validation(made, validation, seed) if validation else made
 
@@ -112,14 +112,14 @@ def find(recipe: str | Recipe) -> Recipe:
     return recipe
 
 
-def is_own(recipe: Recipe) -> bool:
+def built_in(recipe: Recipe) -> bool:
     """Whether the recipe comes with the package, which alone says when its partitions change."""
     return type(recipe) is FAMILIES.get(recipe.name)
 
 
 def short_name(recipe: Recipe) -> str | None:
     """The name that a recipe of the package goes by, such as "C"; None where it has none."""
-    return getattr(recipe, "short", None) if is_own(recipe) else None
+    return getattr(recipe, "short", None) if built_in(recipe) else None
 
 
 def from_settings(config: Mapping[str, Any]) -> Recipe | None:

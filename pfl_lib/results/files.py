@@ -19,7 +19,7 @@ LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
 """What every stored configuration says, and `pfl-lib results list` shows."""
 
 OUTCOME = {
-    *("key", "device", "torch"),
+    *("key", "device", "torch", "source"),
     *("diverged", "seconds", "weights_shape", "bytes", "non_finite"),
 }
 """What config.json says of a run beside its description, which the key stands for."""

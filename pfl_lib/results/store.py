@@ -55,10 +55,19 @@ class Store:
     def find(self, spec, with_model: bool = False) -> Result | None:
         """The spec's result, or None if there is none or it is damaged (then it will be run again).
 
-        `with_model`: only a result that carries its model, which published ones do not.
+        `with_model`: only a result that carries its model, which published ones do not.  Raises
+        BadInput where the source of a user's own method, partition or model has changed since and
+        its version has not.
         """
-        found = self._every(spec.slug, spec.key)
-        return next((result for result in found if result.model or not with_model), None)
+        slug = spec.slug
+        found = self._every(slug, spec.key)
+        result = next((one for one in found if one.model or not with_model), None)
+        if result and spec.source and result.config.get("source", spec.source) != spec.source:
+            raise BadInput(
+                f"{slug} was stored with another source of the same version: raise the version of"
+                f" {' and '.join(result.config['own'])}, or remove {self.root / 'cells' / slug}"
+            )
+        return result
 
     def _every(self, slug: str, key: str | None = None) -> Iterator[Result]:
         """What is stored whole under a name, the user's own first."""

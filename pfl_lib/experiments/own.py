@@ -1,0 +1,169 @@
+"""Methods and partitions of a user's own: what their runs are stored under, and how a change of
+their source under the same version is noticed.
+"""
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+import textwrap
+import types
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from pfl_lib.errors import BadInput
+
+PLAIN = (bool, int, float, str, types.NoneType)
+
+
+def check(what: str, own: Any, taken: Collection[str]) -> None:
+    """BadInput, with what is missing, unless a method or partition of a user's own says what its
+    results can be stored under: a frozen dataclass with a `name` of its own, a whole number as
+    `version`, and fields that are numbers, texts or tuples of them.
+
+    `what` is "method" or "distribution"; `taken` holds the package's own names.
+    """
+    why = None
+    fields = dataclasses.fields(own) if dataclasses.is_dataclass(own) else ()
+    if not dataclasses.is_dataclass(own) or not type(own).__dataclass_params__.frozen:
+        why = "make it a frozen dataclass"
+    elif not isinstance(getattr(own, "name", None), str) or not own.name.strip():
+        why = "give it a name, a text"
+    elif own.name in taken:
+        why = f"{own.name!r} is a name of the package's: give it another"
+    elif type(getattr(own, "version", None)) is not int:
+        why = "give it version = 1, and raise that by hand when its results change"
+    else:
+        odd = [field.name for field in fields if not _is_plain(getattr(own, field.name))]
+        if odd:
+            why = f"its field {odd[0]!r} is no number, text or tuple of them"
+    if why:
+        raise BadInput(f"{what} {own!r} cannot be stored: {why}")
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    try:
+        return isinstance(value, PLAIN) and bool(json.dumps(value, allow_nan=False))
+    except ValueError:  # infinity or NaN, which JSON does not have
+        return False
+
+
+def source_of(*kinds: type) -> str:
+    """16 hex digits over the source of classes: functions, numbers and texts of their own, of their
+    parents outside this package, and of what they name in their modules.
+
+    Comments, docstrings and layout do not count.  "" where the source of a function is not to be
+    had, as of one that was typed into a bare interpreter; what other modules hold is not seen.
+    """
+    seen: dict[int, Any] = {}
+    try:
+        parts = [part for kind in kinds for part in _parts(kind, seen)]
+    except OSError:
+        return ""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16] if parts else ""
+
+
+def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
+    """The source of a class or function and of what it names in its module."""
+    if id(thing) in seen:
+        return
+    seen[id(thing)] = thing
+    if isinstance(thing, type):
+        for kind in thing.__mro__:
+            if kind.__module__.split(".")[0] in ("builtins", "typing", "pfl_lib", "torch"):
+                continue
+            for name, value in sorted(vars(kind).items()):
+                if name in getattr(kind, "__dataclass_fields__", ()):
+                    continue  # a setting's default: the setting itself is in the key
+                if _is_plain(value) and not name.startswith("__"):
+                    yield f"{name} = {value!r}"
+                elif (function := _function(value)) and not _by_dataclass(name, function):
+                    yield from _parts(function, seen)
+        return
+    yield _bare(inspect.getsource(thing))
+    module = thing.__module__
+    for name in sorted(_names(thing.__code__)):
+        value = thing.__globals__.get(name)
+        if _is_plain(value) and value is not None:
+            yield f"{name} = {value!r}"
+        elif isinstance(value, type | types.FunctionType) and value.__module__ == module:
+            yield from _parts(value, seen)
+
+
+def _function(value: Any) -> types.FunctionType | None:
+    """The function behind a member of a class: a method, a static one, a property."""
+    value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    value = getattr(value, "func", value) if isinstance(value, functools.cached_property) else value
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def _by_dataclass(name: str, function: types.FunctionType) -> bool:
+    """Whether `dataclass` wrote it, from the fields: `__init__`, `__eq__` and the like."""
+    return name.startswith("__") and inspect.unwrap(function).__code__.co_filename == "<string>"
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = (part for part in code.co_consts if isinstance(part, types.CodeType))
+    return {*code.co_names}.union(*map(_names, inner))
+
+
+def _bare(source: str) -> str:
+    """Source without comments, docstrings and layout."""
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:  # a lambda in the middle of a line
+        return source
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+                node.body = body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def load(named: str) -> Any:
+    """What "module:Name" or "path/to/file.py:Name" names, called without arguments where it is a
+    class; a method of one's own for a table's page.
+
+    Raises BadInput, one line, where there is no such file, module or name, or it fails.
+    """
+    place, _, name = named.rpartition(":") if isinstance(named, str) else ("", "", "")
+    if not place or not name.isidentifier():
+        raise BadInput(f"method {named!r}: give module:Class or path/to/file.py:Class")
+    try:
+        found = vars(_from_file(place) if place.endswith(".py") else importlib.import_module(place))
+        if name not in found:
+            there = [n for n, v in found.items() if isinstance(v, type) and hasattr(v, "served")]
+            words = f"; it has {', '.join(there)}" if there else ""
+            raise BadInput(f"method {named!r}: {place} has no {name}{words}")
+        return found[name]() if isinstance(found[name], type) else found[name]
+    except BadInput:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a user's file does is told in one line
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise BadInput(f"method {named!r} cannot be loaded: {said}") from None
+
+
+def _from_file(place: str) -> types.ModuleType:
+    """A file as a module that is in nobody's list of modules: other processes then get its classes
+    whole, and do not look for it.
+    """
+    path = Path(place).expanduser().absolute()
+    if not path.is_file():
+        raise BadInput(f"method file {path} does not exist")
+    spec = importlib.util.spec_from_file_location(f"pfl_own_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there while they are made
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[spec.name]
+    return module

@@ -1,0 +1,96 @@
+"""A run on a federation of a user's own that has a name: what it is stored under."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pfl_lib import engine
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments import own
+from pfl_lib.experiments.spec import built_in, check_storable, described, folder_name, inner
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods import Method
+from pfl_lib.results.files import key_of
+
+
+@dataclass(frozen=True, eq=False)
+class FederationRun:
+    """A method on a federation that has a name; `Store` reads and writes it as it does a `RunSpec`.
+
+    The key follows from the federation's name and version, from all of its data and the model every
+    client starts from, from schedule, seed and Alice, and from the method.  Raises BadInput for a
+    method that does not say what its results are to be stored under.
+    """
+
+    method: Method
+    federation: Federation
+
+    def __post_init__(self) -> None:
+        if self.federation.name is None:
+            raise BadInput("a federation without a name is not stored: give it name='patients'")
+        check_storable(self.method)
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        fed, method = self.federation, self.method
+        foreign = check_storable(method)
+        versions = {}
+        if hasattr(method, "versions"):
+            found = method.versions(fed.schedule, fed.layout.S > 0)
+            versions = {name: version for name, version in found.items() if version != 1}
+        return {
+            "method": described(method),
+            "dataset": fed.name,
+            "fingerprint": fingerprint(fed),
+            "images": None,
+            "partition": {"name": "own data", "version": fed.version},
+            "model": " ".join(repr(fed.module).split()),
+            "clients": len(fed),
+            "schedule": described(fed.schedule),
+            "seed": fed.seed,
+            "alice": fed.alice,
+            "loss": fed.loss,
+            "dtype": str(fed.dtype).removeprefix("torch."),
+            "engine": engine.VERSION,
+            **({"versions": versions} if versions else {}),
+            "own": {**foreign, "data": {}},
+        }
+
+    def config(self) -> dict[str, Any]:
+        """Everything the numbers depend on, as JSON has it."""
+        return dict(self._config)
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON of `config()`."""
+        return key_of(self._config)
+
+    @property
+    def slug(self) -> str:
+        """A readable folder name that is unique."""
+        return folder_name(self._config, self.key)
+
+    @cached_property
+    def source(self) -> str:
+        """`own.source_of` the classes of method and model that are a user's own, "" for none."""
+        kinds = [] if built_in(self.method) else [type(inner(self.method))]
+        parts = dict.fromkeys(type(part) for part in self.federation.module.modules())
+        ours = ("torch", "pfl_lib")
+        kinds += [kind for kind in parts if kind.__module__.split(".")[0] not in ours]
+        return own.source_of(*kinds) if kinds else ""
+
+
+def fingerprint(fed: Federation) -> str:
+    """16 hex digits over every client's examples and labels in each split, and the model that all
+    start from: what a data set's fingerprint is to the package's own.
+    """
+    digest = hashlib.sha256()
+    for name, split in sorted(fed.clients.splits.items()):
+        for index, labels in zip(split.index, split.labels, strict=True):
+            digest.update(f"{name} {len(index)}\n".encode())
+            for part in (split.pool.inputs(index), labels):
+                digest.update(part.cpu().contiguous().numpy().tobytes())
+    for row in fed.initial().values():
+        digest.update(row.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]

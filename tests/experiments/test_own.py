@@ -1,0 +1,343 @@
+"""What is a user's own is stored under its name and version, and told from all else."""
+
+import dataclasses
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pfl_lib
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments import own
+from pfl_lib.experiments.own_data import FederationRun
+from pfl_lib.experiments.runner import run_many, run_one
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import FedAvg
+from pfl_lib.methods.poisoned import Poisoned
+from pfl_lib.partitions import Partition
+from pfl_lib.partitions.label_skew import LabelSkew
+from pfl_lib.results.store import Store
+
+FILE = """
+from dataclasses import dataclass
+
+FACTOR = {factor}
+
+
+def halved(theta):
+    return theta * FACTOR  # {comment}
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    '''A method in a file.'''
+
+    times: int = 1
+    name, title, version = "shrunk", "Shrunk", {version}
+
+    def start(self, fed):
+        return fed.initial()
+
+    def round(self, fed, state, r):
+        return {{"theta": halved(state["theta"]), "statistics": state["statistics"]}}, {{}}
+
+    def served(self, fed, state):
+        return state
+"""
+
+
+def written(folder: Path, factor: float = 0.5, version: int = 1, comment: str = "half") -> str:
+    """A file with a method in it; returns what names the method."""
+    path = folder / f"method_{factor}_{version}_{comment}.py"
+    path.write_text(FILE.format(factor=factor, version=version, comment=comment))
+    return f"{path}:Shrunk"
+
+
+def spec(method, **changed) -> RunSpec:
+    settings = {"dataset": "digits", "model": "linear", "clients": 3, **changed}
+    return RunSpec(method, Schedule(rounds=2), **settings)
+
+
+@pytest.fixture
+def shelf(tmp_path) -> Store:
+    return Store(tmp_path / "results", published=None)
+
+
+# --- methods ---
+
+
+def test_a_method_of_ones_own_is_stored_under_its_name_version_and_fields(tmp_path, shelf):
+    method = own.load(written(tmp_path))
+    result = run_one(spec(method), shelf)
+    assert result.config["method"] == {"name": "shrunk", "version": 1, "times": 1}
+    assert result.config["own"] == {"method": {}}
+    assert spec(method).slug.startswith("shrunk-digits-C-seed1-")
+    again = shelf.find(spec(method))
+    assert again.metrics.equals(result.metrics)
+    others = [
+        spec(own.load(written(tmp_path, version=2))),
+        spec(dataclasses.replace(method, times=2)),
+    ]
+    assert [shelf.find(other) for other in others] == [None, None]
+
+
+def test_no_key_of_a_users_is_one_of_the_packages():
+    """A subclass of FedAvg that differs by its name alone, and the description that FedAvg itself
+    would have under that name."""
+
+    class Renamed(FedAvg):
+        name = "renamed"
+
+    config = spec(Renamed()).config()
+    assert config["own"] == {"method": {"fedavg": FedAvg.version}}
+    assert "own" not in spec(FedAvg()).config()
+
+
+def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp_path, shelf):
+    run_one(spec(own.load(written(tmp_path))), shelf)
+    changed = spec(own.load(written(tmp_path, factor=0.25)))
+    with pytest.raises(BadInput) as refused:
+        shelf.find(changed)
+    assert str(refused.value).startswith(
+        f"{changed.slug} was stored with another source of the same version: raise the version of"
+        " method, or remove "
+    )
+    assert "\n" not in str(refused.value)
+    run_one(spec(own.load(written(tmp_path, factor=0.25, version=2))), shelf)
+
+
+def test_comments_docstrings_and_layout_are_no_change(tmp_path):
+    named = [written(tmp_path), written(tmp_path, comment="a half")]
+    path = tmp_path / "longer.py"
+    text = FILE.format(factor=0.5, version=1, comment="").replace("A method in", "Some words on")
+    path.write_text(
+        text.replace("return theta * FACTOR", "return (\n        theta * FACTOR\n    )")
+    )
+    sources = {own.source_of(type(own.load(name))) for name in (*named, f"{path}:Shrunk")}
+    assert len(sources) == 1 and len(sources.pop()) == 16
+
+
+def test_a_version_and_a_constant_in_the_module_are_part_of_the_source(tmp_path):
+    variants = [written(tmp_path), written(tmp_path, factor=0.25), written(tmp_path, version=2)]
+    assert len({own.source_of(type(own.load(name))) for name in variants}) == 3
+
+
+def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(shelf):
+    names = {}
+    exec(FILE.format(factor=0.5, version=1, comment=""), names)  # as typed: no file
+    typed = names["Shrunk"]()
+    assert own.source_of(type(typed)) == ""
+    assert "source" not in run_one(spec(typed), shelf).config
+    assert shelf.find(spec(typed)) is not None
+
+
+def test_processes_run_a_method_out_of_a_file_and_note_its_source(tmp_path, shelf):
+    method = own.load(written(tmp_path))
+    specs = [spec(method, seed=seed) for seed in (1, 2)]
+    results = run_many(specs, shelf, jobs=2, progress=False)
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
+    assert [result.config["source"] for result in results] == [own.source_of(type(method))] * 2
+    assert all(shelf.find(one) is not None for one in specs)
+
+
+def test_a_poisoned_method_of_ones_own_is_stored_as_ones_own(tmp_path):
+    method = own.load(written(tmp_path))
+    config = spec(Poisoned(method, clients=(1,))).config()
+    assert config["own"] == {"method": {}}
+    assert config["method"]["method"] == {"name": "shrunk", "version": 1, "times": 1}
+
+
+@dataclass(frozen=True)
+class Shaped:
+    size: object = 1
+    name, title, version = "shaped", "Shaped", 1
+
+
+@dataclass
+class Thawed:
+    name, version = "thawed", 1
+
+
+class Plain:
+    name, version = "plain", 1
+
+
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [
+        (Plain(), "make it a frozen dataclass"),
+        (Thawed(), "make it a frozen dataclass"),
+        (Shaped([1]), "its field 'size' is no number, text or tuple of them"),
+        (Shaped(float("inf")), "its field 'size' is no number, text or tuple of them"),
+        (Shaped((1, torch)), "its field 'size' is no number, text or tuple of them"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_described_is_told_in_one_line(method, why):
+    with pytest.raises(BadInput) as refused:
+        own.check("method", method, ["fedavg"])
+    assert str(refused.value) == f"method {method!r} cannot be stored: {why}"
+
+
+@pytest.mark.parametrize(("value", "taken"), [(True, ()), ("1", ()), (None, ()), (1, ("shaped",))])
+def test_a_version_is_a_whole_number_and_a_name_is_ones_own(value, taken):
+    kind = type("Shaped", (Shaped,), {"version": value})
+    with pytest.raises(BadInput, match="is a name of the package's" if taken else "version = 1"):
+        own.check("method", kind(), taken)
+
+
+# --- naming a method on the command line ---
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("mine.py", "give module:Class or path/to/file.py:Class"),
+        ("/nowhere/mine.py:Mine", "method file /nowhere/mine.py does not exist"),
+        ("{file}:Mine", "has no Mine; it has Shrunk"),
+        ("no_such_module:Mine", "cannot be loaded: ModuleNotFoundError"),
+        ("{broken}:Mine", "cannot be loaded: ZeroDivisionError: division by zero"),
+        (3, "give module:Class or path/to/file.py:Class"),
+    ],
+)
+def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path, named, says):
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    places = {"file": written(tmp_path).rpartition(":")[0], "broken": tmp_path / "broken.py"}
+    with pytest.raises(BadInput) as refused:
+        own.load(named.format(**places) if isinstance(named, str) else named)
+    assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_module_may_be_named_and_leaves_no_trace_where_it_is_a_file(tmp_path):
+    assert own.load("pfl_lib.methods.fedavg:FedAvg") == FedAvg()
+    before = set(sys.modules)
+    own.load(written(tmp_path))
+    assert set(sys.modules) == before
+
+
+# --- partitions ---
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Client i holds every third example from i on; with `reverse`, in the other order."""
+
+    reverse: bool = False
+    name, title, version, default_clients = "odd", "Odd", 1, 3
+    seeded, personal = False, False
+
+    def split(self, dataset, clients, seed, alice):
+        order = torch.arange(len(dataset.train_y))
+        order = order.flip(0) if self.reverse else order
+        train = tuple(order[i::clients] for i in range(clients))
+        test = tuple(torch.arange(len(dataset.test_y))[i::clients] for i in range(clients))
+        return Partition(self.name, train, test)
+
+
+def test_a_partition_of_ones_own_is_stored_under_its_name_version_and_fields(shelf):
+    described = spec(FedAvg(), partition=Odd())
+    result = run_one(described, shelf)
+    assert result.config["partition"] == {"name": "odd", "version": 1, "reverse": False}
+    assert result.config["own"] == {"partition": {}}
+    assert shelf.find(described).metrics.equals(result.metrics)
+    assert shelf.find(spec(FedAvg(), partition=Odd(reverse=True))) is None
+
+
+def test_the_command_line_lists_what_is_ones_own(shelf):
+    run_one(spec(FedAvg(), partition=Odd()), shelf)
+    done = subprocess.run(
+        [sys.executable, "-m", "pfl_lib", "results", "list", "--results-dir", shelf.root],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "odd(reverse=False)" in done.stdout
+
+
+def test_a_recipe_without_a_version_runs_and_is_not_stored(tmp_path, capsys):
+    @dataclass(frozen=True)
+    class Unversioned(Odd):
+        version = None
+
+    settings = {"dataset": "digits", "model": "linear", "rounds": 1}
+    result = pfl_lib.run("local", partition=Unversioned(), results_dir=tmp_path, **settings)
+    assert len(result.metrics) == 1 and not any(tmp_path.iterdir())
+    assert "give it version = 1" in capsys.readouterr().err
+    assert spec(FedAvg(), partition=LabelSkew("C")).source == ""
+
+
+# --- data ---
+
+
+class Net(nn.Module):
+    """Two layers, for a model that is not torch's own."""
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, width), nn.Linear(width, 2)
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+
+def federation(seed=1, name="three wards", version=1, shift=0.0, width=3, **schedule):
+    random = np.random.default_rng(0)
+    pairs = [
+        (random.normal(shift, 1, (n, 4)).astype(np.float32), random.integers(0, 2, n))
+        for n in (8, 12, 6)
+    ]
+    settings = {"seed": seed, "alice": 0, "name": name, "version": version, "device": "cpu"}
+    schedule = Schedule(**{"rounds": 2, "batch_size": 4, **schedule})
+    return pfl_lib.Federation.from_arrays(pairs, pairs, lambda: Net(width), schedule, **settings)
+
+
+def test_runs_of_named_data_are_stored_and_read_again(tmp_path):
+    result = pfl_lib.run("fedavg", federation=federation(), results_dir=tmp_path)
+    (entry,) = (tmp_path / "cells").iterdir()
+    assert entry.name.startswith("fedavg-three_wards-own_data-seed1-")
+    assert result.config["own"] == {"data": {}} and len(result.config["source"]) == 16
+    before = entry.stat().st_mtime_ns
+    again = pfl_lib.run("fedavg", federation=federation(), results_dir=tmp_path)
+    assert again.metrics.equals(result.metrics) and entry.stat().st_mtime_ns == before
+
+
+def test_the_key_of_named_data_follows_all_that_its_numbers_depend_on():
+    changes = (
+        {},
+        {"name": "wards"},
+        {"version": 2},
+        {"shift": 1.0},
+        {"width": 4},
+        {"seed": 2},
+        {"lr": 0.2},
+        {"rounds": 3},
+    )
+    keys = [FederationRun(FedAvg(), federation(**change)).key for change in changes]
+    keys.append(FederationRun(FedAvg(weighting="uniform"), federation()).key)
+    assert len(set(keys)) == len(keys)
+    assert FederationRun(FedAvg(), federation()).key == keys[0]
+
+
+def test_a_federation_without_a_name_is_not_stored(tmp_path, monkeypatch):
+    monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path))
+    pfl_lib.run("fedavg", federation=federation(name=None))
+    assert not any(tmp_path.iterdir())
+    with pytest.raises(BadInput, match="give it name='mine'"):
+        pfl_lib.run("fedavg", federation=federation(name=None), results_dir=tmp_path)
+    with pytest.raises(BadInput, match="name '': give a text"):
+        federation(name="")
+
+
+def test_a_function_of_the_seed_gives_a_federation_for_each(tmp_path):
+    several = pfl_lib.run("fedavg", federation=federation, seeds=2, results_dir=tmp_path)
+    assert several.seeds == (1, 2) and len(list((tmp_path / "cells").iterdir())) == 2
+    with pytest.raises(BadInput, match="give a function that makes the federation of a seed"):
+        pfl_lib.run("fedavg", federation=federation(), seeds=2)
