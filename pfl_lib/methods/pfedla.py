@@ -55,9 +55,10 @@ class PFedLA:
     * `step` 0.5: measured on CIFAR-10 at 60 rounds; 0.05 stays FedAvg, 5 becomes Local (the third
       party's 0.005 suits its heads);
     * a layer is weight and bias of one module (from Table 3's costs).  A norm's affine parameters
-      are a layer of their own that k never counts; its running statistics are mixed with that
-      layer's weights (our choice).  The third party serves each client's own, which were measured
-      at its trained model: with nearly equal weights on CIFAR-10 that costs 8 points of accuracy;
+      are a layer of their own that k never counts (our choice).  Its running statistics describe
+      the layer before it, in forward order, so they are mixed with that layer's weights.  The third
+      party serves each client's own: with nearly equal weights on CIFAR-10 that costs 8 points of
+      accuracy;
     * all clients start from one model (our choice; the third party draws one for each);
     * where some clients take part, the others keep theta_j and hypernetwork, and are mixed like
       all (Eq. 6 sums over N).
@@ -86,8 +87,10 @@ class PFedLA:
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """Each client was once served its own running statistics."""
-        return {"statistics of the mixture": 2 if statistics else 1}
+        """Each client was once served its own running statistics, then those mixed with the norm's
+        weights.
+        """
+        return {"statistics of the mixture": 3 if statistics else 1}
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         """N copies of the initial model and N equal hypernetworks; BadInput where `retained` does
@@ -204,18 +207,23 @@ def aggregation_weights(networks: Tensor, blocks: tuple[Block, ...]) -> Tensor:
 
 def mixed_models(weights: Tensor, models: Rows, layers: Sequence[Layer]) -> Rows:
     """Eq. 6, layer by layer: weights [n, L, N] and all clients' models, {"theta": [N, P],
-    "statistics": [N, S]}, give n models.  A norm's statistics go as its parameters.
+    "statistics": [N, S]}, give n models.
+
+    `layers` are in forward order.  A norm's running statistics are those of the layer before it,
+    and go with that layer's weights; where a norm comes first, with its own.
     """
     theta, statistics = models["theta"], models["statistics"]
     out = {
         "theta": theta.new_empty(len(weights), theta.shape[1]),
         "statistics": statistics.new_empty(len(weights), statistics.shape[1]),
     }
+    described = 0
     for k, layer in enumerate(layers):
+        described = described if layer.norm else k
         columns = slice(layer.start, layer.stop)
         out["theta"][:, columns] = weights[:, k] @ theta[:, columns]
         columns = slice(layer.statistics_start, layer.statistics_stop)
-        out["statistics"][:, columns] = weights[:, k] @ statistics[:, columns]
+        out["statistics"][:, columns] = weights[:, described] @ statistics[:, columns]
     return out
 
 

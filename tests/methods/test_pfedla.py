@@ -315,20 +315,31 @@ def test_of_equal_self_weights_the_first_layers_are_retained(small):
     assert torch.equal(log["weights"][1], torch.full((4, 4), 0.25, dtype=torch.float64))
 
 
-def test_norms_are_layers_that_k_never_counts_and_their_statistics_are_mixed_like_them(small, play):
+def test_norms_are_layers_that_k_never_counts(small, play):
     fed = small(alice=None, batch_size=3, model=normed)
-    method = PFedLA(retained=2)
-    for (state, log), (local, _) in zip(play(method, fed), play(Local(), fed), strict=True):
+    for _, log in play(PFedLA(retained=2), fed):
         eye = torch.eye(4, dtype=torch.float64)
         assert [torch.equal(weights, eye) for weights in log["weights"]] == [True, False, True]
         assert log["models_down"] == pytest.approx(4 * 10 / fed.layout.P)
-        served = method.served(fed, state)
-        weights, _ = method._weights(fed, state["hypernetworks"], range(4))
-        torch.testing.assert_close(served["statistics"], weights[:, 1] @ state["statistics"])
-        assert not torch.equal(state["statistics"][0], state["statistics"][1])
-        assert state["statistics"].shape == local["statistics"].shape
     with pytest.raises(BadInput, match="^retained 3: the network has 2 layers that are not norms"):
         PFedLA(retained=3).start(fed)
+
+
+@pytest.mark.parametrize(
+    ("model", "described"),
+    [(normed, 0), (lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3)), 0)],
+    ids=["behind a layer", "first of all"],
+)
+def test_running_statistics_are_mixed_as_the_layer_that_they_describe(small, model, described):
+    """The layer before the norm, whose own weights are others; a norm that comes first has none."""
+    fed = small(alice=None, batch_size=3, model=model)
+    method = PFedLA(step=0.1)
+    state = shaken(fed, method.start(fed))
+    state["statistics"] = torch.rand(4, fed.layout.S, dtype=torch.float64)
+    weights, _ = method._weights(fed, state["hypernetworks"], range(4))
+    assert not torch.allclose(weights[:, 0], weights[:, 1])
+    served = method.served(fed, state)["statistics"]
+    torch.testing.assert_close(served, weights[:, described] @ state["statistics"])
 
 
 def test_clients_that_are_not_drawn_keep_model_and_hypernetwork_and_are_mixed(pencil, two_layers):
