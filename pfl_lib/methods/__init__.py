@@ -49,6 +49,7 @@ from pfl_lib.methods.pfedhn import PFedHN
 from pfl_lib.methods.pfedla import PFedLA
 from pfl_lib.methods.pfedme import PFedMe
 from pfl_lib.methods.scaffold import Scaffold
+from pfl_lib.methods.similarity import Similarity
 from pfl_lib.methods.waffle import Waffle
 from pfl_lib.methods.weight_erosion import WeightErosion
 from pfl_lib.rows import Rows
@@ -92,6 +93,7 @@ METHODS: dict[str, type] = {
         FedRep,
         LGFedAvg,
         FedProx,
+        Similarity,
     )
 }
 

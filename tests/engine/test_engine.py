@@ -28,6 +28,7 @@ from pfl_lib.methods import (
     PFedLA,
     PFedMe,
     Scaffold,
+    Similarity,
     Waffle,
     WeightErosion,
 )
@@ -53,6 +54,7 @@ METHODS = [
     FedRep(),
     LGFedAvg(),
     FedProx(),
+    Similarity(),
 ]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
 SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 examples

@@ -32,6 +32,7 @@ from pfl_lib.methods import (
     PFedLA,
     PFedMe,
     Scaffold,
+    Similarity,
     Waffle,
     WeightErosion,
 )
@@ -292,6 +293,9 @@ GOLDEN = {
     "fedprox-digits-C-seed1-549a28c2b3": RunSpec(
         FedProx(), Schedule(20), dataset="digits", alice=None
     ),
+    "similarity-digits-C-seed1-e536a8ea1d": RunSpec(
+        Similarity(), Schedule(20), dataset="digits", alice=None
+    ),
     "pfedhn-digits-C-seed1-103ece6562": RunSpec(
         PFedHN(), Schedule(20), dataset="digits", alice=None
     ),
@@ -335,7 +339,8 @@ def test_every_published_result_belongs_to_a_page():
 def test_mixtures_have_a_version_of_their_own_where_the_network_has_running_statistics(method):
     assert "versions" not in RunSpec(method, Schedule(2)).config()
     normed = RunSpec(method, Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
-    assert normed.config()["versions"] == {"statistics of the mixture": 2}
+    version = 3 if method == PFedLA() else 2
+    assert normed.config()["versions"] == {"statistics of the mixture": version}
     plain = RunSpec(FedAvg(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
     assert "versions" not in plain.config()
 

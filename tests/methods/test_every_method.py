@@ -28,6 +28,7 @@ from pfl_lib.methods import (
     PFedLA,
     PFedMe,
     Scaffold,
+    Similarity,
     Waffle,
     WeightErosion,
     make_method,
@@ -63,6 +64,8 @@ ALL = [
     FedRep(),
     LGFedAvg(),
     FedProx(),
+    Similarity(),
+    Similarity(by="model"),
 ]
 WEIGHING = [method for method in ALL if method.name not in ("mocha", "pfedhn")]  # average no models
 # A draw goes by a client's number.  Where the order must not matter FedFomo sends all four models;

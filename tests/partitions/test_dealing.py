@@ -264,3 +264,29 @@ GOLDEN = {
     "neighbours": "c00549019d06c32f",
     "relatives": "df4fed85fd9f6a9f",
 }
+
+
+def test_a_class_that_is_left_out_is_held_by_nobody_and_leaves_other_draws_alone():
+    digits = data.load("digits")
+    made = Classes(4, examples=40, leave_out=(9,)).split(digits, 6, 1, None)
+    held = made.label_matrix(digits)
+    assert held[:, 9].sum() == 0 and ((held > 0).sum(1) == 4).all()
+    assert made.of(digits).train_y[torch.cat(made.test)].max() < 9
+    whole = Classes(4, examples=40).split(digits, 6, 1, None)
+    same = Classes(4, examples=40, leave_out=()).split(digits, 6, 1, None)
+    assert whole.checksum() == same.checksum() != made.checksum()
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "words"),
+    [
+        ([9], r"leave_out \[9\]: give a tuple of classes"),
+        ((-1,), "a class to leave out -1: give a whole number, 0 or more"),
+        ((10,), "class 10 to leave out: .* has the classes 0 to 9"),
+        (tuple(range(10)), "no class is left"),
+        (tuple(range(7)), "4 classes per client: there are 3"),
+    ],
+)
+def test_classes_that_cannot_be_left_out_are_refused_in_one_line(leave_out, words):
+    with pytest.raises(BadInput, match=words):
+        Classes(4, examples=40, leave_out=leave_out).split(data.load("digits"), 6, 1, None)

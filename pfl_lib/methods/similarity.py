@@ -1,0 +1,119 @@
+"""Averages that weigh clients by how near their updates are, as a whole or layer by layer: what
+pFedLA's Figure 1 compares.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfl_lib.engine.layout import Layer
+from pfl_lib.errors import choose, number
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods.pfedla import mixed_models
+from pfl_lib.rows import Rows, copies, distances, model, select_rows, with_rows
+
+FINDING = 60  # halvings of the interval in which the temperature is looked for
+WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance times this
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Each client is served the average of all models, the nearer ones heavier (pFedLA, Figure 1):
+
+        Delta_i = theta_i - thetabar_i,  d_ij = |Delta_i - Delta_j|,
+        w_ij = softmax over j of -d_ij / T,  thetabar_i <- sum_j w_ij theta_j.
+
+    The figure's text says "similarity between layers" and "between models" and no more; this
+    reading of it is ours.
+
+    * `by`: "model" takes distances between whole updates; "layer" takes those of each layer for
+      that layer's weights, as in `PFedLA`.
+    * T is found anew in each round, one for all clients and layers: weights have on average, over
+      clients and layers, so much `entropy` as a share of ln n, that of equal weights.  Two runs
+      that differ in `by` alone thus share equally much.  Where clients hardly differ in a layer,
+      that layer is shared more than others.
+    * `entropy` 1 is FedAvg with equal weights, 0 is Local where no two updates are the same.
+    * Of n participants, each is served a mixture of these n; the others keep theirs.
+    * A norm's running statistics are mixed as the layer before it (`pfedla.mixed_models`).
+    """
+
+    by: str = "layer"
+    entropy: float = 0.75
+
+    name: ClassVar[str] = "similarity"
+    title: ClassVar[str] = "Average by similarity"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        choose("by", self.by, ("layer", "model"))
+        number("entropy", self.entropy, "a share from 0 to 1", lambda v: 0 <= v <= 1)
+
+    def start(self, fed: Federation) -> dict[str, Tensor]:
+        return copies(fed.initial(), len(fed))
+
+    def round(
+        self, fed: Federation, state: dict[str, Tensor], r: int
+    ) -> tuple[dict[str, Tensor], dict]:
+        clients, layers = fed.participants(r), fed.layout.layers
+        given = {name: select_rows(matrix, clients) for name, matrix in model(state).items()}
+        trained, _ = fed.train(given, r, clients)
+
+        apart = update_distances(
+            trained["theta"] - given["theta"], layers if self.by == "layer" else None
+        )
+        weights = weights_at(apart, temperature(apart, self.entropy))
+        by_layer = weights.expand(len(layers), -1, -1).transpose(0, 1).to(trained["theta"])
+        mixed = mixed_models(by_layer, trained, layers)
+
+        after = {name: with_rows(state[name], clients, mixed[name]) for name in mixed}
+        shown = torch.zeros(len(weights), len(fed), len(fed), dtype=torch.float64)
+        shown[:, torch.tensor(clients)[:, None], torch.tensor(clients)] = weights
+        log = {
+            "weights": shown if self.by == "layer" else shown[0],
+            "models_up": len(clients),
+            "models_down": len(clients),
+        }
+        return after, log
+
+    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+        return model(state)
+
+
+def update_distances(updates: Tensor, layers: tuple[Layer, ...] | None) -> Tensor:
+    """Euclidean distances of updates [n, P] to each other, layer by layer [L, n, n] or, without
+    layers, as a whole [1, n, n]; float64, on the CPU.
+    """
+    parts = [updates] if layers is None else [updates[:, of.start : of.stop] for of in layers]
+    return torch.stack([torch.stack([distances(part, row) for row in part]) for part in parts])
+
+
+def weights_at(apart: Tensor, temperature: float) -> Tensor:
+    """softmax(-d / T) over the last dimension of distances; T infinite gives equal weights."""
+    return (-apart / temperature).softmax(-1)
+
+
+def mean_entropy(weights: Tensor) -> float:
+    """The entropy of weights [..., n] over the last dimension, as a share of ln n; its mean."""
+    return (-torch.xlogy(weights, weights).sum(-1) / math.log(weights.shape[-1])).mean().item()
+
+
+def temperature(apart: Tensor, entropy: float) -> float:
+    """The T at which weights from distances [L, n, n] have this mean entropy, a share of ln n.
+
+    The entropy grows with T, so halving an interval finds it.  Clients at distance 0 share at any
+    T; where that alone is more than `entropy`, T is the smallest that is looked at.
+    """
+    scale = apart.mean().item()
+    if entropy == 1 or not scale > 0:
+        return math.inf
+    low, high = -math.log(WIDEST), math.log(WIDEST)
+    for _ in range(FINDING):
+        middle = (low + high) / 2
+        if mean_entropy(weights_at(apart, scale * math.exp(middle))) < entropy:
+            low = middle
+        else:
+            high = middle
+    return scale * math.exp(high)

@@ -1,0 +1,170 @@
+"""Averages by similarity: two rounds by hand, the temperature, FedAvg and Local as its ends."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import BadInput
+from pfl_lib.methods import FedAvg, Local
+from pfl_lib.methods.similarity import (
+    Similarity,
+    mean_entropy,
+    temperature,
+    update_distances,
+    weights_at,
+)
+
+
+def entropy_of(*shares: float) -> float:
+    """Of two clients, of whom each keeps so much of a layer: the mean over layers, as a share of
+    ln 2.
+    """
+    each = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
+    return sum(each) / len(each) / math.log(2)
+
+
+# --- by hand ---
+
+
+def test_two_rounds_by_hand_of_whole_models(pencil, play, exactly):
+    """One step a round, theta <- (theta + point) / 2; points (4, 4) and (-4, 4).  Between two
+    clients there is one distance, so the entropy fixes the weights: that of (3/4, 1/4).
+
+    Round 1: theta_0 = (2, 2), theta_1 = (-2, 2); served (3/4 * 2 - 1/4 * 2, 2) = (1, 2), (-1, 2).
+    Round 2: from there theta_0 = (5/2, 3), theta_1 = (-5/2, 3); served (5/4, 3), (-5/4, 3).
+    """
+    method = Similarity(by="model", entropy=entropy_of(3 / 4))
+    (first, log), (second, _) = play(method, pencil([[(4, 4)], [(-4, 4)]], alice=None))
+    exactly(first["theta"], [[1, 2], [-1, 2]])
+    exactly(log["weights"], [[3 / 4, 1 / 4], [1 / 4, 3 / 4]])
+    exactly(second["theta"], [[5 / 4, 3], [-5 / 4, 3]])
+    assert log["models_up"] == log["models_down"] == 2
+
+
+def test_two_rounds_by_hand_layer_by_layer(pencil, two_layers, play, exactly):
+    """The same points, the coordinates as two layers.  In the upper one both updates are the same,
+    so it is shared equally at any temperature; the mean of the entropies of (3/4, 1/4) and of
+    (1/2, 1/2) gives the lower layer the weights of whole models above, and the same models.
+    """
+    method = Similarity(entropy=entropy_of(3 / 4, 1 / 2))
+    fed = pencil([[(4, 4)], [(-4, 4)]], alice=None, model=two_layers)
+    (first, log), (second, _) = play(method, fed)
+    exactly(first["theta"], [[1, 2], [-1, 2]])
+    exactly(log["weights"], [[[3 / 4, 1 / 4], [1 / 4, 3 / 4]], [[1 / 2, 1 / 2]] * 2])
+    exactly(second["theta"], [[5 / 4, 3], [-5 / 4, 3]])
+
+
+def test_one_temperature_serves_all_layers(pencil, two_layers, play, exactly):
+    """Points (8, 4) and (-8, -4): updates (4, 2) and (-4, -2), apart by 8 below and 4 above.
+
+    With exp(-4 / T) = 1/3 the weights are (3/4, 1/4) above and, squared, 9 : 1 below.
+    Served: below 9/10 * 4 - 1/10 * 4 = 16/5, above 3/4 * 2 - 1/4 * 2 = 1.
+    """
+    method = Similarity(entropy=entropy_of(9 / 10, 3 / 4))
+    fed = pencil([[(8, 4)], [(-8, -4)]], alice=None, model=two_layers)
+    after, log = play(method, fed)[0]
+    exactly(log["weights"][:, 0], [[9 / 10, 1 / 10], [3 / 4, 1 / 4]])
+    exactly(after["theta"], [[16 / 5, 1], [-16 / 5, -1]])
+
+
+# --- the temperature ---
+
+
+@pytest.mark.parametrize("entropy", [0.1, 0.5, 0.75, 0.99])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_weights_have_the_entropy_that_is_asked_for_whatever_the_scale(entropy, scale):
+    points = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    apart = scale * torch.cdist(points, points)[None]
+    found = weights_at(apart, temperature(apart, entropy))
+    assert mean_entropy(found) == pytest.approx(entropy, abs=1e-9)
+    torch.testing.assert_close(found.sum(-1), torch.ones(1, 5, dtype=torch.float64))
+
+
+def test_both_ways_share_equally_much(small, play):
+    fed = small(alice=None)
+    for by in ("layer", "model"):
+        for _, log in play(Similarity(by, entropy=0.6), fed):
+            assert mean_entropy(log["weights"]) == pytest.approx(0.6, abs=1e-9)
+
+
+def test_clients_with_the_same_updates_share_whatever_the_entropy(small, play):
+    fed = small(alice=None, repeat=True, shuffled=False)
+    for _, log in play(Similarity(entropy=0.2), fed):
+        torch.testing.assert_close(log["weights"], torch.full_like(log["weights"], 1 / 4))
+
+
+def test_distances_of_layers_make_up_that_of_the_whole(small):
+    """d^2 of a model is the sum of d^2 of its layers."""
+    fed = small(alice=None)
+    updates = torch.randn(4, fed.layout.P, generator=torch.Generator().manual_seed(1)).double()
+    by_layer = update_distances(updates, fed.layout.layers)
+    whole = update_distances(updates, None)
+    assert by_layer.shape == (2, 4, 4) and whole.shape == (1, 4, 4)
+    torch.testing.assert_close(by_layer.square().sum(0), whole[0].square())
+
+
+# --- identities ---
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
+
+
+SETTINGS = [{}, {"momentum": 0.9, "weight_decay": 0.01}, {"model": normed, "batch_size": 3}]
+both = pytest.mark.parametrize("by", ["layer", "model"])
+several = pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "momentum", "norms"])
+
+
+@both
+@several
+def test_full_entropy_is_fedavg_with_equal_weights(small, play, by, settings):
+    fed = small(alice=None, **settings)
+    runs = zip(play(Similarity(by, entropy=1), fed), play(FedAvg("uniform"), fed), strict=True)
+    for (mine, _), (theirs, _) in runs:
+        for name in ("theta", "statistics"):
+            average = theirs[name].expand(4, -1)
+            torch.testing.assert_close(mine[name], average, rtol=1e-12, atol=1e-12)
+
+
+@both
+@several
+def test_no_entropy_is_local_training_bit_for_bit(small, play, by, settings):
+    fed = small(alice=None, **settings)
+    for (mine, _), (theirs, _) in zip(
+        play(Similarity(by, entropy=0), fed), play(Local(), fed), strict=True
+    ):
+        assert all(torch.equal(mine[name], theirs[name]) for name in ("theta", "statistics"))
+
+
+def test_a_network_of_one_layer_is_the_same_both_ways(small, play):
+    fed = small(alice=None, model=lambda: nn.Linear(4, 3))
+    for (one, log), (other, whole) in zip(
+        play(Similarity("layer"), fed), play(Similarity("model"), fed), strict=True
+    ):
+        assert torch.equal(one["theta"], other["theta"])
+        assert torch.equal(log["weights"][0], whole["weights"])
+
+
+def test_clients_that_are_not_there_keep_their_model_and_nobody_is_served_it(small, play):
+    fed = small(clients=6, alice=None, participation=0.5)
+    method, state = Similarity(), None
+    state = method.start(fed)
+    for r in (1, 2, 3):
+        there = fed.participants(r)
+        gone = [i for i in range(6) if i not in there]
+        after, log = method.round(fed, state, r)
+        assert torch.equal(after["theta"][gone], state["theta"][gone])
+        assert (after["theta"][there] != state["theta"][there]).any(1).all()
+        assert not log["weights"][:, gone].any() and not log["weights"][..., gone].any()
+        state = after
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"by": "tensor"}, "by 'tensor' is not one of"), ({"entropy": 1.5}, "entropy 1.5: give a")],
+)
+def test_bad_settings_are_refused_in_one_line(settings, words):
+    with pytest.raises(BadInput, match=words):
+        Similarity(**settings)
