@@ -7,6 +7,7 @@ import textwrap
 
 from pfl_lib.cli import arguments
 from pfl_lib.papers import comparison
+from pfl_lib.results.summary import NOTHING
 
 WIDTH = 100
 COLUMNS = [
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             profile = page.profile(name, args.seeds)
             for described in page.tables:
                 table = comparison.compare(described, profile, store)
-                if args.profile or (table["status"] != "not run").any():
+                if args.profile or not table["status"].isin(NOTHING).all():
                     table.insert(0, "page", page.id)
                     found.append((page, described, profile, table))
     if not found:
@@ -114,8 +115,8 @@ def _compact(table) -> str:
     """The values that were run, in at most WIDTH columns, and how many were not."""
     from pfl_lib.display import tables
 
-    ran = table[table["status"] != "not run"]
-    missing = table.loc[table["status"] == "not run", "dataset"].value_counts()
+    absent = table["status"].isin(NOTHING)
+    ran, missing = table[~absent], table.loc[absent, "dataset"].value_counts()
     left = f"{missing.sum()} of {len(table)} printed values not run: " + ", ".join(
         f"{count} on {dataset}" for dataset, count in missing.items()
     )

@@ -134,10 +134,10 @@ def split_of(setting, settings: Settings, seed: int = 1):
 
 
 def partition_of(profile, distribution: str, settings: Settings):
-    """`split_of` the paper's first setting, as the profile makes it, with this distribution and the
-    profile's first seed.
+    """`split_of` the first setting that the profile runs, with this distribution and the profile's
+    first seed.
     """
-    setting = replace(profile.make(profile.settings[0]), partition=distribution)
+    setting = replace(profile.made[0], partition=distribution)
     return split_of(setting, settings, profile.seeds[0])
 
 

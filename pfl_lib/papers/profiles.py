@@ -10,6 +10,9 @@ from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput
 from pfl_lib.papers.settings import Setting
 
+Make = Callable[[Setting], Setting | None]
+"""A setting as a profile runs it; None where the profile leaves it out."""
+
 
 def as_printed(setting: Setting) -> Setting:
     """The paper's own setting: nothing is made smaller."""
@@ -35,13 +38,19 @@ def smaller(
     return make
 
 
+def only(keep: Callable[[Setting], bool], make: Make) -> Make:
+    """`make` for the settings to keep; the others are left out."""
+    return lambda setting: make(setting) if keep(setting) else None
+
+
 @dataclass(frozen=True)
 class Profile:
     """One size of a paper's experiment.
 
     `quick` runs on data that needs no download, `small` on the paper's data with less of it,
     `paper` is the exact setting.  `settings` are the paper's own; `make` makes one of them smaller,
-    or gives None where this profile leaves it out.
+    or gives None where this profile leaves it out (`only`): a quick page shows that the code works,
+    for which a few settings of each kind are enough.
     `data` are the words for what the data are, `differs` for what is not as in the paper beside
     what the banner counts: data set, images, clients, rounds and seeds.  `paper_seeds` is the
     number of seeds that the paper averages.
@@ -52,7 +61,7 @@ class Profile:
     seeds: tuple[int, ...]
     paper_seeds: int
     settings: tuple[Setting, ...]
-    make: Callable[[Setting], Setting | None] = as_printed
+    make: Make = as_printed
     differs: str = ""
 
     def with_seeds(self, count: int) -> "Profile":
@@ -133,15 +142,18 @@ class Profile:
         return frame
 
     def _made_smaller(self, run: list[Setting]) -> str:
-        """What the paper has more of, and that other data answer nothing."""
+        """What the paper has more of, what is left out, and that other data answer nothing."""
         words = [
             _all(what, self.settings)
             for what in ("rounds", "clients", "training examples")
             if _values(what, self.settings) != _values(what, run)
         ]
+        known = set(self.settings)
+        left = sum(self.make(setting) is None for setting in known)
         other = not {s.dataset for s in run} <= {s.dataset for s in self.settings}
         return " ".join(
             [f"The paper has {' and '.join(words)}."] * bool(words)
+            + [f"{left} of its {len(known)} settings are left out."] * bool(left)
             + ["These numbers show that the code works, not whether the paper's hold."] * other
         )
 

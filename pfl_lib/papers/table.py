@@ -19,7 +19,7 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.verdicts import Printed
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Ours, status
+from pfl_lib.results.summary import LEFT_OUT, Ours, status
 
 Find = Callable[[RunSpec], Result | None]
 """A run to its result, None where there is none, as `Store.find`."""
@@ -105,6 +105,11 @@ class Table:
             self, rows=tuple(rows), columns=tuple(own[choose("column", n, own)] for n in names)
         )
 
+    def run_in(self, profile: Profile) -> "Table":
+        """The part of the table whose settings the profile does not leave out."""
+        kept = (row for row in self.rows if row.at and profile.make(row.at) is not None)
+        return replace(self, rows=tuple(kept))
+
     @property
     def settings(self) -> tuple[Setting, ...]:
         """What is run for its rows, in the paper's size."""
@@ -159,16 +164,19 @@ class Table:
         """Our numbers, one row for each place of the table, metric, protocol and run.
 
         Columns dataset, setting, method, metric, protocol (the table's and "last"), seed, value (in
-        the metric's unit; NaN where the run has none), status ("ran", "not run", "not measured" or
-        "diverged at round 7") and diverged (that round).  A place that this package does not run
-        has one row a metric and protocol, without a seed.
+        the metric's unit; NaN where the run has none), status ("ran", "not run", "left out", "not
+        measured" or "diverged at round 7") and diverged (that round).  A place that the profile
+        leaves out, or that this package does not run, has one row a metric and protocol, without a
+        seed.
         """
         lines = []
         protocols = dict.fromkeys((self.protocol, "last"))
+        run = self.run_in(profile).rows
         for row, column, runs in self._places(profile):
+            absent = status(None) if row.at is None or row in run else LEFT_OUT
             place = {"dataset": row.dataset, "setting": row.setting, "method": column.name}
             for seed, result in [(run.seed, find(run)) for run in runs] or [(None, None)]:
-                became = status(result)
+                became = absent if seed is None else status(result)
                 for metric in self.metrics:
                     for protocol in protocols:
                         value, word = float("nan"), became
@@ -206,7 +214,8 @@ def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:
             diverged=tuple(
                 zip(lost["seed"].astype(int), lost["diverged"].astype(int), strict=True)
             ),
-            missing=len(lines) - len(ran) - len(lost),
+            missing=int((~lines["status"].eq(LEFT_OUT)).sum()) - len(ran) - len(lost),
             values=tuple(ran["value"].astype(float)),
+            left_out=bool(lines["status"].eq(LEFT_OUT).all()),
         )
     return found

@@ -10,7 +10,7 @@ Let a paper print a value with standard deviation s over n seeds, and ours be th
   also lies within reach of the printed one.
 * *not reproduced*: neither, or a run diverged; with the page that explains it or "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
-* *not run*: no result.
+* *not run*: no result; *left out*: the profile leaves the setting out.
 
 Two methods are clearly separated where their printed values differ by more than both printed
 standard deviations.  Within reach means: no further than half the range of the row's printed
@@ -49,6 +49,7 @@ MEANINGS = {
         " the paper separates no pair with this method clearly"
     ),
     "not run": "there is no result",
+    "left out": "the profile leaves this setting of the paper out",
 }
 """What a page says of each word; a number of seeds beside one means that fewer ran than the paper
 averages.
@@ -221,7 +222,7 @@ def judge(
     choose("profile", profile, PROFILES)
     found = ours.get(method, Ours())
     if not found.ran:
-        return Verdict("not run")
+        return Verdict(found.status)
     if profile == "quick":
         return Verdict("no verdict", "quick profile")
     reason = f"explained on page {explained_by}" if explained_by else "reason unknown"

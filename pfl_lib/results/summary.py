@@ -7,6 +7,12 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+NOT_RUN, LEFT_OUT = "not run", "left out"
+"""What stands in place of the number of a run that is not there, and of one that the profile does
+not have.
+"""
+NOTHING = (NOT_RUN, LEFT_OUT)
+
 
 @dataclass(frozen=True)
 class Ours:
@@ -15,7 +21,7 @@ class Ours:
     `values` are the numbers to compare, as `gather` read them by a table's protocol; where none are
     given, `best`.  `best` and `last` are the accuracies of the best and last round (percent).
     `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing`
-    counts the runs without a result.
+    counts the runs without a result; `left_out`: the profile has no run here.
     """
 
     seeds: tuple[int, ...] = ()
@@ -24,6 +30,7 @@ class Ours:
     diverged: tuple[tuple[int, int], ...] = ()
     missing: int = 0
     values: tuple[float, ...] = ()
+    left_out: bool = False
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -63,11 +70,11 @@ class Ours:
 
     @property
     def status(self) -> str:
-        """ "ran", "not run", "diverged at round 7" or, of several runs, "diverged at round 7 (seed
-        2)".
+        """ "ran", "not run", "left out", "diverged at round 7" or, of several runs, "diverged at
+        round 7 (seed 2)".
         """
         if not self.ran:
-            return "not run"
+            return LEFT_OUT if self.left_out else NOT_RUN
         if not self.diverged:
             return "ran"
         if not self.values and len(self.diverged) == 1:

@@ -139,7 +139,7 @@ def test_the_legend_explains_every_verdict_of_the_table_and_no_other(full):
     )
     meanings = comparison.legend(quick).set_index("verdict")["means"]
     assert (
-        list(meanings.index) == ["no verdict", "not run"]
+        list(meanings.index) == ["no verdict", "not run", "left out"]
         and "not the paper's" in meanings["no verdict"]
     )
 

@@ -155,8 +155,8 @@ class Shelf:
         self.places = {
             waffle.spec(m, d, p, 1).key: (m, d, p.rounds)
             for m in waffle.METHODS
-            for d in waffle.DISTRIBUTIONS
             for p in profiles
+            for d in waffle.run_on(p)
         }
 
     def find(self, spec):

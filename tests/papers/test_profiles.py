@@ -4,8 +4,11 @@ import pytest
 
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.papers.profiles import Profile, smaller
+from pfl_lib.methods import METHODS, Local
+from pfl_lib.papers import EXHIBITS
+from pfl_lib.papers.profiles import Profile, only, smaller
 from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.table import Column, Row, Table
 
 SETTING = Setting("mnist", "C", "lenet5", Schedule(rounds=20))
 PROFILE = Profile(
@@ -67,3 +70,22 @@ def test_other_data_than_the_papers_say_that_they_answer_nothing():
         "The paper has 60,000 training examples. These numbers show that the code works, not"
         " whether the paper's hold."
     )
+
+
+def test_a_setting_that_is_left_out_is_counted_in_the_banner_and_has_no_runs():
+    other = dataclasses.replace(SETTING, partition="A")
+    rows = (Row("MNIST", "C", SETTING), Row("MNIST", "A", other), Row("MNIST", "none"))
+    table = Table("waffle", "table1", rows, (Column("Local", Local()),), values={})
+    on_c = only(lambda setting: setting.partition == "C", PROFILE.make)
+    profile = dataclasses.replace(PROFILE, settings=table.settings, make=on_c)
+    assert "1 of its 2 settings are left out." in profile.banner
+    assert [spec.partition for spec in table.runs(profile)] == ["C"]
+    assert [row.setting for row in table.run_in(profile).rows] == ["C"]
+    status = table.frame(profile, lambda spec: None).groupby("setting")["status"].unique()
+    assert status.map(list).to_dict() == {"C": ["not run"], "A": ["left out"], "none": ["not run"]}
+    assert "left out" not in dataclasses.replace(profile, make=PROFILE.make).banner
+
+
+def test_every_method_is_run_by_some_page_of_the_quick_profile():
+    runs = [run for page in EXHIBITS.values() for run in page.runs(page.profile("quick"))]
+    assert {run.method.name for run in runs} >= set(METHODS)

@@ -100,7 +100,7 @@ def test_the_sentence_names_the_nearest_reading_and_those_that_count_as_reproduc
     )
     assert said.endswith("near enough to count as reproduced on both: *every batch*.")
     nothing = sentences.apfl(apfl.readings(waffle.FULL, Shelf({})), waffle.FULL)
-    assert nothing.endswith("for APFL; no reading of it was run on both.")
+    assert nothing.endswith("for APFL; no reading of it was run.")
 
 
 @pytest.mark.parametrize("profile", [waffle.QUICK, waffle.SMALL], ids=lambda p: p.name)
@@ -108,7 +108,8 @@ def test_a_smaller_setting_is_not_measured_by_the_printed_values(profile):
     read = apfl.readings(profile, Shelf(FOUND))
     assert read["distance"].isna().all()
     said = sentences.apfl(read, profile)
-    assert "in a larger setting than this; here 2 readings give 97.75 (*every batch*)" in said
+    first = "97.75 (*every batch*)" if profile.name == "small" else "96.04 (*every batch*)"
+    assert f"in a larger setting than this; here 2 readings give {first}" in said
 
 
 def test_a_mixture_that_stopped_says_where_and_local_training_has_none():

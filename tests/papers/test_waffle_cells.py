@@ -125,7 +125,8 @@ def test_equation_1_is_read_both_ways_for_several_seeds_on_a_star_and_for_one_el
     specs = papers.exhibit("waffle-readings").runs(waffle.ALL_PROFILES[profile])
     both = (Waffle(), Waffle(control="literal"))
     expected = [("A*", seed, method) for method in both for seed in range(1, seeds + 1)]
-    expected += [(name, 1, method) for name in ("A", "C") for method in both]
+    elsewhere = ("C",) if profile == "quick" else ("A", "C")
+    expected += [(name, 1, method) for name in elsewhere for method in both]
     assert [(spec.partition, spec.seed, spec.method) for spec in specs] == expected
     if profile == "paper":
         assert {spec.key for spec in specs if spec.method == Waffle()} <= KEYS["waffle-table1"]

@@ -34,7 +34,7 @@ from pfl_lib.methods import (
     PFedMe,
 )
 from pfl_lib.papers.exhibits import Exhibit, nothing
-from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.profiles import Profile, only
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Latent, Recipe, Shards
@@ -170,6 +170,18 @@ FIGURE9 = _table(
 # --- profiles ---
 
 
+QUICK_GROUPS = (2, 5)
+QUICK_SHARES = (0.01, VALIDATION, 0.6)
+
+
+def is_quick(setting: Setting) -> bool:
+    """Whether the quick profile runs a setting: two of the numbers of latent groups, three of
+    Figure 9's shares.
+    """
+    groups = getattr(setting.partition, "groups", None)
+    return groups in (None, *QUICK_GROUPS) and setting.validation in QUICK_SHARES
+
+
 def quickly(setting: Setting) -> Setting:
     """scikit-learn's digits and LeNet-5: seconds for each run; both data sets become one.
 
@@ -220,7 +232,7 @@ def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
         name="quick",
         data=f"scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's {names}",
         seeds=(1,),
-        make=quickly,
+        make=only(is_quick, quickly),
         differs="LeNet-5 in place of the paper's network, one local epoch, batches of 20, rate 0.1"
         " and no augmentation"
         + ("; with 30 clients 10 take part in a round" if many else "")

@@ -19,7 +19,6 @@ from pfl_lib.papers.fedfomo import (
     METHODS,
     OTHERS,
     OURS,
-    SHARES,
     TABLE1,
     numbers,
 )
@@ -237,8 +236,8 @@ def validation_shares(profile: Profile, find: Find) -> pd.DataFrame:
     frame = FIGURE9.frame(profile, find)
     last = gathered(frame[frame["protocol"] == "last"], ["setting"])
     lines = []
-    for share in SHARES:
-        setting = f"validation_{share:g}"
+    for row in FIGURE9.run_in(profile).rows:
+        setting, share = row.setting, row.at.validation
         results = FIGURE9.only([setting]).results(find, profile)
         curves = [
             100 * result.accuracy_by_round().mean() for one in results.values() for result in one

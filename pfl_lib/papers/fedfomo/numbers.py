@@ -120,7 +120,7 @@ def recoveries(table: Table, profile: Profile, find: Find) -> dict[str, pd.DataF
     that were not run are left out.
     """
     found = {}
-    for row in table.rows:
+    for row in table.run_in(profile).rows:
         result = find(table.spec(row.setting, table.columns[0].name, profile, profile.seeds[0]))
         if result is not None and len(result.matrices_rounds):
             truth = truth_of(profile.make(row.at))

@@ -7,6 +7,7 @@ The paper says that the mixture is adapted and nothing else, and that APFL does 
 """
 
 import math
+from collections.abc import Iterable
 from itertools import combinations
 
 import pandas as pd
@@ -80,7 +81,8 @@ def runs(profile: Profile) -> tuple[RunSpec, ...]:
 
 
 def readings(profile: Profile, store) -> pd.DataFrame:
-    """A row for each reading, below one for the paper.
+    """A row for each reading, below one for the paper; the columns of a distribution only where the
+    profile runs it.
 
     Columns reading and, for each distribution, its best round and last round (percent) and its
     mixture in the end (0: the shared model, 1: Alice's own); distance is the largest difference of
@@ -88,11 +90,12 @@ def readings(profile: Profile, store) -> pd.DataFrame:
     other than the paper's).  A run that diverged or is missing has no numbers, and
     its status stands in the column status ("ran", "A*: not run").
     """
-    frame = TABLE.frame(profile.with_seeds(1), store.find)
-    rows = [_of_paper()]
+    frame = TABLE.run_in(profile).frame(profile.with_seeds(1), store.find)
+    on = waffle.run_on(profile, ON)
+    rows = [_of_paper(on)]
     for reading, lines in frame.groupby("method", sort=False):
         row, apart, words = {"reading": reading}, [], []
-        for name in ON:
+        for name in on:
             here = lines[lines["setting"] == name]
             found = here.set_index(["metric", "protocol"])["value"]
             row[f"{name}, best round"] = found[ACCURACY.name, "best"]
@@ -107,9 +110,9 @@ def readings(profile: Profile, store) -> pd.DataFrame:
     return keep(frame, rows)
 
 
-def _of_paper() -> dict:
+def _of_paper(on: Iterable[str]) -> dict:
     row = {"reading": "APFL in the paper"}
-    for name in ON:
+    for name in on:
         row[f"{name}, best round"] = waffle.printed(name, "APFL").value
         row[f"{name}, last round"] = row[f"{name}, mixture in the end"] = math.nan
     return row | {"distance": math.nan, "status": "printed"}

@@ -15,10 +15,10 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Waffle, WeightErosion
 from pfl_lib.papers import values
-from pfl_lib.papers.profiles import Profile, smaller
+from pfl_lib.papers.profiles import Profile, only, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
-from pfl_lib.papers.waffle import ALICE, COLUMNS, DISTRIBUTIONS, PAPER, ROUNDS
+from pfl_lib.papers.waffle import ALICE, COLUMNS, DISTRIBUTIONS, PAPER, ROUNDS, is_quick
 from pfl_lib.results.result import Result
 
 CIFAR10 = Setting(
@@ -115,6 +115,6 @@ QUICK = replace(
     FULL,
     name="quick",
     data="scikit-learn's 1,797 digits enlarged to 28x28 and LeNet-5 in place of CIFAR-10 and DLA",
-    make=_quick,
+    make=only(is_quick, _quick),
 )
 PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}

@@ -13,7 +13,16 @@ from pfl_lib.papers import waffle
 from pfl_lib.papers.claims import QUICK, Claim, about_table, answer, comparisons, with_seeds
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import gathered
-from pfl_lib.papers.waffle import ALICE, DISTRIBUTIONS, GLOBAL, RUNS, SHIFTED, TABLE1, WEIGHTED
+from pfl_lib.papers.waffle import (
+    ALICE,
+    DISTRIBUTIONS,
+    GLOBAL,
+    RUNS,
+    SHIFTED,
+    TABLE1,
+    WEIGHTED,
+    run_on,
+)
 from pfl_lib.results.summary import at_round, common, status
 
 if TYPE_CHECKING:  # annotations only
@@ -86,13 +95,15 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and
     C); "Here [A*, B*], WAFFLE is not more efficient than WE".
 
+    A row for each distribution that the profile runs.
+
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE
     and WAFFLE (the round in which the mean best accuracy, over the seeds that both ran, reaches it;
     "ran" when the other one did not) and faster ("yes", "no" or, when less than two rounds apart,
     not run or diverged, "undecided").
     """
     rows = []
-    for distribution in distributions:
+    for distribution in run_on(profile, distributions):
         both = RUNS.only([distribution], WEIGHTED)
         frame = both.frame(profile, store.find)
         ours = gathered(frame[frame["protocol"] == "best"])
@@ -141,12 +152,14 @@ def alone(profile: Profile, store) -> pd.DataFrame:
     """ "both algorithms reach fully local learning at about the same time" (section 3), with Table
     3's settings behind it.
 
+    A row for each distribution that the profile runs.
+
     Columns distribution, p_d (Table 3), p_d here, slope, WE and WAFFLE (the round from which all
     weight stays on Alice, or "never") and same time ("yes" when they are at most a tenth of the
     rounds apart).  One seed, the profile's first.
     """
     rows = []
-    for distribution in DISTRIBUTIONS:
+    for distribution in run_on(profile, DISTRIBUTIONS):
         rounds, words = {}, {}
         for method in WEIGHTED:
             result = store.find(waffle.spec(method, distribution, profile, profile.seeds[0]))

@@ -8,9 +8,10 @@ import pandas as pd
 from pfl_lib.display import tables
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import tolerance
-from pfl_lib.papers.waffle import ALICE, FULL, printed
+from pfl_lib.papers.waffle import ALICE, FULL, printed, run_on
 from pfl_lib.papers.waffle import apfl as of_apfl
 from pfl_lib.papers.waffle import readings as of_equation
+from pfl_lib.results.summary import NOTHING
 
 
 def listed(words: Iterable[str]) -> str:
@@ -162,14 +163,15 @@ def shift(spreads: pd.DataFrame, profile: Profile) -> str:
 
 def apfl(table: pd.DataFrame, profile: Profile) -> str:
     """The answer in one sentence, from `apfl.readings`."""
-    paper = {name: printed(name, "APFL") for name in of_apfl.ON}
+    on = run_on(profile, of_apfl.ON)
+    paper = {name: printed(name, "APFL") for name in on}
     wanted = " and ".join(f"{p.value:.2f} ± {p.std:.2f} on {name}" for name, p in paper.items())
     words = f"The paper prints {wanted} for APFL"
     ran = table[table["status"] == "ran"]
     if not len(ran):
-        return f"{words}; no reading of it was run on both."
+        return f"{words}; no reading of it was run."
     if profile.name != "paper":
-        ranges = " and ".join(_range(ran, name) for name in of_apfl.ON)
+        ranges = " and ".join(_range(ran, name) for name in on)
         return f"{words}, in a larger setting than this; here {len(ran)} readings give {ranges}."
     nearest, ours = (
         ran.loc[ran["distance"].idxmin()],
@@ -227,7 +229,7 @@ def open_questions(grid: pd.DataFrame, alices: pd.DataFrame, cheats: pd.DataFram
     `grid`, `alices`: `open_questions.answered`; `cheats`: `open_questions.share_of_cheats`.
     """
     cells = grid.drop(columns="setting").stack().astype(str)
-    lost, ran = int(cells.str.startswith("diverged").sum()), int((cells != "not run").sum())
+    lost, ran = int(cells.str.startswith("diverged").sum()), int((~cells.isin(NOTHING)).sum())
     words = [f"{lost} of {ran} runs with control variates diverge"]
     clipped = grid.drop(columns=[c for c in grid if "clipped" not in c]).stack().astype(str)
     words[0] += f" ({int(clipped.str.startswith('diverged').sum())} of them clipped)"

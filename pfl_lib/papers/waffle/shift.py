@@ -27,7 +27,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers import waffle
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.waffle import DISTRIBUTIONS, RUNS, SHIFTED, several
+from pfl_lib.papers.waffle import DISTRIBUTIONS, RUNS, SHIFTED, run_on, several
 from pfl_lib.partitions import LabelSkew
 from pfl_lib.partitions.label_skew import shifted_labels
 from pfl_lib.results.result import Result
@@ -47,7 +47,8 @@ def runs(profile: Profile) -> tuple[RunSpec, ...]:
     """A draw a seed, both options on every distribution, then seeds that share a draw."""
     found = RUNS.only(SHIFTED, ONE_MODEL).runs(several(profile))
     found += RUNS.only(DISTRIBUTIONS, OPTIONS).runs(profile.with_seeds(1))
-    for draw, distribution, method in product(_shared(profile), SHIFTED, ONE_MODEL):
+    shifted = run_on(profile, SHIFTED)
+    for draw, distribution, method in product(_shared(profile), shifted, ONE_MODEL):
         found += of_draw(distribution, method, draw, profile)
     return tuple(dict.fromkeys(found))
 
@@ -121,12 +122,13 @@ def by_draw(dataset: Dataset | None, profile: Profile, store) -> pd.DataFrame:
         replace(ACCURACY, name=name, read=read)
         for name, read in (("best", ACCURACY.read), ("later", _later), ("swing", _swing))
     )
-    frame = replace(RUNS.only(SHIFTED, ONE_MODEL), metrics=metrics).frame(draws, store.find)
+    shifted = run_on(profile, SHIFTED)
+    frame = replace(RUNS.only(shifted, ONE_MODEL), metrics=metrics).frame(draws, store.find)
     frame = frame[frame["protocol"] == "best"]
     frame["run"] = frame["setting"] + ", " + frame["method"]
     place = ["run", "setting", "seed", "status", "metric"]
     rows = frame.set_index(place)["value"].unstack(sort=False).reset_index()
-    vote = {name: _votes(dataset, profile, name, draws.seeds) for name in SHIFTED}
+    vote = {name: _votes(dataset, profile, name, draws.seeds) for name in shifted}
     voted = [vote[name][seed - 1] for name, seed in zip(rows["setting"], rows["seed"], strict=True)]
     columns = {"run": rows["run"], "seed": rows["seed"].astype(int), "vote": voted}
     columns |= {"later rounds": rows["later"], "best round": rows["best"], "swing": rows["swing"]}
@@ -141,7 +143,8 @@ def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profi
     and correlation (of vote and later rounds, from three draws on); votes in percent.
     """
     seeds = range(1, DRAWS + 1)
-    many = {name: pd.Series(_votes(dataset, profile, name, seeds)) for name in SHIFTED}
+    shifted = run_on(profile, SHIFTED)
+    many = {name: pd.Series(_votes(dataset, profile, name, seeds)) for name in shifted}
     rows = []
     for run, drawn in by_draw.groupby("run", sort=False):
         votes_of = many[run.split(",")[0]]
@@ -167,7 +170,7 @@ def spreads(profile: Profile, store) -> pd.DataFrame:
     "not run" or that runs diverged).
     """
     rows = []
-    for distribution, method in product(SHIFTED, ONE_MODEL):
+    for distribution, method in product(run_on(profile, SHIFTED), ONE_MODEL):
         paper = waffle.printed(distribution, method)
         drawn = {"a draw a seed": RUNS.only([distribution], [method]).runs(several(profile))}
         for draw in _shared(profile):
@@ -197,7 +200,7 @@ def options(profile: Profile, store) -> pd.DataFrame:
     ("SCAFFOLD, paper"); status names the runs without a number.
     """
     first = profile.with_seeds(1)
-    frame = RUNS.only(DISTRIBUTIONS, OPTIONS).frame(first, store.find)
+    frame = RUNS.only(run_on(profile), OPTIONS).frame(first, store.find)
     frame = frame[frame["protocol"] == "best"]
     rows = []
     for distribution, lines in frame.groupby("setting", sort=False):
