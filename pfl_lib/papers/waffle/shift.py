@@ -143,8 +143,8 @@ def against_paper(by_draw: pd.DataFrame, dataset: Dataset | None, profile: Profi
     and correlation (of vote and later rounds, from three draws on); votes in percent.
     """
     seeds = range(1, DRAWS + 1)
-    shifted = run_on(profile, SHIFTED)
-    many = {name: pd.Series(_votes(dataset, profile, name, seeds)) for name in shifted}
+    drawn_for = by_draw["run"].str.partition(",")[0].unique()
+    many = {name: pd.Series(_votes(dataset, profile, name, seeds)) for name in drawn_for}
     rows = []
     for run, drawn in by_draw.groupby("run", sort=False):
         votes_of = many[run.split(",")[0]]
