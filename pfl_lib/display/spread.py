@@ -1,5 +1,6 @@
 """Accuracy by round over several seeds: a line for the mean, a band for the spread."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import pandas as pd
 
 from pfl_lib.display import tables
 from pfl_lib.display.theme import blank, legend, look, set_accuracy_limits, theme
-from pfl_lib.results.summary import at_round
+from pfl_lib.results.summary import at_round, gather
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +24,8 @@ def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Fi
     its name in the legend says so.  Returns the figure and its alt text.
     """
     means = tables.accuracy_by_round(results)
+    numbers = {len(several) for several in results.values()}
+    (seeds_of_all,) = numbers if len(numbers) == 1 else (None,)
     diverged = means.attrs["diverged"]
     said = []
     with theme():
@@ -32,7 +35,8 @@ def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Fi
             mean, spread = mean.dropna(), _spread(results[name])
             drawn = look(name, means.columns)
             ended = f", {at_round(diverged[name])}" if name in diverged else ""
-            axes.plot(mean.index, mean, label=f"{name}{ended}", markevery=spacing, **drawn)
+            told = "" if seeds_of_all else f" ({_count(len(results[name]))})"
+            axes.plot(mean.index, mean, label=f"{name}{told}{ended}", markevery=spacing, **drawn)
             if len(results[name]) > 1:
                 band = spread.reindex(mean.index)
                 colour = {"color": drawn["color"], "alpha": 0.2, "linewidth": 0}
@@ -40,15 +44,63 @@ def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Fi
             seeds = len(results[name])
             last = f" {mean.iloc[-1]:.2f}" if len(mean) else ""
             width = f" ± {spread[mean.index[-1]]:.2f}" if len(mean) and seeds > 1 else ""
-            said.append(f"{name}{last}{width} ({seeds} seed{'s' * (seeds > 1)}{ended})")
+            said.append(f"{name}{last}{width} ({_count(seeds)}{ended})")
         set_accuracy_limits(axes, means)
         axes.set(xlabel="round", ylabel="accuracy (%)")
-        legend(figure, axes)
+        band = ", band: one standard deviation" if max(numbers) > 1 else ""
+        of = f"mean over {_count(seeds_of_all)}" if seeds_of_all else "mean over seeds"
+        legend(figure, axes, title=_count(1) if seeds_of_all == 1 else of + band)
     alt = (
         f"Line plot: accuracy in percent by round, mean over seeds with a band of one standard"
         f" deviation; last: {', '.join(said)}."
     )
     return figure, alt
+
+
+def mean_and_worst(results: Mapping[str, Sequence["Result"]]) -> tuple["Figure", str]:
+    """The last round's accuracy in percent for each name: the mean over clients, and the worst
+    client, each with a line of one sample standard deviation over seeds to either side.
+
+    `results`: name -> its results, a seed each; one that diverged has no marks.  Returns the figure
+    and its alt text.
+    """
+    said, ticks = [], list(results)
+    with theme():
+        figure, axes = blank(max(2.2, 0.5 * len(results) + 1.4))
+        for place, (name, several) in enumerate(results.items()):
+            runs = list(zip(range(len(several)), several, strict=True))
+            drawn = look(name, results)
+            told = []
+            for over, marker, face in (("clients", "o", drawn["color"]), ("worst", "v", "none")):
+                ours = gather(runs, "last", over=over)
+                if not ours.comparable:
+                    told = [ours.status]
+                    break
+                width = 0.0 if math.isnan(ours.std) else ours.std
+                axes.errorbar(
+                    ours.mean,
+                    place,
+                    xerr=width,
+                    color=drawn["color"],
+                    marker=marker,
+                    markerfacecolor=face,
+                    markersize=9,
+                    capsize=4,
+                    linestyle="none",
+                )
+                told.append(f"{ours.mean:.2f} ± {width:.2f}" if width else f"{ours.mean:.2f}")
+            said.append(f"{name} {', worst '.join(told)} ({_count(len(several))})")
+        axes.set_yticks(range(len(ticks)), ticks)
+        axes.invert_yaxis()
+        axes.set(xlabel="accuracy in the last round (%): ● mean over clients, ▽ worst client")
+    return (
+        figure,
+        f"Dot plot: last round's accuracy in percent, mean and worst client: {'; '.join(said)}.",
+    )
+
+
+def _count(seeds: int) -> str:
+    return f"{seeds} seed{'s' * (seeds > 1)}"
 
 
 def _spread(results: Sequence["Result"]) -> pd.Series:

@@ -152,6 +152,14 @@ def load(named: str) -> Any:
         raise BadInput(f"method {named!r} cannot be loaded: {said}") from None
 
 
+def absolute(named: str) -> str:
+    """The same name for a notebook, which runs in a folder of its own: a file with its whole
+    path.
+    """
+    place, _, name = named.rpartition(":")
+    return f"{Path(place).expanduser().absolute()}:{name}" if place.endswith(".py") else named
+
+
 def _from_file(place: str) -> types.ModuleType:
     """A file as a module that is in nobody's list of modules: other processes then get its classes
     whole, and do not look for it.

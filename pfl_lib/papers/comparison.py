@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from pfl_lib.display import latex
 from pfl_lib.display.table_format import NONE, Strong, keep, written
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import Table, gathered
+from pfl_lib.papers.table import UNPRINTED, Table, gathered
 from pfl_lib.papers.verdicts import MEANINGS, Printed, Verdict, judge, ranking, wrong_pairings
 from pfl_lib.results.store import Store
 from pfl_lib.results.summary import Ours
@@ -39,8 +40,9 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     finished), difference (ours - paper; none for the quick profile, whose data are not the
     paper's), protocol, status ("ran", "not run", "diverged at round 7"), verdict, and, the same for
     a whole row of the table, ranking (in words), clear pairs, pairs in order, wrong pairings that
-    pass and wrong pairings.  Numbers in the metric's unit, NaN where there is none; the banner says
-    what was run.
+    pass and wrong pairings.  Behind a row's printed values stand the user's own methods, without a
+    printed value or a verdict.  Numbers in the metric's unit, NaN where there is none; the banner
+    says what was run.
     """
     frame = table.frame(profile, store.find)
     by_row = ["dataset", "setting", "metric", "protocol"]
@@ -58,19 +60,22 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     for (dataset, setting, name), row in rows.items():
         found = ours[dataset, setting, name, table.protocol]
         last = ours[dataset, setting, name, "last"]
-        common = _of_row(row, found, profile, metrics[name])
+        of_paper = {method: found[method] for method in row}
+        common = _of_row(row, of_paper, profile, metrics[name])
         of_row = described[dataset, setting]
         if of_row.stands_in and common["ranking"] != "not run":
             common |= {"ranking": "–"} | dict.fromkeys(list(common)[1:], 0)
         run = profile.make(of_row.at) if of_row.at else None
-        for method, printed in row.items():
+        for method, printed in (row | dict.fromkeys(table.own_columns, UNPRINTED)).items():
             of, place = found[method], (dataset, setting, method)
             page = table.explained_by[place] if place in explained else ""
-            verdict = judge(
-                profile.name, method, row, found, profile.paper_seeds, metrics[name], page
-            )
-            if of_row.stands_in and of.ran:
-                verdict = Verdict("no verdict", of_row.stands_in)
+            verdict = NONE
+            if method in row:
+                verdict = judge(
+                    profile.name, method, row, found, profile.paper_seeds, metrics[name], page
+                )
+                if of_row.stands_in and of.ran:
+                    verdict = Verdict("no verdict", of_row.stands_in)
             lines.append(
                 {
                     "profile": profile.name,
@@ -93,6 +98,11 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
                 }
             )
     return profile.table(lines)
+
+
+def of_the_paper(compared: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `compare` that have a printed value: without the user's own methods."""
+    return keep(compared, compared[compared["paper"].notna()])
 
 
 def _of_row(
@@ -164,7 +174,7 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
     for (dataset, setting, metric), rows in compared.groupby(
         ["dataset", "setting", "metric"], sort=False
     ):
-        paper = [_spread(row["paper"], row["paper std"]) for _, row in rows.iterrows()]
+        paper = [latex.spread(row["paper"], row["paper std"]) for _, row in rows.iterrows()]
         ours = [_ours(row["ours"], row["status"], row["ours std"]) for _, row in rows.iterrows()]
         high = better[metric]
         kinds = {
@@ -223,7 +233,7 @@ def to_latex(compared: pd.DataFrame) -> str:
     method the paper's value and ours beside each other.
     """
     methods = list(dict.fromkeys(compared["method"]))
-    head = " & ".join(rf"\multicolumn{{2}}{{c}}{{{_tex(method)}}}" for method in methods)
+    head = " & ".join(rf"\multicolumn{{2}}{{c}}{{{latex.escape(method)}}}" for method in methods)
     rules = " ".join(rf"\cmidrule(lr){{{2 * k + 2}-{2 * k + 3}}}" for k in range(len(methods)))
     lines = [
         rf"\begin{{tabular}}{{l{'rr' * len(methods)}}}",
@@ -238,32 +248,20 @@ def to_latex(compared: pd.DataFrame) -> str:
         ["dataset", "setting", "metric"], sort=False
     ):
         of = rows.set_index("method")
-        words = [_tex(", ".join([dataset, setting, *[metric] * several]))]
+        words = [latex.escape(", ".join([dataset, setting, *[metric] * several]))]
         for method in methods:
             if method in of.index:
                 row = of.loc[method]
-                paper = _spread(row["paper"], row["paper std"])
+                paper = latex.spread(row["paper"], row["paper std"])
                 words += [paper, _ours(row["ours"], row["status"], row["ours std"])]
             else:
                 words += [NONE, NONE]
-        lines.append(" & ".join(map(_tex_number, words)) + r" \\")
+        lines.append(" & ".join(map(latex.number, words)) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _tex(words: str) -> str:
-    return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in words)
-
-
-def _tex_number(words: str) -> str:
-    return words.replace(" ± ", r" $\pm$ ").replace("−", "$-$").replace(NONE, "--")
-
-
-def _spread(value: float, std: float) -> str:
-    return written(value) if math.isnan(std) else f"{written(value)} ± {written(std)}"
-
-
 def _ours(mean: float, status: str, std: float = math.nan) -> str:
-    return _spread(mean, std) if status == "ran" else status
+    return latex.spread(mean, std) if status == "ran" else status
 
 
 def _best(numbers: pd.Series, words: Sequence[str], high: bool = True) -> list[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import Method
+from pfl_lib.methods import Method, short_name
 from pfl_lib.papers import values
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
@@ -47,12 +47,13 @@ class Row:
 class Column:
     """One column of a table: the method's printed name, the method or a function that gives it for
     a setting (None where it is not run there), and what it changes in a setting, such as its
-    learning rate.
+    learning rate.  `own`: a method of the user's, beside what the paper prints.
     """
 
     name: str
     method: Method | Callable[[Setting], Method | None]
     changes: Callable[[Setting], Setting] | None = None
+    own: bool = False
 
     def spec(self, setting: Setting, seed: int) -> RunSpec | None:
         """The run of this column in a setting, as a profile has made it, with a seed; None where
@@ -110,6 +111,27 @@ class Table:
         kept = (row for row in self.rows if row.at and profile.make(row.at) is not None)
         return replace(self, rows=tuple(kept))
 
+    def with_methods(self, methods: Iterable[Method]) -> "Table":
+        """The table with a further column for each of these methods, of which it prints nothing.
+
+        Raises `BadInput` where a method has the name of a column that is there.
+        """
+        columns = list(self.columns)
+        for method in methods:
+            name = short_name(method)
+            if name in (column.name for column in columns):
+                raise BadInput(
+                    f"method {method!r}: {self.paper} {self.name} has a column {name!r}; give it"
+                    " another title"
+                )
+            columns.append(Column(name, method, own=True))
+        return replace(self, columns=tuple(columns))
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The names of the columns that the user added."""
+        return tuple(column.name for column in self.columns if column.own)
+
     @property
     def settings(self) -> tuple[Setting, ...]:
         """What is run for its rows, in the paper's size."""
@@ -150,6 +172,7 @@ class Table:
             (row.dataset, row.setting, column.name, metric.name)
             for row in self.rows
             for column in self.columns
+            if not column.own
             for metric in self.metrics
         ]
         if not known:

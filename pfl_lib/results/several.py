@@ -1,11 +1,14 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.results.paired import difference_rows
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, gather
 
@@ -76,7 +79,9 @@ class Results:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results by name: `table`, a row for each, and `plot()`."""
+    """Results by name: `table`, a row for each; `plot()` and `plot_clients()`; `differences()`,
+    paired by seed; `to_csv()` and `to_latex()`.
+    """
 
     results: dict[str, Results]
 
@@ -100,6 +105,53 @@ class Comparison:
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 
+    def differences(
+        self, to: str | None = None, protocol: str = "best", over: str = "clients"
+    ) -> pd.DataFrame:
+        """By how much each is above the one named `to` (default: the first), in points of accuracy,
+        seed by seed: common seeds, mean, its 95 % confidence interval by Student's t (NaN for one
+        seed), and "above", "below" or, where 0 lies within, "undecided".
+
+        `protocol` and `over` as in `Result.value`.  Raises BadInput for an unknown name.
+        """
+        to = next(iter(self.results)) if to is None else choose("name", to, self.results)
+        values = {name: s.summary(protocol, over=over) for name, s in self.results.items()}
+        return pd.DataFrame(difference_rows(values, to))
+
+    def to_csv(self, path: str | os.PathLike) -> Path:
+        """Write every number behind it as a CSV file: a row for each name, seed, round and client,
+        with accuracy (0 to 1), loss and what the method logs.  Returns the file's path.
+        """
+        frames = [
+            result.metrics.assign(name=name, seed=seed)
+            for name, several in self.results.items()
+            for seed, result in zip(several.seeds, several, strict=True)
+        ]
+        frame = pd.concat(frames)
+        front = ["name", "seed", "round", "client"]
+        frame = frame[[*front, *(name for name in frame.columns if name not in front)]]
+        return _written(path, frame.to_csv(index=False))
+
+    def to_latex(self, path: str | os.PathLike | None = None) -> str:
+        """The table as LaTeX (package booktabs), each number with its standard deviation over
+        seeds; written to `path` as well, where one is given.
+        """
+        from pfl_lib.display import latex
+
+        lines = []
+        for name, row in self.table.iterrows():
+            numbers = [
+                latex.spread(row[f"{what} (%)"], row[f"± {what}"]) for what in ("best", "last")
+            ]
+            worst = latex.spread(row["worst client (%)"])
+            numbers = [*numbers, worst] if row["status"] == "ran" else [row["status"], "", ""]
+            lines.append([name, str(row["seeds"]), *numbers])
+        head = ["method", "seeds", "best round (%)", "last round (%)", "worst client (%)"]
+        text = latex.table(head, lines)
+        if path is not None:
+            _written(path, text)
+        return text
+
     def plot(self):
         """Draw accuracy by round, a line for each name, its mean over seeds and a band of one
         standard deviation; returns the matplotlib figure.
@@ -110,11 +162,32 @@ class Comparison:
         figures.show(figure, alt)
         return figure
 
+    def plot_clients(self):
+        """Draw the last round's mean over clients and, beside it, the worst client, for each name,
+        with one standard deviation over seeds; returns the matplotlib figure.
+        """
+        from pfl_lib.display import figures, spread
+
+        figure, alt = spread.mean_and_worst({n: s.results for n, s in self.results.items()})
+        figures.show(figure, alt)
+        return figure
+
     def __repr__(self) -> str:
         return self.table.round(2).to_string()
 
     def _repr_html_(self) -> str:
         return self.table.round(2).to_html()
+
+
+def _written(path: str | os.PathLike, text: str) -> Path:
+    path = Path(path)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"{path} could not be written ({error.strerror}): give a file in a folder that exists"
+        ) from None
+    return path
 
 
 def compare(results: Mapping[str, Result | Results]) -> Comparison:

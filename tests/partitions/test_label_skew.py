@@ -294,10 +294,29 @@ def test_unknown_distribution_lists_the_known_ones(hundred):
     )
 
 
-@pytest.mark.parametrize("clients", [0, -1, 11])
-def test_a_number_of_clients_the_recipe_cannot_serve_is_refused(clients, hundred):
-    sentence = f"clients {clients} is not between 1 and 10, the clients of distribution 'B'"
+@pytest.mark.parametrize("clients", [0, -1])
+def test_no_clients_are_refused(clients, hundred):
+    sentence = f"clients {clients}: give a whole number, 1 or more"
     assert refusal("B", hundred, clients=clients) == sentence
+
+
+def test_more_clients_than_training_images_are_refused(hundred):
+    sentence = refusal("B", hundred, clients=10_000)
+    assert sentence.startswith("clients 10000: distribution 'B' leaves client ")
+    assert sentence.endswith("without training images of made: give fewer clients")
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C", "A*", "B*"])
+def test_clients_beyond_ten_share_what_those_of_the_ten_have(name, hundred):
+    ten, many = (partitions.make(name, hundred, n, seed=1) for n in (10, 23))
+    for client in range(10):
+        alike = [many.train[i] for i in range(client, 23, 10)]
+        assert torch.equal(torch.cat(alike).sort().values, ten.train[client].sort().values)
+        sizes = [len(mine) for mine in alike]
+        assert max(sizes) - min(sizes) <= 1
+        assert all(torch.equal(many.test[i], ten.test[client]) for i in range(client, 23, 10))
+    held = many.label_matrix(hundred).bool() if not name.endswith("*") else None
+    assert held is None or torch.equal(held[20], held[0])
 
 
 def test_a_data_set_of_other_classes_is_refused(labelled):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pfl_lib import BadInput, Results, compare
-from pfl_lib.display.spread import accuracy_with_spread
+from pfl_lib.display.spread import accuracy_with_spread, mean_and_worst
 from pfl_lib.results.result import Result
 
 
@@ -55,14 +55,85 @@ def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     figure, alt = accuracy_with_spread({"several": SEVERAL, "one": [ONE], "broken": BROKEN})
     (axes,) = figure.axes
     lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
-    assert list(lines) == ["several", "one", "broken, diverged at round 2"]
-    assert lines["several"].tolist() == pytest.approx([50, 70, 60])
-    assert len(lines["broken, diverged at round 2"]) == 1
+    assert list(lines) == [
+        "several (2 seeds)",
+        "one (1 seed)",
+        "broken (2 seeds), diverged at round 2",
+    ]
+    assert lines["several (2 seeds)"].tolist() == pytest.approx([50, 70, 60])
+    assert len(lines["broken (2 seeds), diverged at round 2"]) == 1
     assert len(axes.collections) == 2, "several and broken have a band, one has none"
     edges = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert edges.max() == pytest.approx(60 + 20 * math.sqrt(2))
     assert "several 60.00 ± 28.28 (2 seeds), one 30.00 (1 seed)" in alt
     assert compare({"one": ONE}).plot().axes and SEVERAL.plot().axes
+
+
+def legend_title(figure) -> str:
+    return figure.legends[0].get_title().get_text()
+
+
+def test_the_legend_says_how_many_seeds_and_what_the_band_is():
+    figure, _ = accuracy_with_spread({"several": SEVERAL, "again": SEVERAL})
+    assert legend_title(figure) == "mean over 2 seeds, band: one standard deviation"
+    assert legend_title(accuracy_with_spread({"one": [ONE]})[0]) == "1 seed"
+    mixed, _ = accuracy_with_spread({"several": SEVERAL, "one": [ONE]})
+    assert legend_title(mixed) == "mean over seeds, band: one standard deviation"
+
+
+def test_six_own_labels_have_six_colours_and_markers():
+    names = [f"my method {k}" for k in range(6)]
+    figure, _ = accuracy_with_spread({name: [ONE] for name in names})
+    lines = figure.axes[0].get_lines()
+    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines})
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 6
+
+
+def test_differences_are_paired_by_seed():
+    """Best rounds 60 and 80 against 30 (seed 1 alone in common): 30 points, of one seed."""
+    comparison = compare({"one": ONE, "several": SEVERAL, "again": SEVERAL})
+    rows = comparison.differences().set_index("method")
+    assert rows.loc["several", ["seeds", "difference"]].tolist() == pytest.approx([1, 30])
+    assert rows.loc["several", "than one"] == "undecided"
+    level = comparison.differences("several").set_index("method").loc["again"]
+    assert (level["difference"], level["seeds"], level["than several"]) == (0, 2, "undecided")
+    last = comparison.differences("one", protocol="last").set_index("method")
+    assert last.loc["several", "difference"] == pytest.approx(10)
+    with pytest.raises(BadInput, match="name 'two' is not one of one, several, again"):
+        comparison.differences("two")
+
+
+def test_the_worst_client_stands_beside_the_mean():
+    metrics = pd.DataFrame(
+        {"round": [1, 1], "client": [0, 1], "accuracy": [0.5, 0.9], "loss": [1.0, 1.0]}
+    )
+    two = Result({"method": {"name": "m"}, "seed": 1}, metrics, None, None, 1.0)
+    figure, alt = mean_and_worst({"two": [two], "broken": BROKEN})
+    drawn = {round(float(x), 9) for line in figure.axes[0].get_lines() for x in line.get_xdata()}
+    assert {70.0, 50.0} <= drawn
+    assert "two 70.00, worst 50.00 (1 seed)" in alt and "broken diverged at round 2" in alt
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two", "broken"]
+    assert compare({"one": ONE}).plot_clients().axes
+
+
+def test_a_comparison_is_written_as_csv_with_every_number(tmp_path):
+    path = compare({"several": SEVERAL, "one": ONE}).to_csv(tmp_path / "mine.csv")
+    written = pd.read_csv(path)
+    assert list(written.columns)[:4] == ["name", "seed", "round", "client"] and len(written) == 9
+    assert written.groupby("name")["accuracy"].sum().to_dict() == pytest.approx(
+        {"several": 3.6, "one": 0.6}
+    )
+    with pytest.raises(BadInput, match="give a file in a folder that exists"):
+        compare({"one": ONE}).to_csv(tmp_path / "nowhere" / "mine.csv")
+
+
+def test_a_comparison_is_written_as_latex(tmp_path):
+    text = compare({"a_b": SEVERAL, "broken": BROKEN}).to_latex(tmp_path / "mine.tex")
+    assert (tmp_path / "mine.tex").read_text() == text
+    lines = text.splitlines()
+    assert lines[0] == r"\begin{tabular}{lrrrr}" and lines[-1] == r"\end{tabular}"
+    assert lines[4] == r"a\_b & 2 & 70.00 $\pm$ 14.14 & 60.00 $\pm$ 28.28 & 60.00 \\"
+    assert lines[5] == r"broken & 2 & diverged at round 2 (seed 2) &  &  \\"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,24 @@
+"""The part of a table's page that shows a user's own methods."""
+
+from pfl_lib.pages.parameters import Settings
+
+
+def show(page, profile, settings: Settings) -> None:
+    """Show, where the page has methods of the user's, accuracy by round for each row of its tables,
+    with a band over seeds, and the differences from the paper's methods; else nothing.
+    """
+    from pfl_lib.display import figures, spread, tables
+    from pfl_lib.pages.notebook import say
+    from pfl_lib.papers import own_methods
+
+    for table in page.tables:
+        if not table.own_columns:
+            continue
+        say("## Your methods beside the paper's")
+        find = settings.store.find
+        for place, results in own_methods.results_by_row(table, profile, find).items():
+            say(f"**{place}**: accuracy by round.")
+            figures.show(*spread.accuracy_with_spread(results))
+        shown = own_methods.differences(table, profile, find)
+        caption = "Your methods against the paper's, in points of accuracy, on common seeds"
+        tables.show_table(shown, caption)
