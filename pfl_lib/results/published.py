@@ -2,6 +2,7 @@
 one's own results folder.
 """
 
+import copy
 import dataclasses
 import os
 import tempfile
@@ -26,6 +27,7 @@ class Published:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._volumes = None if folder is None else Volumes(folder)
+        self._read: dict[str, tuple[str, Result | None]] = {}
 
     def find(self, slug: str, key: str | None = None) -> Result | None:
         """The result of that name; None if there is none, or it is damaged, or has another key."""
@@ -33,8 +35,16 @@ class Published:
             return None
         if found := read(self.folder / slug, key):
             return found
-        files = self._volumes.files(slug)
-        return result_in(files.__getitem__, key) if files else None
+        line = self._volumes.line(slug)
+        if line is None:
+            return None
+        if slug not in self._read or self._read[slug][0] is not line:
+            # Pages ask for the same runs again and again, and reading one takes ten milliseconds.
+            files = self._volumes.files(slug)
+            self._read[slug] = line, result_in(files.__getitem__) if files else None
+        result = self._read[slug][1]
+        of_key = result is not None and key in (None, result.config["key"])
+        return copy.deepcopy(result) if of_key else None
 
     def places(self) -> dict[str, Path]:
         """Every run's name, and the folder or the file that holds it."""

@@ -88,7 +88,7 @@ class Result:
         """Test accuracy (0 to 1) by round: Alice's where there is an Alice, else the mean over
         clients.
         """
-        return self.metrics.groupby("round")["accuracy"].mean()
+        return _means(self.metrics, ["accuracy"], known=True)["accuracy"]
 
     @property
     def best_accuracy(self) -> float:
@@ -161,10 +161,7 @@ class Result:
             return nothing
         rows = self.metrics if of is None else self.metrics[self.metrics["client"] == of]
         columns = list({column, by})
-        unknown = rows[columns].isna().groupby(rows["round"]).any()
-        means = (
-            rows.groupby("round")[columns].mean().mask(unknown)
-        )  # pandas skips NaN: no mean here
+        means = _means(rows, columns)
         if protocol != "last":
             means = means.dropna()
         if not len(means):
@@ -219,3 +216,15 @@ class Result:
 
 def _lower_is_better(metric: str) -> bool:
     return metric.startswith("loss")
+
+
+def _means(rows: pd.DataFrame, columns: list[str], known: bool = False) -> pd.DataFrame:
+    """The means of some columns by round; NaN where one of them is, unless only `known` ones
+    count.
+    """
+    if rows["round"].is_unique:  # one client, a mean of one number: many times faster
+        return rows.set_index("round")[columns].astype(float).sort_index()
+    means = rows.groupby("round")[columns].mean()  # pandas skips NaN
+    if known:
+        return means
+    return means.mask(rows[columns].isna().groupby(rows["round"]).any())

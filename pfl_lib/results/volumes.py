@@ -31,9 +31,15 @@ class Volumes:
         for path in sorted(self.folder.glob("[!.]*.jsonl")):
             yield from self._lines(path)
 
+    def line(self, slug: str) -> str | None:
+        """A run's line, the same object as long as its volume stays as it is; None where there is
+        no such run.
+        """
+        return self._lines(self.path(slug)).get(slug)
+
     def files(self, slug: str) -> dict[str, bytes] | None:
         """A run's files by name; None where there is no such run, or its line is damaged."""
-        line = self._lines(self.path(slug)).get(slug)
+        line = self.line(slug)
         if line is None:
             return None
         try:

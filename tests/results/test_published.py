@@ -11,7 +11,7 @@ import torch
 from pfl_lib import BadInput, Schedule
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local
-from pfl_lib.results.published import MOST_NUMBERS, thinned
+from pfl_lib.results.published import MOST_NUMBERS, Published, thinned
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
@@ -109,6 +109,22 @@ def test_what_is_published_later_is_seen_by_a_store_that_read_before(mine, reade
     for spec in RUNS:
         mine.publish(spec)
         assert reader.find(spec) is not None
+
+
+def test_what_a_reader_changes_in_a_result_is_not_seen_by_the_next(mine, reader):
+    mine.publish(RUNS[0])
+    changed = reader.find(RUNS[0])
+    changed.metrics["accuracy"] = 0.0
+    changed.weights[:] = 0
+    changed.config["method"]["name"] = "other"
+    assert_same(reader.find(RUNS[0]), mine.find(RUNS[0]))
+
+
+def test_a_run_of_another_key_is_not_found_under_a_name(mine):
+    mine.publish(RUNS[0])
+    published = Published(mine.published)
+    assert published.find(RUNS[0].slug, RUNS[0].key) and published.find(RUNS[0].slug)
+    assert published.find(RUNS[0].slug, RUNS[1].key) is None
 
 
 @pytest.mark.parametrize(
