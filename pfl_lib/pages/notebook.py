@@ -22,6 +22,7 @@ __all__ = [
     "run",
     "say",
     "settings",
+    "show_html",
     "show_partitions",
 ]
 
@@ -56,6 +57,13 @@ def say(words: str) -> None:
     from IPython.display import display
 
     display({"text/markdown": words, "text/plain": words}, raw=True)
+
+
+def show_html(text: str, plain: str) -> None:
+    """Show HTML made from results; `plain` says the same where HTML cannot be shown."""
+    from IPython.display import display
+
+    display({"text/html": text, "text/plain": plain}, raw=True)
 
 
 def run(page, profile, settings: Settings, least: int = 1) -> None:
@@ -158,8 +166,8 @@ def show_partitions(profile, distributions: Sequence[str], settings: Settings) -
 
 
 def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
-    """Show where a page's numbers come from: profile, seeds, code, data, and the key of every run,
-    with the versions it was made with.
+    """Show where a page's numbers come from: profile, seeds and data (none of a page that shows
+    several papers), code, and the key of every run, with the versions it was made with.
     """
     import platform
 
@@ -172,16 +180,16 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
 
     found = [(spec, settings.store.find(spec)) for spec in specs]
     seconds = sum(result.seconds for _, result in found if result)
-    facts = {
-        "profile": profile.name,
-        "seeds": (
-            replace(
-                profile, seeds=tuple(sorted({spec.seed for spec in specs})) or profile.seeds
-            ).seed_words
-        ),
-        "data": "; ".join(
-            f"{name}, fingerprint {data.fingerprint(name)}" for name in profile.datasets
-        ),
+    facts = {}
+    if profile is not None:
+        seeds = tuple(sorted({spec.seed for spec in specs})) or profile.seeds
+        data_sets = (f"{name}, fingerprint {data.fingerprint(name)}" for name in profile.datasets)
+        facts = {
+            "profile": profile.name,
+            "seeds": replace(profile, seeds=seeds).seed_words,
+            "data": "; ".join(data_sets),
+        }
+    facts |= {
         "code": f"pfl_lib {code_version()}",
         "with": f"Python {platform.python_version()}, torch {torch.__version__}",
     }

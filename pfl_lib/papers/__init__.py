@@ -14,7 +14,7 @@ from pfl_lib.papers.waffle import pages as of_waffle
 
 __all__ = ["EXHIBITS", "PROFILES", "Exhibit", "Profile", "exhibit"]
 
-# The index and the quickstart show the package, not a paper's data: they are quick in every
+# These show the package or what is stored, not the data of one paper: they are the same in every
 # profile.
 _ALWAYS_QUICK = dict.fromkeys(PROFILES, waffle.QUICK)
 
@@ -36,6 +36,13 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 "01_quickstart.ipynb",
                 _ALWAYS_QUICK,
                 waffle.quickstart,
+            ),
+            Exhibit(
+                "scorecard",
+                "",
+                "Scorecard: every printed value and every sentence",
+                "02_scorecard.ipynb",
+                _ALWAYS_QUICK,
             ),
             *of_waffle.PAGES,
             *weight_erosion.PAGES,

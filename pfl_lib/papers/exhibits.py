@@ -9,7 +9,7 @@ from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.methods import Method
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import Table
+from pfl_lib.papers.table import Find, Table
 
 Runs = Callable[[Profile], tuple[RunSpec, ...]]
 
@@ -68,3 +68,17 @@ class Exhibit:
         """
         profile = self.profiles[choose("profile", name, self.profiles)]
         return profile if seeds is None else profile.with_seeds(seeds)
+
+
+def most_stored(exhibit: Exhibit, find: Find, seeds: int | None = None) -> Profile | None:
+    """The profile on the paper's data of which most of a page's runs are stored, the paper's own
+    where two are level; None where no run is.  A page without runs is the paper's.
+    """
+    stored = {}
+    for name in ("paper", "small"):
+        runs = exhibit.runs(exhibit.profile(name, seeds))
+        stored[name] = sum(find(run) is not None for run in runs)
+        if not runs:
+            return exhibit.profile(name, seeds)
+    best = max(stored, key=stored.get)
+    return exhibit.profile(best, seeds) if stored[best] else None

@@ -56,6 +56,11 @@ averages.
 """
 
 
+def word(verdict: str) -> str:
+    """A verdict without its reason and its seeds: "same order"."""
+    return verdict.partition(":")[0].partition(" (")[0]
+
+
 class Printed(NamedTuple):
     """A printed value and its printed standard deviation, in the paper's unit; NaN where the paper
     prints no spread.

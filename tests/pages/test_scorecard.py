@@ -1,0 +1,183 @@
+"""The scorecard: all printed values and sentences, each once, each with what came of it."""
+
+import dataclasses
+import math
+import xml.etree.ElementTree as ElementTree
+
+import pandas as pd
+import pytest
+
+from pfl_lib import data, partitions
+from pfl_lib.pages import scores
+from pfl_lib.papers import EXHIBITS, comparison, scorecard, values, verdicts, waffle
+from pfl_lib.papers.scorecard import ANSWERS, REPLACED, RESULTS, SETTINGS, USED
+from pfl_lib.papers.waffle import cifar10, inputs
+from pfl_lib.results.store import Store
+
+
+@pytest.fixture(scope="module")
+def card(tmp_path_factory) -> scorecard.Scorecard:
+    """From the published runs alone."""
+    return scorecard.scorecard(Store(tmp_path_factory.mktemp("results")))
+
+
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory) -> scorecard.Scorecard:
+    """Where nothing at all was run."""
+    return scorecard.scorecard(Store(tmp_path_factory.mktemp("results"), published=None))
+
+
+def test_every_printed_value_stands_there_once_with_the_papers_number(card):
+    names = {short: name for name, short in scorecard.PAPERS.items()}
+    places = card.values.assign(paper=card.values["paper"].map(names))[scorecard.PLACE]
+    printed = values.load()
+    assert len(places) == len(places.drop_duplicates()) == len(printed) == 558
+    assert places.merge(printed[scorecard.PLACE]).shape == places.shape
+    assert card.values["value"].tolist() == printed["value"].tolist()
+
+
+def test_settings_are_used_or_replaced_and_results_have_verdicts(card):
+    by_kind = card.values.groupby("kind")["verdict"].agg(set)
+    assert by_kind["setting"] <= set(SETTINGS) and by_kind["result"] <= set(RESULTS)
+    assert (card.values["kind"] == "setting").sum() == 120
+    assert set(card.claims["answer"]) <= set(ANSWERS)
+
+
+def test_a_papers_verdicts_are_those_that_its_page_counts(card, tmp_path):
+    compared = comparison.compare(waffle.TABLE1, waffle.FULL, Store(tmp_path))
+    on_page = compared["verdict"].map(verdicts.word).value_counts().to_dict()
+    mine = card.values[card.values["page"] == "waffle-table1"]
+    assert mine["verdict"].value_counts().to_dict() == on_page
+    assert set(mine["dataset"]) == {"MNIST"} and set(mine["profile"]) <= {"paper", ""}
+    assert mine["ours"].round(9).tolist() == compared["ours"].round(9).tolist()
+
+
+def test_where_nothing_was_run_no_result_has_a_verdict_and_no_sentence_an_answer(nothing):
+    results = nothing.values[nothing.values["kind"] == "result"]
+    assert set(results["verdict"]) == {"not run"} == set(nothing.claims["answer"])
+    assert results["ours"].isna().all() and (results["profile"] == "").all()
+    assert "438 are results: 0 of them were run; 438 were not" in nothing.sentence()
+
+
+def test_the_small_profile_speaks_where_the_papers_own_was_not_run(monkeypatch):
+    """Two profiles of one table: the first value was run in both, the second in the small one, the
+    third in neither.
+    """
+
+    def compare(table, profile, store):
+        ran = {"paper": [1, 0, 0], "small": [1, 1, 0]}[profile.name]
+        words = {"paper": "reproduced: 0.1 apart", "small": "same order (1 of 5 seeds): 3 of 3"}
+        return pd.DataFrame(
+            {
+                "dataset": "D",
+                "setting": list("ABC"),
+                "method": "M",
+                "metric": "m",
+                "ours": [1.0 if yes else math.nan for yes in ran],
+                "seeds": ran,
+                "status": ["ran" if yes else "not run" for yes in ran],
+                "profile": profile.name,
+                "verdict": [words[profile.name] if yes else "not run" for yes in ran],
+            }
+        )
+
+    page = dataclasses.replace(EXHIBITS["waffle-table1"], tables=(waffle.TABLE1,))
+    monkeypatch.setattr(scorecard, "EXHIBITS", {"waffle-table1": page})
+    monkeypatch.setattr(comparison, "compare", compare)
+    rows = list(scorecard._judged(None))
+    assert [(row["verdict"], row["profile"]) for row in rows] == [
+        ("reproduced", "paper"),
+        ("same order", "small"),
+        ("not run", ""),
+    ]
+    assert [row["because"] for row in rows] == ["0.1 apart", "(1 of 5 seeds): 3 of 3", ""]
+
+
+def test_counts_and_answers_add_up_to_what_there_is(card):
+    for counts, what, total in (
+        (card.counts(), "printed values", 558),
+        (card.answers(), "sentences", len(card.claims)),
+    ):
+        counts = counts.set_index("paper")
+        assert (counts.drop(columns=what).sum(axis=1) == counts[what]).all()
+        assert (counts.drop("all").sum() == counts.loc["all"]).all()
+        assert counts.loc["all", what] == total
+
+
+# --- printed settings ---
+
+
+def test_shares_of_distribution_c_are_those_that_equal_labels_give():
+    """On data with as many images of each label, a client's share of a label is what Table 2
+    prints.  Digits have nearly so: shares differ by less than two hundredths.
+    """
+    digits = data.load("digits")
+    counts = partitions.make("C", digits, 10, 1).label_matrix(digits).double()
+    shares = (counts / counts.sum(1, keepdim=True)).tolist()
+    for place, used in inputs.used().items():
+        if place[0] == "table2":
+            client, label = (
+                int(place[3].removeprefix("agent")),
+                int(place[4].removesuffix("_share").removeprefix("label")),
+            )
+            assert abs(shares[client][label] - used) < 0.02
+
+
+def test_table_3_is_used_as_printed_on_mnist_and_weight_erosions_penalty_replaced_on_cifar10(card):
+    table = card.values[card.values["table"].eq("table3") & card.values["paper"].eq("WAFFLE")]
+    replaced = table[table["verdict"] == REPLACED]
+    assert set(zip(replaced["dataset"], replaced["metric"], strict=True)) == {("CIFAR10", "p_d")}
+    assert len(replaced) == 5 and (table["verdict"] == USED).sum() == 15
+    assert set(replaced["page"]) == {"waffle-cifar10"}
+    of_c = replaced[replaced["setting"] == "C"].iloc[0]
+    assert of_c["ours"] == cifar10.p_d("C", 100) and f"{of_c['ours']:g} in" in of_c["because"]
+
+
+# --- sentences ---
+
+
+def test_a_yes_that_does_not_survive_a_true_average_is_counted_aloud(card):
+    of = card.claims[card.claims["paper"] == "Weight Erosion"]
+    turned = ((of["answer"] == "yes") & (of["done right"] == "no")).sum()
+    assert turned and f"{turned} of Weight Erosion's yes hold as its authors" in (
+        card.claims_sentence()
+    )
+    assert (card.claims.loc[card.claims["paper"] != "Weight Erosion", "done right"] == "").all()
+
+
+# --- how it is shown ---
+
+
+def test_every_value_is_a_row_that_can_be_filtered_and_leads_to_its_page(card):
+    shown = scores.values_html(card, {"waffle-table1": "waffle-table1.html"})
+    assert shown.count("<tr data-paper=") == 558
+    assert shown.count('href="waffle-table1.html"') == 30
+    assert 'data-verdict="used as printed"' in shown and "96.88 ± 0.47" in shown
+    assert "<option>pFedLA</option>" in shown and 'class="filters" hidden' in shown
+
+
+def test_bars_have_the_counts_in_words_beside_them(card):
+    shown = scores.scorecard_html(card, {"scorecard": "scorecard.html"})
+    assert 'href="scorecard.html">All 558 values' in shown and card.sentence() in shown
+    assert shown.count('class="bars"') == 2 and '<td data-word="printed values">558</td>' in shown
+
+
+def test_the_picture_is_whole_and_says_in_words_what_it_shows(card):
+    picture = ElementTree.fromstring(scores.svg(card))
+    name = "{http://www.w3.org/2000/svg}"
+    assert picture.find(f"{name}title").text == card.sentence()
+    bars = [r for r in picture.iter(f"{name}rect") if float(r.get("width")) > 12]
+    rows: dict[str, float] = {}
+    for bar in bars:
+        rows[bar.get("y")] = rows.get(bar.get("y"), 0) + float(bar.get("width"))
+    assert len(rows) == 4 and all(abs(wide - 690) < 25 for wide in rows.values())
+
+
+def test_the_readmes_table_has_a_row_for_each_paper_and_one_for_all(card):
+    lines = scores.markdown(card).splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [
+        *scorecard.PAPERS.values(),
+        "all",
+    ]
+    assert "| all | 558 |" in lines[-1]
+    assert len({line.count("|") for line in lines}) == 1
