@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME
 .PHONY: help setup reproduce test test-notebooks test-goldens test-arithmetic record lab format clean FORCE
 
 help:
-	@echo "make reproduce   run the quick profile of every notebook; pages in reports/build/index.html"
+	@echo "make reproduce   the papers' results, then a live check of this machine; see reports/build/index.html"
 	@echo "make test        run all tests, then every notebook, then check style"
 	@echo "make test-arithmetic  run again what computes, with other instructions and more threads"
 	@echo "make record      execute the notebooks and record anew what their tests compare with"
@@ -53,7 +53,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo '$(HERE)' > $(STAMP)
 
 reproduce: setup
-	@$(IN_VENV) $(PYTHON) -m pfl_lib reproduce --profile quick $(ARGS)
+	@$(IN_VENV) $(PYTHON) -m pfl_lib reproduce $(ARGS)
 
 # OMP_NUM_THREADS=1: workers and kernels run beside each other, one core each.
 test: setup

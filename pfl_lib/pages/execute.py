@@ -7,6 +7,7 @@ nothing here decides what a page looks like.
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pfl_lib.pages.notebook import NotRun
 
+LOOK_EVERY = 0.2  # seconds
 START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
 
 
@@ -31,13 +33,15 @@ class Job:
 @dataclass(frozen=True)
 class Execution:
     """How a job ended: `error` is None, or one line that says what went wrong; `seconds` of
-    wall-clock time; `not_run` where all that is wrong is that runs are missing (`NotRun`).
+    wall-clock time; `not_run` where all that is wrong is that runs are missing (`NotRun`);
+    `megabytes`: the most memory that its kernel held, 0 where the system does not tell.
     """
 
     job: Job
     error: str | None
     seconds: float
     not_run: bool = False
+    megabytes: int = 0
 
 
 class Kernels:
@@ -49,9 +53,9 @@ class Kernels:
         self._started: list[subprocess.Popen] = []
         self.stopped = False
 
-    def manager_class(self) -> type:
+    def manager_class(self, memory: "Memory") -> type:
         """Return a kernel manager that starts this interpreter, whatever kernels are installed
-        under the name python3.
+        under the name python3, and has its memory watched.
         """
         from jupyter_client.kernelspec import KernelSpecManager
         from jupyter_client.manager import AsyncKernelManager
@@ -73,6 +77,7 @@ class Kernels:
                 kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
                 await super()._async_launch_kernel(kernel_cmd, **kw)
                 batch._started.append(self.provisioner.process)
+                memory.watch(self.provisioner.process)
                 if batch.stopped:  # it was on its way when the others were killed
                     batch.stop()
 
@@ -84,6 +89,32 @@ class Kernels:
         for process in self._started:
             if process.poll() is None:
                 process.kill()
+
+
+class Memory:
+    """The most memory that the kernels of one notebook held, in megabytes; 0 where /proc does not
+    tell.
+    """
+
+    def __init__(self) -> None:
+        self.megabytes = 0
+
+    def watch(self, process: subprocess.Popen) -> None:
+        """Look at a process until it ends."""
+        threading.Thread(target=self._look, args=(process,), daemon=True).start()
+
+    def _look(self, process: subprocess.Popen) -> None:
+        status = Path(f"/proc/{process.pid}/status")
+        # The system itself keeps the peak: looking seldom loses only what comes after the last
+        # look, when a notebook is over.
+        while process.poll() is None:
+            try:
+                lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                peak = round(int(lines["VmHWM"].split()[0]) / 1024)
+            except (OSError, KeyError, ValueError):
+                return
+            self.megabytes = max(self.megabytes, peak)
+            time.sleep(LOOK_EVERY)
 
 
 def _environment() -> dict[str, str]:
@@ -109,7 +140,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
     import papermill
     from nbclient.exceptions import DeadKernelError
 
-    started = time.monotonic()
+    started, memory = time.monotonic(), Memory()
     error, not_run = None, False
     job.output.parent.mkdir(parents=True, exist_ok=True)
     for attempt in (1, 2):
@@ -123,7 +154,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
                 language="python",
                 progress_bar=False,
                 start_timeout=START_TIMEOUT,
-                kernel_manager_class=kernels.manager_class(),
+                kernel_manager_class=kernels.manager_class(memory),
             )
         except papermill.PapermillExecutionError as failure:
             not_run = failure.ename == NotRun.__name__
@@ -136,7 +167,8 @@ def execute(job: Job, kernels: Kernels) -> Execution:
         except Exception as failure:  # noqa: BLE001  a notebook that cannot even be read must not stop the others
             error = f"{type(failure).__name__}: {failure}".splitlines()[0]
         break
-    return Execution(job, error, time.monotonic() - started, not_run)
+    seconds = time.monotonic() - started
+    return Execution(job, error, seconds, not_run, memory.megabytes)
 
 
 def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:

@@ -10,7 +10,7 @@ import copy
 import html
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from html.parser import HTMLParser
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -28,12 +28,11 @@ CODE_LABELS = {
 
 @dataclass(frozen=True)
 class Page:
-    """One notebook of the collection: its id, the name of its page, title, one-line description,
-    file, and paper if any.
+    """One notebook of the collection: its id, title, one-line description, file, and paper if
+    any.
     """
 
     id: str
-    name: str
     title: str
     about: str
     notebook: Path
@@ -41,12 +40,25 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Links:
+    """Where a page finds the others: the index, and each page that is there by its id; `notebooks`
+    are the ids of all notebooks by their files.
+    """
+
+    index: str = "index.html"
+    pages: Mapping[str, str] = field(default_factory=dict)
+    notebooks: Mapping[Path, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Stamp:
     """How and when a page was made; `status` is "ok", "failed" or, where the runs behind it are
     missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30".
 
-    `made_from` is the digest of what it was made from (`freshness`); `runs` says "42 of 150 runs"
-    where some were missing.
+    `made_from` is the digest of what it was made from (`up_to_date`); `runs` says "42 of 150 runs"
+    where some were missing; `megabytes` is the most memory that its kernel held, 0 where unknown.
+    `answer` (Markdown), `picture` (a data URI), `compared` (values that agree with recorded ones)
+    and `verdicts` (how many of each) are what the index says of the page.
     """
 
     id: str
@@ -59,6 +71,11 @@ class Stamp:
     error: str = ""
     made_from: str = ""
     runs: str = ""
+    megabytes: int = 0
+    answer: str = ""
+    picture: str = ""
+    compared: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
 def finish(
@@ -66,15 +83,14 @@ def finish(
     file: Path,
     page: Page,
     stamp: Stamp,
-    links: Mapping[str, str],
+    links: Links,
     around: tuple[Page | None, Page | None] = (None, None),
 ) -> Stamp:
     """Write the page of an executed notebook, and its stamp into the notebook; returns the stamp.
 
     A page that is not what a page has to be (a figure without alt text, something to be fetched
-    from elsewhere) is written and counts as failed.  `links` maps notebook file names to pages'
-    names, so that links between notebooks work here too; `around` is the page before and the one
-    after.
+    from elsewhere) is written and counts as failed.  With `links`, links between notebooks work
+    here too; `around` is the page before and the one after.
     """
     import nbformat
 
@@ -127,7 +143,7 @@ def render(
     notebook,
     page: Page,
     stamp: Stamp,
-    links: Mapping[str, str],
+    links: Links,
     around: tuple[Page | None, Page | None] = (None, None),
 ) -> str:
     """The HTML of an executed notebook (an nbformat node)."""
@@ -145,8 +161,8 @@ def render(
     facts = {
         "title": page.title,
         "css": styles(),
-        "header": _header(page, stamp, around),
-        "footer": _footer(stamp, around),
+        "header": _header(page, stamp, links, around),
+        "footer": _footer(stamp, links, around),
         "code_labels": _code_labels(shown),
     }
     with as_file(files("pfl_lib.pages") / "templates") as templates:
@@ -159,7 +175,9 @@ def render(
             "ERROR"
         )  # it also warns of missing alt text, which `finish` treats as a failure
         text, _ = exporter.from_notebook_node(shown, resources={"page": facts})
-    text = re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, links), text)
+    text = re.sub(
+        r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, page, links), text
+    )
     return with_contents(text)
 
 
@@ -198,7 +216,7 @@ def styles() -> str:
     return css + HtmlFormatter(style="friendly", nobackground=True).get_style_defs(".highlight")
 
 
-def _header(page: Page, stamp: Stamp, around: tuple[Page | None, Page | None]) -> str:
+def _header(page: Page, stamp: Stamp, links: Links, around: tuple[Page | None, Page | None]) -> str:
     failed = (
         banner_line("failed", f"This page is incomplete: {stamp.error}", "#failed")
         if stamp.status == "failed"
@@ -207,8 +225,8 @@ def _header(page: Page, stamp: Stamp, around: tuple[Page | None, Page | None]) -
         else ""
     )
     return (
-        f'<header class="top"><nav aria-label="pages"><a href="index.html">All pages</a>'
-        f"{_neighbours(around)}<span"
+        f'<header class="top"><nav aria-label="pages"><a href="{links.index}">All pages</a>'
+        f"{_neighbours(links, around)}<span"
         f' class="package">{PACKAGE}</span></nav>\n'
         f"{banner_line(stamp.profile, stamp.banner)}{failed}</header>"
     )
@@ -223,34 +241,42 @@ def banner_line(kind: str, words: str, link: str = "") -> str:
     return f'<p class="banner {kind}">{body}</p>\n'
 
 
+def in_line(markdown: str) -> str:
+    """A sentence in Markdown as HTML without a paragraph of its own."""
+    from nbconvert.filters import markdown2html
+
+    return re.sub(r"</?p>", "", markdown2html(markdown)).strip() if markdown else ""
+
+
 def css_class(status: str) -> str:
     return status.replace(" ", "-")
 
 
-def _neighbours(around: tuple[Page | None, Page | None]) -> str:
+def _neighbours(links: Links, around: tuple[Page | None, Page | None]) -> str:
     before, after = around
-    links = [
-        f'<a rel="{rel}" href="{page.name}">{html.escape(words.format(page.title))}</a>'
+    shown = [
+        f'<a rel="{rel}" href="{links.pages[page.id]}">{html.escape(words.format(page.title))}</a>'
         for page, rel, words in ((before, "prev", "← {}"), (after, "next", "{} →"))
         if page is not None
     ]
-    return "".join(links)
+    return "".join(shown)
 
 
-def _footer(stamp: Stamp, around: tuple[Page | None, Page | None]) -> str:
+def _footer(stamp: Stamp, links: Links, around: tuple[Page | None, Page | None]) -> str:
     facts = {
         "Profile": stamp.profile,
         "Code": f"pfl_lib {stamp.version}",
-        "Made": f"{stamp.finished} UTC, in {stamp.seconds:.1f} seconds",
+        "Made": f"{stamp.finished} UTC, in {stamp.seconds:.1f} seconds"
+        + (f", with at most {stamp.megabytes:,} MB of memory" if stamp.megabytes else ""),
         "Status": stamp.status,
         "Runs": stamp.runs,
     }
     rows = "".join(
         f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items() if value
     )
-    links = f'<a href="index.html">All pages</a>{_neighbours(around)}'
-    links = f'<nav aria-label="pages, again">{links}</nav>'
-    return f'<footer class="bottom"><dl>{rows}</dl>{links}</footer>'
+    again = f'<a href="{links.index}">All pages</a>{_neighbours(links, around)}'
+    again = f'<nav aria-label="pages, again">{again}</nav>'
+    return f'<footer class="bottom"><dl>{rows}</dl>{again}</footer>'
 
 
 def _code_labels(notebook) -> dict[str, str]:
@@ -262,9 +288,16 @@ def _code_labels(notebook) -> dict[str, str]:
     return labels
 
 
-def _page_link(match: re.Match, links: Mapping[str, str]) -> str:
-    name = Path(match[1]).name
-    return f'href="{links[name]}{match[2] or ""}"' if name in links else match[0]
+def _page_link(match: re.Match, page: Page, links: Links) -> str:
+    """A link to a notebook as a link to its page, or to the index where that page is not there."""
+    id = links.notebooks.get((page.notebook.parent / match[1]).resolve())
+    if id is None:
+        return match[0]
+    return (
+        f'href="{links.pages[id]}{match[2] or ""}"'
+        if id in links.pages
+        else f'href="{links.index}"'
+    )
 
 
 class _Checker(HTMLParser):

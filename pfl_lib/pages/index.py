@@ -1,10 +1,13 @@
-"""The index over the pages of a folder: what there is, how it was made, and what is missing."""
+"""The index over the pages of a folder: the scorecard, the papers' results, the live check."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from pfl_lib.pages.html import Page, Stamp, banner_line, css_class, styles
+from pfl_lib.pages.html import Page, Stamp, css_class, in_line, styles
+from pfl_lib.pages.scores import scorecard_html
+from pfl_lib.papers.scorecard import scorecard
+from pfl_lib.results.store import Store
 
 PAPERS = {
     "WAFFLE": (
@@ -19,26 +22,33 @@ PAPERS = {
     ),
     "pFedLA": "Layer-wised Model Aggregation for Personalized Federated Learning (Ma et al., 2022)",
 }
+RESULTS, LIVE = ("paper", "small"), "quick"
 
 
-def build_index(folder: Path, pages: Sequence[Page], stamps: Mapping[str, Stamp]) -> Path:
-    """Write `index.html` into `folder`: each notebook with its page, profile, code version, time
-    and status.
+def build_index(
+    folder: Path, pages: Mapping[str, Page], stamps: Mapping[str, Stamp], store: Store
+) -> Path:
+    """Write `index.html` into `folder`: the scorecard, then each page by paper with its picture,
+    answer, verdicts, time and memory, then what the live check compared.
+
+    `pages`: by id; `stamps`: of all pages that are there, by their names, such as
+    "paper/waffle-table1.html".
     """
-    rows, group = [], None
-    for page in pages:
-        if page.paper != group and page.paper:
-            rows.append(
-                '<tr class="group"><th colspan="6"'
-                f' scope="rowgroup">{html.escape(PAPERS.get(page.paper, page.paper))}</th></tr>\n'
-            )
-        group = page.paper
-        rows.append(_index_row(page, stamps.get(page.id)))
-    # Pages of one profile can differ in their data: each banner that stands on a page, once.
-    banners = dict.fromkeys(
-        (stamp.profile, stamp.banner) for stamp in stamps.values() if stamp.profile
+    by_id: dict[str, dict[str, str]] = {}
+    for name, stamp in stamps.items():
+        by_id.setdefault(stamp.id, {})[stamp.profile] = name
+    papers = list(dict.fromkeys(page.paper for page in pages.values() if page.paper))
+    sections = [
+        _section(paper, [page for page in pages.values() if page.paper == paper], by_id, stamps)
+        for paper in papers
+    ]
+    general = "".join(
+        _general(page, stamps[name])
+        for page in pages.values()
+        if not page.paper
+        for name in by_id.get(page.id, {}).values()
     )
-    words = "".join(banner_line(profile, banner) for profile, banner in banners)
+    links = {id: _best(names) for id, names in by_id.items() if _best(names)}
     text = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -52,15 +62,11 @@ def build_index(folder: Path, pages: Sequence[Page], stamps: Mapping[str, Stamp]
 <body>
 <main class="index">
 <h1>Personalised federated learning, reproduced</h1>
-<p>One page per table or figure, each computed by the notebook of the same name.</p>
-{words}
-<table>
-<thead><tr><th>Page</th><th>Status</th><th>Profile</th><th class="time">Seconds</th><th>Made</th>
-<th>Code</th></tr></thead>
-<tbody>
-{"".join(rows)}
-</tbody>
-</table>
+{scorecard_html(scorecard(store), links)}
+<nav class="contents" aria-label="sections">{_contents(papers)}</nav>
+{"".join(sections)}
+{_live(pages, by_id, stamps)}
+{f'<section id="more"><h2>Start, quickstart, scorecard</h2>{general}</section>' if general else ""}
 </main>
 </body>
 </html>
@@ -70,19 +76,140 @@ def build_index(folder: Path, pages: Sequence[Page], stamps: Mapping[str, Stamp]
     return index
 
 
-def _index_row(page: Page, stamp: Stamp | None) -> str:
-    about = f'<span class="about">{html.escape(page.about)}</span>'
-    if stamp is None:
+def _contents(papers: list[str]) -> str:
+    names = {_anchor(paper): paper for paper in papers} | {"live": "Live check"}
+    return "".join(f'<a href="#{id}">{html.escape(words)}</a>' for id, words in names.items())
+
+
+def _anchor(paper: str) -> str:
+    return paper.lower().replace(" ", "-")
+
+
+def _best(names: Mapping[str, str]) -> str | None:
+    """Of the pages of one exhibit, that of the paper's data."""
+    return next((names[profile] for profile in RESULTS if profile in names), None)
+
+
+def _section(
+    paper: str,
+    pages: list[Page],
+    by_id: Mapping[str, Mapping[str, str]],
+    stamps: Mapping[str, Stamp],
+) -> str:
+    rows = "".join(_row(page, by_id.get(page.id, {}), stamps) for page in pages)
+    title = html.escape(PAPERS.get(paper, paper))
+    return f'<section id="{_anchor(paper)}"><h2>{title}</h2>\n{rows}</section>\n'
+
+
+def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> str:
+    """One page: picture, title, answer, verdicts; how to run it where it is not there."""
+    name = _best(names)
+    title = html.escape(page.title)
+    others = [
+        f'<a class="chip {profile}" href="{other}">{profile} profile</a>'
+        for profile, other in names.items()
+        if other != name
+    ]
+    if name is None:
         return (
-            f'<tr><td>{html.escape(page.title)}{about}</td><td><span class="chip not-run">not'
-            " run</span></td><td></td><td></td><td></td><td></td></tr>\n"
+            f'<article class="page not-run"><div class="picture"></div><div><h3>{title}</h3>'
+            f'<p class="about">{html.escape(page.about)}</p><p><span class="chip not-run">not run'
+            f"</span> {''.join(others)}</p>{_command(page)}</div></article>\n"
         )
-    error = f'<span class="about">{html.escape(stamp.error)}</span>' if stamp.error else ""
-    runs = f'<span class="about">{html.escape(stamp.runs)}</span>' if stamp.runs else ""
+    stamp = stamps[name]
+    picture = (
+        f'<img src="{stamp.picture}" alt="{html.escape(page.title)}, in small">'
+        if stamp.picture
+        else ""
+    )
+    chips = [f'<span class="chip {css_class(stamp.status)}">{stamp.status}</span>']
+    if stamp.status == "ok":
+        chips = [f'<span class="chip {stamp.profile}">{stamp.profile} profile</span>']
+    chips += [
+        f'<span class="chip {css_class(word)}">{count} {word}</span>'
+        for word, count in stamp.verdicts.items()
+    ]
+    words = in_line(stamp.answer) or html.escape(stamp.error or page.about)
+    facts = " · ".join(
+        filter(
+            None,
+            [
+                stamp.runs and f"{stamp.runs} stored",
+                f"{stamp.seconds:.0f} s",
+                stamp.megabytes and f"{stamp.megabytes:,} MB",
+                f"made {stamp.finished} UTC",
+                f"pfl_lib {stamp.version}",
+            ],
+        )
+    )
+    command = _command(page) if stamp.status == "not run" else ""
     return (
-        f'<tr><td><a href="{page.name}">{html.escape(page.title)}</a>{about}{error}</td>'
-        f'<td><span class="chip {css_class(stamp.status)}">{stamp.status}</span>{runs}</td>'
-        f'<td><span class="chip {stamp.profile}">{stamp.profile}</span></td>'
-        f'<td class="time">{stamp.seconds:.1f}</td><td>{html.escape(stamp.finished)} UTC</td>'
-        f'<td class="version">{html.escape(stamp.version)}</td></tr>\n'
+        f'<article class="page {css_class(stamp.status)}"><a class="picture" href="{name}"'
+        f' tabindex="-1" aria-hidden="true">{picture}</a><div><h3><a href="{name}">{title}</a></h3>'
+        f'<p class="answer">{words}</p><p>{" ".join([*chips, *others])}</p>{command}'
+        f'<p class="facts">{html.escape(facts)}</p></div></article>\n'
+    )
+
+
+def _command(page: Page) -> str:
+    return f"<p><code>pfl-lib reproduce --profile paper --only {page.id}</code></p>"
+
+
+def _live(
+    pages: Mapping[str, Page], by_id: Mapping[str, Mapping[str, str]], stamps: Mapping[str, Stamp]
+) -> str:
+    """What was trained on this machine in the quick profile, and whether its numbers are those
+    recorded.
+    """
+    there = [(page, by_id.get(id, {}).get(LIVE)) for id, page in pages.items() if page.paper]
+    done = [(page, name, stamps[name]) for page, name in there if name]
+    head = '<section id="live"><h2>Live check on this machine</h2>'
+    if not done:
+        return (
+            f"{head}<p>Not run yet. <code>pfl-lib reproduce</code> trains the quick profile and"
+            " compares its numbers with recorded ones.</p></section>\n"
+        )
+    rows = "".join(
+        f'<tr><td><a href="{name}">{html.escape(f"{page.paper}, {page.title}")}</a></td>'
+        f"<td>{_agrees(stamp)}</td><td>{stamp.compared:,}</td><td>{stamp.seconds:.0f}</td>"
+        f"<td>{stamp.megabytes or '–'}</td></tr>\n"
+        for page, name, stamp in done
+    )
+    return (
+        f'{head}<p class="answer">{live_sentence([stamp for *_, stamp in done])}</p>'
+        "<p>The quick profile trains on data that scikit-learn carries. Its numbers show that the"
+        " code computes here what it computed where they were recorded, to a tolerance that the"
+        " page states; whether a paper's numbers hold is shown above.</p>"
+        f"<details><summary>{len(done)} pages</summary><div class='scroll'><table><thead><tr>"
+        "<th>Page</th><th>Numbers</th><th>Values compared</th><th>Seconds</th><th>Memory, MB</th>"
+        f"</tr></thead><tbody>\n{rows}</tbody></table></div></details></section>\n"
+    )
+
+
+def live_sentence(stamps: list[Stamp]) -> str:
+    """How many numbers of how many pages were compared with recorded ones, and how that ended."""
+    compared = sum(stamp.compared for stamp in stamps)
+    pages = sum(stamp.compared > 0 for stamp in stamps)
+    failed = [stamp.id for stamp in stamps if stamp.status == "failed"]
+    of = f"{pages} page{'s' * (pages != 1)}"
+    words = f"{compared:,} numbers of {of} were computed here and agree with recorded ones"
+    if failed:
+        return f"{words}; {len(failed)} of {len(stamps)} pages do not: {', '.join(failed)}."
+    return f"{words}; none differs." if compared else "No number was compared with a recorded one."
+
+
+def _agrees(stamp: Stamp) -> str:
+    if stamp.status == "failed":
+        return f'<span class="chip failed">differs</span> {html.escape(stamp.error)}'
+    if stamp.status == "not run":
+        return '<span class="chip not-run">not run</span>'
+    word = "agree" if stamp.compared else "not compared"
+    return f'<span class="chip {"ok" if stamp.compared else "not-run"}">{word}</span>'
+
+
+def _general(page: Page, stamp: Stamp) -> str:
+    name = "start.html" if page.id == "index" else f"{page.id}.html"
+    return (
+        f'<p><a href="{name}">{html.escape(page.title)}</a> <span class="about">'
+        f"{html.escape(page.about)}</span></p>\n"
     )

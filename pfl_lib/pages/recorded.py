@@ -9,6 +9,7 @@ in `recorded/<page>.json`.  After a change that is meant to change them, record 
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.pages.notebook import Settings
 
 RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be compared
+AGREE = "values as recorded"
 OWN = "parameters of this notebook alone"
 
 
@@ -57,7 +59,12 @@ def compare_with_recorded(
     ]
     assert not apart, f"{what}, {len(apart)} of {len(found)} values differ: {apart[0]}"
     limit = f" to within {within:g}" if within else f" to within {relative:.0%}" if relative else ""
-    print(f"{what}: {len(found)} values as recorded{limit}")
+    print(f"{what}: {len(found)} {AGREE}{limit}")
+
+
+def values_compared(printed: str) -> int:
+    """How many values agree with recorded ones, by the lines that a notebook printed."""
+    return sum(map(int, re.findall(rf"(\d+) {AGREE}", printed)))
 
 
 def _incomparable(page: str, settings: Settings) -> str:

@@ -32,8 +32,9 @@ def _stored(store, spec) -> tuple[str, bool, bool]:
     """A spec's key, whether it was run, and whether its model is there, which a page may show and
     published results come without.
     """
-    result = store.find(spec, True) or store.find(spec)
-    return spec.key, result is not None, bool(result and result.model)
+    result = store.find(spec)
+    model = result is not None and bool(result.model or store.find(spec, with_model=True))
+    return spec.key, result is not None, model
 
 
 @functools.cache

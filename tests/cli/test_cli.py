@@ -1,5 +1,6 @@
 """The command line: what it says, its exit status, and that bad input is one line."""
 
+import dataclasses
 import errno
 import itertools
 import math
@@ -13,13 +14,15 @@ import pytest
 import pfl_lib
 from pfl_lib import papers
 from pfl_lib.__main__ import main
-from pfl_lib.cli import listing, reproduce
+from pfl_lib.cli import listing, reproduce, training
+from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local
-from pfl_lib.pages import html
+from pfl_lib.pages import html, index
 from pfl_lib.papers import comparison, waffle
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.exhibits import Exhibit, most_stored
+from pfl_lib.results.store import Store
 
 
 def told(capsys, argv) -> str:
@@ -113,13 +116,13 @@ def test_as_a_program_it_exits_with_2_and_no_traceback():
     assert done.stderr.startswith("pfl-lib: ") and done.stderr.count("\n") == 1
 
 
-def test_an_interrupt_ends_with_130_and_one_line(capsys, monkeypatch):
+def test_an_interrupt_ends_with_130_and_one_line(capsys, monkeypatch, tmp_path):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reproduce, "train", interrupted)
-    monkeypatch.setattr(reproduce, "_check_writable", lambda reports: None)
-    assert main(["reproduce", "--only", "waffle-fig8", "--plots-only"]) == 130
+    argv = ["reproduce", "--profile", "quick", "--only", "waffle-fig8", "--plots-only"]
+    assert main([*argv, "--reports-dir", str(tmp_path)]) == 130
     assert capsys.readouterr().err.strip().count("\n") == 0
 
 
@@ -254,8 +257,12 @@ def two_pages(tmp_path, monkeypatch):
     pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
     monkeypatch.setattr(papers, "EXHIBITS", pages)
     monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
+    monkeypatch.setattr(index, "scorecard", lambda store: None)
+    monkeypatch.setattr(index, "scorecard_html", lambda card, links: "")
     return [
         "reproduce",
+        "--profile",
+        "quick",
         "--results-dir",
         str(tmp_path / "results"),
         "--reports-dir",
@@ -263,10 +270,9 @@ def two_pages(tmp_path, monkeypatch):
     ]
 
 
-def test_the_index_and_the_page_say_how_many_runs_were_missing(two_pages, tmp_path):
+def test_a_page_says_how_many_runs_were_missing(two_pages, tmp_path):
     assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
-    for name in ("index.html", "good.html"):
-        assert ">0 of 1 runs<" in (tmp_path / "reports" / name).read_text()
+    assert ">0 of 1 runs<" in (tmp_path / "reports" / "quick" / "good.html").read_text()
 
 
 def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_once(
@@ -277,44 +283,43 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     assert "2 pages, 1 run behind them, 0 stored" in printed
     before = printed.index("training 1 run, 1 at a time: about ")
     assert before < printed.index("trained 1 run in") and "examples/s" in printed
-    assert "failed: bad: BadInput: too bad" in printed and "1 of 2 failed" in printed
+    assert "failed: quick/bad.html: BadInput: too bad" in printed and "1 of 2 failed" in printed
 
-    good, bad, index = (
+    good, bad, listed = (
         (tmp_path / "reports" / name).read_text()
-        for name in ("good.html", "bad.html", "index.html")
+        for name in ("quick/good.html", "quick/bad.html", "index.html")
     )
-    assert "fine quick" in good and 'chip ok">ok' in index
+    assert "fine quick" in good and 'chip not-run">not compared' in listed
     assert (
         "BadInput: too bad" in bad
         and "ZeroDivisionError" not in bad
-        and 'chip failed">failed' in index
+        and 'chip failed">differs' in listed
     )
     assert (
-        index.index("The bad page") < index.index("The good page") and "What it is about." in index
+        listed.index("The bad page") < listed.index("The good page")
+        and "What it is about." in listed
     )
-    assert html.faults(good) == html.faults(bad) == html.faults(index) == []
+    assert html.faults(good) == html.faults(bad) == html.faults(listed) == []
 
     # A second time everything is stored and the good page is up to date; a page that is not asked
     # for stays in the index.
-    made = (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns
+    made = (tmp_path / "reports" / "executed" / "quick" / "good.ipynb").stat().st_mtime_ns
     assert main([*two_pages, "--only", "good"]) == 0
     printed = capsys.readouterr().out
     assert "1 page, 1 run behind it, 1 stored" in printed and "training" not in printed
-    assert "1 page up to date (good)" in printed
-    assert (tmp_path / "reports" / "executed" / "good.ipynb").stat().st_mtime_ns == made
-    assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
-
-    assert "1 run" not in (tmp_path / "reports" / "index.html").read_text()
+    assert "1 page up to date (quick/good.html)" in printed
+    assert (tmp_path / "reports" / "executed" / "quick" / "good.ipynb").stat().st_mtime_ns == made
+    assert 'chip failed">differs' in (tmp_path / "reports" / "index.html").read_text()
 
     # A changed notebook is executed again.
     notebook(tmp_path / "notebooks" / "good.ipynb", "print('better', profile)")
     assert main([*two_pages, "--only", "good"]) == 0
     assert "up to date" not in capsys.readouterr().out
-    assert "better quick" in (tmp_path / "reports" / "good.html").read_text()
+    assert "better quick" in (tmp_path / "reports" / "quick" / "good.html").read_text()
 
 
 def test_train_only_makes_no_pages(two_pages, tmp_path, capsys):
-    assert main([*two_pages[:3], "--jobs", "1", "--train-only"]) == 0
+    assert main([*two_pages[:5], "--jobs", "1", "--train-only"]) == 0
     assert "trained 1 run in" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {"notebooks", "results"}
     assert len(list((tmp_path / "results" / "cells").iterdir())) == 1
@@ -333,11 +338,100 @@ def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_
     )
     assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
     printed = capsys.readouterr().out
-    assert "not run: good: 1 of 1 runs: pfl-lib reproduce" in printed
+    assert "not run: quick/good.html: 1 of 1 runs: pfl-lib reproduce" in printed
     assert "1 of 1 not run; " in printed and "failed" not in printed
-    for name, mark in (("index", 'chip not-run">not run'), ("good", 'class="banner not-run"')):
+    for name, mark in (
+        ("index", 'chip not-run">not run'),
+        ("quick/good", 'class="banner not-run"'),
+    ):
         page = (tmp_path / "reports" / f"{name}.html").read_text().partition("</style>")[2]
         assert mark in page and "failed" not in page
+
+
+# --- the papers' results first, then the live check ---
+
+
+@pytest.fixture
+def a_paper(two_pages, tmp_path, monkeypatch):
+    """The page "good" has a paper profile of two runs, of which one is published, and a small
+    profile of which none is; nothing of "bad" is published.
+    """
+    tiny = RunSpec(Local(), Schedule(rounds=1), dataset="digits", clients=10)
+    seeds = [dataclasses.replace(tiny, seed=seed) for seed in (1, 2, 3, 4)]
+    of = {"quick": seeds[:1], "paper": seeds[1:3], "small": seeds[3:]}
+    profiles = {name: dataclasses.replace(waffle.QUICK.with_rounds(1), name=name) for name in of}
+
+    def page(id: str, runs) -> Exhibit:
+        return Exhibit(id, "WAFFLE", f"The {id} page", f"{id}.ipynb", profiles, runs)
+
+    alone = [dataclasses.replace(tiny, seed=9)]
+    pages = {
+        "bad": page("bad", lambda profile: seeds[:1] if profile.name == "quick" else alone),
+        "good": page("good", lambda profile: of[profile.name]),
+    }
+    monkeypatch.setattr(papers, "EXHIBITS", pages)
+    published = Store(tmp_path / "theirs", tmp_path / "published")
+    run_one(seeds[1], published)
+    published.publish(seeds[1])
+    monkeypatch.setattr(
+        "pfl_lib.results.store.Store", lambda folder: Store(folder, tmp_path / "published")
+    )
+    notebook(tmp_path / "notebooks" / "bad.ipynb", "print('fine', profile)")
+    monkeypatch.setattr(training, "estimate", lambda *args: (1.0, 1.0))
+    return [word for word in two_pages if word not in ("--profile", "quick")]
+
+
+def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_profile_is_trained(
+    a_paper, tmp_path, capsys
+):
+    assert main([*a_paper, "--jobs", "1"]) == 0
+    printed = capsys.readouterr().out
+    drawn = printed.index("1 of 2 pages are drawn from stored runs")
+    assert drawn < printed.index("index.html; now the live check") < printed.index("training 1 run")
+    made = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("reports/*/*.html"))
+    assert made == [
+        "reports/paper/good.html",
+        "reports/quick/bad.html",
+        "reports/quick/good.html",
+    ]
+    good = (tmp_path / "reports" / "paper" / "good.html").read_text()
+    assert "fine paper" in good and ">1 of 2 runs<" in good
+    assert "../quick/bad.html" in good or 'href="../index.html"' in good
+    listed = (tmp_path / "reports" / "index.html").read_text().partition("</style>")[2]
+    assert '<h3><a href="paper/good.html">' in listed and "failed" not in listed
+    assert "--profile paper --only bad</code>" in listed
+    assert {path.name for path in (tmp_path / "results" / "cells").iterdir()} == {
+        papers.EXHIBITS["good"].runs(papers.EXHIBITS["good"].profile("quick"))[0].slug
+    }, "only the quick profile was trained"
+
+
+def test_without_a_profile_plots_only_draws_stored_results_and_checks_nothing(
+    a_paper, tmp_path, capsys
+):
+    assert main([*a_paper, "--plots-only"]) == 0
+    assert "live check" not in capsys.readouterr().out
+    assert [path.name for path in tmp_path.glob("reports/*/*.html")] == ["good.html"]
+    assert "Not run yet." in (tmp_path / "reports" / "index.html").read_text()
+
+
+def test_the_pages_of_two_profiles_do_not_overwrite_each_other(a_paper, tmp_path):
+    assert main([*a_paper, "--plots-only"]) == 0
+    main([*a_paper, "--profile", "small", "--only", "good", "--plots-only"])
+    for name in ("paper", "small"):
+        assert f"fine {name}" in (tmp_path / "reports" / name / "good.html").read_text()
+    listed = (tmp_path / "reports" / "index.html").read_text()
+    assert 'href="paper/good.html"' in listed and 'href="small/good.html"' in listed
+
+
+@pytest.mark.parametrize(
+    "stored, best", [((1, 1), "paper"), ((1, 2), "small"), ((2, 1), "paper"), ((0, 0), None)]
+)
+def test_a_page_is_drawn_in_the_profile_of_which_most_is_stored(stored, best):
+    profiles = {name: dataclasses.replace(waffle.QUICK, name=name) for name in ("paper", "small")}
+    page = Exhibit("p", "P", "P", "p.ipynb", profiles, lambda p: [(p.name, k) for k in range(3)])
+    there = {(name, k) for name, n in zip(profiles, stored, strict=True) for k in range(n)}
+    found = most_stored(page, lambda run: run if run in there else None)
+    assert (found and found.name) == best
 
 
 # --- the estimate before training ---
@@ -356,18 +450,18 @@ def test_the_estimate_times_eight_batches_at_a_time_and_counts_every_gradient(mo
         calls.append((round, tuple(clients), fed.schedule.local_batches))
 
     monkeypatch.setattr("pfl_lib.federation.federation.Federation.train", train)
-    monkeypatch.setattr("pfl_lib.cli.reproduce.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("pfl_lib.cli.training.time.perf_counter", lambda: next(clock))
     cells = [
         RunSpec(method, Schedule(20), dataset="digits", partition="A")
         for method in (FedAvg(), APFL())
     ]
-    rate, alone = reproduce.estimate(cells, 1, None, "cpu")
+    rate, alone = training.estimate(cells, 1, None, "cpu")
     assert rate == pytest.approx(8 * 25 / 0.1)
-    assert alone == pytest.approx(reproduce.SECONDS_PER_WORKER + 28_760 * 2.1 / rate)
+    assert alone == pytest.approx(training.SECONDS_PER_WORKER + 28_760 * 2.1 / rate)
     assert [round for round, _, _ in calls] == list(range(1, len(calls) + 1)) and len(calls) >= 10
     assert {(clients, batches) for _, clients, batches in calls} == {((0,), 8)}
-    _, two = reproduce.estimate(cells, 2, None, "cpu")
-    assert two == pytest.approx(reproduce.SECONDS_PER_WORKER + max(1.1, 2.1 / 2) * 28_760 / rate)
+    _, two = training.estimate(cells, 2, None, "cpu")
+    assert two == pytest.approx(training.SECONDS_PER_WORKER + max(1.1, 2.1 / 2) * 28_760 / rate)
 
 
 def test_the_estimate_takes_three_passes_at_least_and_not_for_ever(monkeypatch):
@@ -378,9 +472,9 @@ def test_the_estimate_takes_three_passes_at_least_and_not_for_ever(monkeypatch):
             lambda *args, calls=calls: calls.append(1),
         )
         monkeypatch.setattr(
-            "pfl_lib.cli.reproduce.time.perf_counter", lambda clock=clock: next(clock)
+            "pfl_lib.cli.training.time.perf_counter", lambda clock=clock: next(clock)
         )
-        reproduce.estimate(
+        training.estimate(
             [RunSpec(FedAvg(), Schedule(20), dataset="digits", partition="A")], 1, None, "cpu"
         )
         first = math.ceil(2.0 / seconds)

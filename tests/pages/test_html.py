@@ -2,18 +2,23 @@
 
 import base64
 import dataclasses
+import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
 import pytest
+from PIL import Image
 
-from pfl_lib.pages import html, index, order
+from pfl_lib.pages import html, index, order, summary
+from pfl_lib.pages.recorded import values_compared
 from pfl_lib.pages.up_to_date import made_from
 
 PIXEL = base64.b64encode(b"not really a picture").decode()
 PAGE = html.Page(
-    "waffle-fig3", "waffle-fig3.html", "Figure 3: <weights>", "About it.", None, "WAFFLE"
+    "waffle-fig3", "Figure 3: <weights>", "About it.", Path("/n/waffle/fig3.ipynb"), "WAFFLE"
 )
+NO_LINKS = html.Links()
 STAMP = html.Stamp(
     "waffle-fig3",
     "ok",
@@ -42,8 +47,8 @@ def picture(alt: str | None):
 
 def made(tmp_path, *outputs, links=None, **cells):
     source = executed(tmp_path / "executed.ipynb", *outputs, **cells)
-    stamp = html.finish(source, tmp_path / PAGE.name, PAGE, STAMP, links or {})
-    return stamp, (tmp_path / PAGE.name).read_text(encoding="utf-8")
+    stamp = html.finish(source, tmp_path / "page.html", PAGE, STAMP, links or NO_LINKS)
+    return stamp, (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -117,13 +122,22 @@ def test_a_page_that_would_fetch_something_fails(tmp_path):
 
 
 def test_links_between_notebooks_become_links_between_pages(tmp_path):
+    """By their files: two papers have a notebook claims.ipynb each."""
     text = (
-        "# T\n\n[one](waffle/table1_accuracy.ipynb), [two](other.ipynb),"
-        " [out](https://example.org/x.ipynb)"
+        "# T\n\n[one](claims.ipynb#speed), [other](../pfedla/claims.ipynb), [none](other.ipynb),"
+        " [later](table1.ipynb), [out](https://example.org/x.ipynb)"
     )
-    _, page = made(tmp_path, links={"table1_accuracy.ipynb": "waffle-table1.html"}, markdown=text)
-    assert 'href="waffle-table1.html"' in page
+    notebooks = {
+        Path("/n/waffle/claims.ipynb"): "waffle-claims",
+        Path("/n/pfedla/claims.ipynb"): "pfedla-claims",
+        Path("/n/waffle/table1.ipynb"): "waffle-table1",
+    }
+    pages = {"waffle-claims": "waffle-claims.html", "pfedla-claims": "../small/pfedla-claims.html"}
+    _, page = made(tmp_path, links=html.Links("../index.html", pages, notebooks), markdown=text)
+    assert 'href="waffle-claims.html#speed"' in page
+    assert 'href="../small/pfedla-claims.html"' in page
     assert 'href="other.ipynb"' in page and 'href="https://example.org/x.ipynb"' in page
+    assert '<a href="../index.html">later</a>' in page, "a page that is not there yet"
 
 
 def test_a_failure_is_shown_at_its_cell_without_papermills_headlines(tmp_path):
@@ -138,7 +152,7 @@ def test_a_failure_is_shown_at_its_cell_without_papermills_headlines(tmp_path):
     notebook.cells.insert(0, headline)
     nbformat.write(notebook, source)
     failed = html.Stamp(**{**vars(STAMP), "status": "failed", "error": "BadInput: too bad"})
-    html.finish(source, tmp_path / "page.html", PAGE, failed, {})
+    html.finish(source, tmp_path / "page.html", PAGE, failed, NO_LINKS)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'href="#failed"' in page and 'id="failed" open' in page and "RED HEADLINE" not in page
 
@@ -160,7 +174,7 @@ def test_a_page_whose_runs_are_missing_is_not_run_in_grey_with_the_command_and_t
     nbformat.write(notebook, source)
     command = "pfl-lib reproduce --profile paper --only waffle-fig3"
     stamp = dataclasses.replace(STAMP, status="not run", error=f"none is stored: {command}")
-    stamp = html.finish(source, tmp_path / "page.html", PAGE, stamp, {})
+    stamp = html.finish(source, tmp_path / "page.html", PAGE, stamp, NO_LINKS)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert stamp.status == "not run" and 'class="banner not-run"' in page and command in page
     assert "That it works." in page and "The table" not in page
@@ -172,8 +186,9 @@ def test_a_page_lists_its_sections_and_links_to_the_pages_beside_it(tmp_path):
         tmp_path / "executed.ipynb",
         markdown="# T\n\n## The *figure*\n\nx\n\n## Checks\n\ny\n\n## Checks",
     )
-    after = dataclasses.replace(PAGE, id="b", name="b.html", title="Figure <4>")
-    html.finish(source, tmp_path / "page.html", PAGE, STAMP, {}, (None, after))
+    after = dataclasses.replace(PAGE, id="b", title="Figure <4>")
+    links = html.Links(pages={"b": "b.html"})
+    html.finish(source, tmp_path / "page.html", PAGE, STAMP, links, (None, after))
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for id, words in (("the-figure", "The figure"), ("checks", "Checks"), ("checks-2", "Checks")):
         assert f'<h2 id="{id}">' in page and f'<a href="#{id}">{words}</a>' in page
@@ -211,37 +226,92 @@ def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
     assert html.read_stamp(executed(tmp_path / "unstamped.ipynb")) is None
 
 
-def test_the_index_lists_every_page_with_status_profile_version_and_time(tmp_path):
-    never = html.Page("waffle-fig8", "waffle-fig8.html", "Figure 8", "Omega.", None, "WAFFLE")
-    listed = index.build_index(tmp_path, [PAGE, never], {PAGE.id: STAMP}).read_text(
-        encoding="utf-8"
-    )
-    assert html.faults(listed) == []
-    assert 'href="waffle-fig3.html"' in listed and 'href="waffle-fig8.html"' not in listed
+# --- the index ---
+
+NEVER = html.Page("waffle-fig8", "Figure 8", "Omega.", Path("/n/waffle/fig8.ipynb"), "WAFFLE")
+PAPER = dataclasses.replace(
+    STAMP,
+    profile="paper",
+    answer="Alice's share is **1**.",
+    verdicts={"reproduced": 24, "not reproduced": 2},
+    megabytes=512,
+    runs="42 of 150 runs",
+)
+
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch):
+    """The index of these stamps, as text without its style; the scorecard is tested elsewhere."""
+    monkeypatch.setattr(index, "scorecard", lambda store: None)
+    monkeypatch.setattr(index, "scorecard_html", lambda card, links: f"<p>{sorted(links)}</p>")
+
+    def build(stamps) -> str:
+        pages = {page.id: page for page in (PAGE, NEVER)}
+        text = index.build_index(tmp_path, pages, stamps, None).read_text(encoding="utf-8")
+        assert html.faults(text) == []
+        return text.partition("</style>")[2]
+
+    return build
+
+
+def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code(listed):
+    text = listed({"paper/waffle-fig3.html": PAPER})
     for words in (
-        "Beaussart",
-        "not run",
-        "Omega.",
+        '<a href="paper/waffle-fig3.html">Figure 3: &lt;weights&gt;</a>',
+        "Alice's share is <strong>1</strong>.",
+        '<span class="chip reproduced">24 reproduced</span>',
+        '<span class="chip not-reproduced">2 not reproduced</span>',
+        "42 of 150 runs stored · 4 s · 512 MB · made 2026-11-21 08:30 UTC",
         "commit 1a2b3c4",
-        "2026-11-21 08:30 UTC",
-        "4.2",
-        "digits &amp; co.",
+        "Beaussart",
     ):
-        assert words in listed, words
+        assert words in text, words
 
 
-def test_the_index_shows_the_banners_of_both_data_sets_of_one_profile(tmp_path):
-    other = html.Page("weight-erosion-fig1", "we.html", "Figure 1", "Ages.", None, "Weight Erosion")
-    stamps = {
-        PAGE.id: STAMP,
-        other.id: dataclasses.replace(STAMP, id=other.id, banner="Quick profile: tumours."),
-    }
-    listed = index.build_index(tmp_path, [PAGE, other], stamps).read_text(encoding="utf-8")
-    assert (
-        "digits &amp; co." in listed
-        and "tumours." in listed
-        and listed.count('class="banner quick"') == 2
-    )
+def test_what_was_not_run_is_grey_with_its_command_and_never_failed(listed):
+    text = listed({})
+    assert text.count("--profile paper --only waffle-fig8</code>") == 1
+    assert text.count('class="page not-run"') == 2 and "failed" not in text
+    assert 'href="paper' not in text and "Not run yet." in text
+
+
+def test_the_paper_profile_stands_first_and_the_others_are_linked_beside_it(listed):
+    small = dataclasses.replace(STAMP, profile="small", answer="In small.")
+    stamps = {"small/waffle-fig3.html": small}
+    assert "In small." in listed(stamps) and '<h3><a href="small/' in listed(stamps)
+    text = listed({**stamps, "paper/waffle-fig3.html": PAPER, "quick/waffle-fig3.html": STAMP})
+    assert '<h3><a href="paper/waffle-fig3.html">' in text and "In small." not in text
+    assert '<a class="chip small" href="small/waffle-fig3.html">small profile</a>' in text
+    assert '<a class="chip quick" href="quick/waffle-fig3.html">quick profile</a>' in text
+
+
+def test_the_live_check_says_how_many_numbers_agree_with_recorded_ones(listed):
+    agree = dataclasses.replace(STAMP, compared=30)
+    text = listed({"quick/waffle-fig3.html": agree})
+    assert "30 numbers of 1 page were computed here and agree with recorded ones; none" in text
+    assert '<span class="chip ok">agree</span>' in text
+
+
+def test_the_live_check_names_the_pages_whose_numbers_differ(listed):
+    error = "AssertionError: accuracy, 3 of 30 values differ: A: Local is 1, recorded 2"
+    wrong = dataclasses.replace(STAMP, status="failed", error=error, compared=4)
+    text = listed({"quick/waffle-fig3.html": wrong})
+    assert "; 1 of 1 pages do not: waffle-fig3." in text
+    assert '<span class="chip failed">differs</span> AssertionError: accuracy, 3 of 30' in text
+
+
+def test_values_compared_are_counted_from_what_a_notebook_prints():
+    printed = "accuracy: 30 values as recorded to within 6.7\nshares: 1 values as recorded\n"
+    assert values_compared(printed) == 31
+    assert values_compared("accuracy: not compared with recorded values (other seeds)") == 0
+
+
+def test_a_small_picture_is_as_wide_as_the_index_shows_it_and_keeps_its_shape():
+    buffer = io.BytesIO()
+    Image.new("RGB", (1344, 672), "white").save(buffer, "PNG")
+    head, _, data = summary.small(buffer.getvalue()).partition(",")
+    assert head == "data:image/png;base64"
+    assert Image.open(io.BytesIO(base64.b64decode(data))).size == (summary.WIDTH, 160)
 
 
 def test_a_notebook_is_described_by_the_first_sentence_below_its_heading(tmp_path):

@@ -1,0 +1,65 @@
+"""What the index says of a page, read from its executed notebook: the answer, a small picture, how
+many values were compared, the verdicts.
+"""
+
+import base64
+import io
+from pathlib import Path
+
+from pfl_lib.pages.recorded import values_compared
+from pfl_lib.papers import comparison, verdicts
+from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.results.store import Store
+
+WIDTH = 320  # pixels of a small picture, twice what the index shows
+COLOURS = 32
+
+
+def of_page(executed: Path, exhibit: Exhibit, profile: Profile, store: Store) -> dict[str, object]:
+    """The fields of a page's `Stamp` that come from what the notebook shows."""
+    import nbformat
+
+    cells = nbformat.read(str(executed), as_version=4).cells if executed.is_file() else []
+    outputs = [(cell, output) for cell in cells for output in cell.get("outputs", [])]
+    answers = [
+        output["data"]["text/markdown"]
+        for cell, output in outputs
+        if "answer" in cell.metadata.get("tags", []) and "text/markdown" in output.get("data", {})
+    ]
+    pictures = [
+        output["data"]["image/png"]
+        for _, output in outputs
+        if "image/png" in output.get("data", {})
+    ]
+    words = "".join(output.get("text", "") for _, output in outputs)
+    return {
+        "answer": answers[0] if answers else "",
+        "picture": small(base64.b64decode(pictures[0])) if pictures else "",
+        "compared": values_compared(words),
+        "verdicts": _verdicts(exhibit, profile, store),
+    }
+
+
+def small(png: bytes) -> str:
+    """A picture `WIDTH` pixels wide, as a data URI."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    size = WIDTH, max(1, round(picture.height * WIDTH / picture.width))
+    picture = picture.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _verdicts(exhibit: Exhibit, profile: Profile, store: Store) -> dict[str, int]:
+    """How many of a page's printed values have which verdict; none in the quick profile."""
+    if profile.name == "quick":
+        return {}
+    counts: dict[str, int] = {}
+    for table in exhibit.tables:
+        for verdict in comparison.compare(table, profile, store)["verdict"]:
+            word = verdicts.word(verdict)
+            counts[word] = counts.get(word, 0) + 1
+    return {word: counts[word] for word in verdicts.MEANINGS if word in counts}
