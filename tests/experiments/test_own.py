@@ -179,7 +179,7 @@ class Plain:
         (Shaped(float("inf")), "its field 'size' is no number, text or tuple of them"),
         (Shaped((1, torch)), "its field 'size' is no number, text or tuple of them"),
     ],
-    ids=str,
+    ids=["no dataclass", "not frozen", "list", "infinity", "module"],
 )
 def test_what_cannot_be_described_is_told_in_one_line(method, why):
     with pytest.raises(BadInput) as refused:

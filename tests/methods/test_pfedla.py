@@ -151,7 +151,11 @@ def test_weights_that_stay_uniform_are_uniform_fedavg(small, play, settings):
             torch.testing.assert_close(served[name], average, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("settings", [*SETTINGS, {"participation": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [*SETTINGS, {"participation": 0.5}],
+    ids=["plain", "momentum", "norms", "participation"],
+)
 def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settings):
     fed = small(alice=None, **settings)
     method = PFedLA(step=0.0)
