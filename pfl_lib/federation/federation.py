@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pfl_lib.engine import LOSSES, Work, loop, vmap
 from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import evaluation, model_checks
@@ -247,6 +248,7 @@ class Federation:
         epochs: int | None = None,
         purpose: str = "batches",
         shared: Mapping[int, Tensor] | None = None,
+        uploaded: Sequence[Layer] | None = None,
     ) -> tuple[Rows, Tensor]:
         """Local training of n clients: rows {name: [n, width]} go through their mini-batches,
         `step` by `step`.
@@ -256,7 +258,9 @@ class Federation:
         in float64.  Batches depend on (seed, purpose, round, client) only.  `epochs` replaces the
         schedule's local work by so many passes.  `shared` holds, for the clients that give training
         examples away, their positions among the client's own; they join every other client's
-        examples, with the labels of the client that gave them.
+        examples, with the labels of the client that gave them.  `uploaded` are the layers of
+        "theta" that leave the client after this training, all where it is None: nothing here asks
+        for them, but clients that cheat do so in what they send (`methods.poisoned`).
         """
         split = self._splits["train"]
         work = []

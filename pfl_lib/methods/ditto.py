@@ -58,7 +58,7 @@ class Ditto:
             "statistics": select_rows(state["personal statistics"], own),
             "anchor": copies(state, len(own))["theta"],
         }
-        trained, _ = fed.train(rows, r, list(place), self._step)
+        trained, _ = fed.train(rows, r, list(place), self._step, uploaded=())
         personal = {
             "personal": with_rows(state["personal"], own, trained["theta"]),
             "personal statistics": with_rows(

@@ -45,8 +45,8 @@ class FedBN:
         self, fed: Federation, state: dict[str, Tensor], r: int
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        trained, _ = fed.train(partial.given(state, clients), r, clients)
         shared = [layer for layer in fed.layout.layers if not layer.norm]
+        trained, _ = fed.train(partial.given(state, clients), r, clients, uploaded=shared)
         return partial.averaged(fed, state, clients, trained, shared, self.weighting)
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

@@ -68,10 +68,18 @@ class FedRep:
             kept = [fed.layout.layer(name) for name in head]
             epochs, body_epochs = self._epochs(fed.schedule.local_epochs)
             rows, _ = fed.train(
-                rows, r, clients, only(kept, fed), epochs=epochs, purpose="batches of the head"
+                rows,
+                r,
+                clients,
+                only(kept, fed),
+                epochs=epochs,
+                purpose="batches of the head",
+                uploaded=(),
             )
         if shared:
-            rows, _ = fed.train(rows, r, clients, only(shared, fed), epochs=body_epochs)
+            rows, _ = fed.train(
+                rows, r, clients, only(shared, fed), epochs=body_epochs, uploaded=shared
+            )
         return partial.averaged(fed, state, clients, rows, shared, self.weighting)
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

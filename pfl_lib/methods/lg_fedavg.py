@@ -48,8 +48,9 @@ class LGFedAvg:
         self, fed: Federation, state: dict[str, Tensor], r: int
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        trained, _ = fed.train(partial.given(state, clients), r, clients)
-        return partial.averaged(fed, state, clients, trained, self._shared(fed), self.weighting)
+        shared = self._shared(fed)
+        trained, _ = fed.train(partial.given(state, clients), r, clients, uploaded=shared)
+        return partial.averaged(fed, state, clients, trained, shared, self.weighting)
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
         return model(state)

@@ -35,9 +35,8 @@ class Local:
     ) -> tuple[dict[str, Tensor], dict]:
         evaluated_clients = set(fed.evaluated_clients)
         clients = [i for i in fed.participants(r) if i in evaluated_clients]
-        trained, _ = fed.train(
-            {name: select_rows(matrix, clients) for name, matrix in state.items()}, r, clients
-        )
+        own = {name: select_rows(matrix, clients) for name, matrix in state.items()}
+        trained, _ = fed.train(own, r, clients, uploaded=())
         after = {name: with_rows(state[name], clients, matrix) for name, matrix in trained.items()}
         log = {"models_up": 0, "models_down": 0}
         if fed.alice is not None:

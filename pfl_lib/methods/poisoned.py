@@ -10,9 +10,11 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import Method
+from pfl_lib.methods import Ditto, FedBN, FedRep, LGFedAvg, Local, Method
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows
+
+KEEPING = (Local, Ditto, FedRep, LGFedAvg, FedBN)  # methods that keep some of what they train
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,9 @@ class Poisoned:
       seed and client.  All else they do honestly.
     * `attack` "update": they send x + `scale` (y - x) where they have trained from x to y.  -1
       reverses the update, -10 makes it ten times as long too.  Control variates stay as they are.
-      All that is trained as "theta" is sent so: also what a method keeps with the client, such as
-      Ditto's own model, and in each of FedRep's two parts.
+      What stays with a client stays honest: Ditto's own model, local training's, the head of
+      FedRep, the layers that LG-FedAvg and FedBN keep.  Where one model is both sent and kept
+      (MOCHA), the client goes on from what it sent.
 
     Give it to `pfl_lib.run`, or as any method's to a `RunSpec`.
     """
@@ -52,7 +55,9 @@ class Poisoned:
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         """The method's own versions under some settings."""
         own = getattr(self.method, "versions", lambda *_: {})
-        return own(schedule, statistics)
+        # What stays with a client was once changed too.
+        kept = self.attack == "update" and isinstance(self.method, KEEPING)
+        return own(schedule, statistics) | {"what is uploaded": 2 if kept else 1}
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         for client in self.clients:
@@ -78,12 +83,16 @@ class Poisoned:
             return fed.with_training_labels({i: random_labels(fed, i) for i in self.clients})
         attacked, train = copy.copy(fed), fed.train
 
-        def sent(rows: Rows, r: int, clients, *args, **settings) -> tuple[Rows, Tensor]:
+        def sent(
+            rows: Rows, r: int, clients, *args, uploaded=None, **settings
+        ) -> tuple[Rows, Tensor]:
             trained, steps = train(rows, r, clients, *args, **settings)
-            if "theta" in trained:
-                false = [k for k, i in enumerate(clients) if i in self.clients]
-                before = rows["theta"][false]
-                trained["theta"][false] = before + self.scale * (trained["theta"][false] - before)
+            layers = fed.layout.layers if uploaded is None else uploaded
+            false = [k for k, i in enumerate(clients) if i in self.clients]
+            for columns in (slice(layer.start, layer.stop) for layer in layers):
+                if "theta" in trained:
+                    after, before = trained["theta"], rows["theta"][false, columns]
+                    after[false, columns] = before + self.scale * (after[false, columns] - before)
             return trained, steps
 
         attacked.train = sent

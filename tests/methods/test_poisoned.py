@@ -6,7 +6,17 @@ from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule, run
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import (
+    APFL,
+    Ditto,
+    FedAvg,
+    FedRep,
+    LGFedAvg,
+    Local,
+    Scaffold,
+    Waffle,
+    WeightErosion,
+)
 from pfl_lib.methods.poisoned import Poisoned, random_labels
 from pfl_lib.results.store import Store
 
@@ -30,6 +40,56 @@ def test_a_reversed_update_by_hand(pencil, play, exactly):
     (first, _), (second, _) = play(method, pencil(POINTS))
     exactly(first["theta"], [-1.5, 2])
     exactly(second["theta"], [-2.8125, 3.75])
+
+
+def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactly, two_layers):
+    """lr 1/2, head "upper".  Round 1, all at 0: heads by (0, 4) to 2 and by -4 to -2; bodies by
+    (4, 0) to 1 and by 8 to 4, of which -4 is sent: their mean is -1.5.
+
+    Round 2: heads from 2 to 1 to 2.5, from -2 to -3; bodies from -1.5 to 1.25 to .625, and to 3.25,
+    an update of 4.75, so -6.25 is sent: their mean is -2.8125.
+    """
+    method = Poisoned(FedRep(("upper",), weighting="uniform"), (1,), "update")
+    (first, _), (second, _) = play(method, pencil(POINTS, model=two_layers))
+    exactly(first["theta"], [[-1.5, 2], [-1.5, -2]])
+    exactly(second["theta"], [[-2.8125, 2.5], [-2.8125, -3]])
+
+
+@pytest.mark.parametrize(
+    ("method", "kept"),
+    [(Local(), [0, 1]), (LGFedAvg(("lower",)), [0]), (FedRep(("upper",)), [1])],
+    ids=repr,
+)
+def test_what_stays_with_a_client_is_honest_and_what_it_sends_is_not(
+    pencil, play, two_layers, method, kept
+):
+    fed = pencil(POINTS, model=two_layers, alice=None)
+    (honest, _), (false, _) = (
+        play(one, fed)[0] for one in (method, Poisoned(method, (1,), "update"))
+    )
+    assert torch.equal(false["theta"][:, kept], honest["theta"][:, kept])
+    sent = [column for column in (0, 1) if column not in kept]
+    assert not sent or not torch.equal(false["theta"][:, sent], honest["theta"][:, sent])
+
+
+def test_dittos_own_models_stay_honest_for_as_long_as_they_receive_the_same(pencil, play):
+    (honest, _), (false, _) = (
+        play(method, pencil(POINTS, alice=None))[0]
+        for method in (Ditto(), Poisoned(Ditto(), (1,), "update"))
+    )
+    assert torch.equal(false["personal"], honest["personal"])
+    assert not torch.equal(false["theta"], honest["theta"])
+
+
+def test_results_are_told_from_those_in_which_kept_parts_were_changed_too():
+    schedule = Schedule(rounds=1)
+    versions = {
+        (type(method), attack): Poisoned(method, (1,), attack).versions(schedule, False)
+        for method in (FedRep(), FedAvg())
+        for attack in ("labels", "update")
+    }
+    raised = {place for place, of in versions.items() if of["what is uploaded"] == 2}
+    assert raised == {(FedRep, "update")}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
