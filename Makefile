@@ -15,13 +15,14 @@ IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupy
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test test-notebooks test-goldens test-arithmetic record lab format clean FORCE
+.PHONY: help setup reproduce test test-notebooks test-goldens test-arithmetic record scorecard lab format clean FORCE
 
 help:
 	@echo "make reproduce   the papers' results, then a live check of this machine; see reports/build/index.html"
 	@echo "make test        run all tests, then every notebook, then check style"
 	@echo "make test-arithmetic  run again what computes, with other instructions and more threads"
 	@echo "make record      execute the notebooks and record anew what their tests compare with"
+	@echo "make scorecard   write the published results' scorecard into the README"
 	@echo "make lab         open JupyterLab on the index notebook"
 	@echo "make setup       only make .venv and install into it (the others do so by themselves, once)"
 	@echo "make format      bring code and notebooks into the form that make test asks for"
@@ -81,6 +82,10 @@ test-arithmetic: export OMP_NUM_THREADS = 2
 test-arithmetic: setup
 	$(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal tests/methods tests/engine tests/federation tests/experiments tests/papers
 	@$(MAKE) --no-print-directory test-notebooks
+
+# After results were published: the README's scorecard and its picture.
+scorecard: setup
+	$(PYTHON) tests/pages/readme.py
 
 lab: setup
 	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb

@@ -49,11 +49,12 @@ def add_parser(subparsers) -> None:
     arguments.add_results_dir(parser)
     parser.add_argument(
         "--format",
-        choices=("table", "csv", "runs", "latex"),
+        choices=("table", "scorecard", "values", "csv", "runs", "latex"),
         default="table",
         help=(
-            "for reading; every printed value with ours (csv); every run's number (runs); a table"
-            " for a paper, with the package booktabs (latex) (table)"
+            "for reading; all papers in brief (scorecard); all 558 printed values with their"
+            " verdicts (values); the values of the pages with ours (csv); every run's number"
+            " (runs); a table for a paper, with the package booktabs (latex) (table)"
         ),
     )
     parser.set_defaults(run=run)
@@ -68,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     from pfl_lib.results.store import Store
 
     store = Store(args.results_dir)
+    if args.format in ("scorecard", "values"):
+        return _scorecard(args, store)
     exhibits = (
         [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
     )
@@ -103,6 +106,28 @@ def run(args: argparse.Namespace) -> int:
             banner = textwrap.fill(table.attrs["banner"], WIDTH, **_comment(args.format))
             print(f"{banner}\n")
             print(comparison.to_latex(table) if args.format == "latex" else f"{_compact(table)}\n")
+    return 0
+
+
+def _scorecard(args: argparse.Namespace, store) -> int:
+    """All papers in brief, or each printed value as CSV."""
+    from pfl_lib.display import tables
+    from pfl_lib.errors import BadInput
+    from pfl_lib.papers.scorecard import scorecard
+
+    if args.only or args.profile or args.seeds:
+        raise BadInput(
+            f"--format {args.format} is about all papers: leave --only, --profile and --seeds out"
+        )
+    card = scorecard(store)
+    if args.format == "values":
+        print(tables.to_csv(card.values), end="")
+        return 0
+    for sentence, counts in (
+        (card.sentence(), card.counts()),
+        (card.claims_sentence(), card.answers()),
+    ):
+        print(f"{textwrap.fill(sentence, WIDTH)}\n\n{counts.to_string(index=False)}\n")
     return 0
 
 

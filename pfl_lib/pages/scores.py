@@ -5,10 +5,12 @@ page, a picture and a Markdown table for the README.
 import html
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from pfl_lib.display.table_format import written
+from pfl_lib.errors import BadInput
 from pfl_lib.papers.scorecard import Scorecard
 
 COLOURS = {
@@ -164,6 +166,32 @@ def markdown(card: Scorecard) -> str:
         told = of_answers.loc[paper].drop("sentences")
         lines.append(f"| {paper} | {' | '.join(cells)} | {', '.join(map(str, told))} |")
     return "\n".join(lines) + "\n"
+
+
+PICTURE = "docs/scorecard.svg"
+BEGIN, END = "<!-- scorecard: made by make scorecard -->\n", "<!-- end of scorecard -->\n"
+
+
+def in_readme(card: Scorecard) -> str:
+    """What stands in the README between `BEGIN` and `END`."""
+    return (
+        f"{card.sentence()}\n{card.claims_sentence()}\n\n"
+        f"![{card.sentence()}]({PICTURE})\n\n{markdown(card)}"
+    )
+
+
+def update_readme(root: Path, card: Scorecard) -> None:
+    """Write the scorecard into a checkout's README and its picture into docs.
+
+    Raises BadInput where the README has no place for it.
+    """
+    readme = root / "README.md"
+    before, begin, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise BadInput(f"{readme} has no lines {BEGIN.strip()!r} and {END.strip()!r}: restore them")
+    readme.write_text(f"{before}{BEGIN}{in_readme(card)}{END}{after}", encoding="utf-8")
+    (root / PICTURE).write_text(svg(card), encoding="utf-8")
 
 
 def svg(card: Scorecard) -> str:

@@ -25,6 +25,7 @@ from pfl_lib.papers.waffle import inputs as of_waffle_inputs
 from pfl_lib.papers.weight_erosion import AVERAGES, FIGURES, tables
 from pfl_lib.papers.weight_erosion import claims as of_weight_erosion
 from pfl_lib.results.store import Store
+from pfl_lib.results.summary import LEFT_OUT, NOT_RUN
 
 PAPERS = {
     "waffle": "WAFFLE",
@@ -33,7 +34,8 @@ PAPERS = {
     "pfedla": "pFedLA",
 }
 """The papers by their names in `paper_values.csv`, as pages call them."""
-RESULTS = tuple(verdicts.MEANINGS)
+ABSENT = (NOT_RUN, LEFT_OUT)  # without a result, whether or not a profile has it
+RESULTS = tuple(word for word in verdicts.MEANINGS if word != LEFT_OUT)
 USED, REPLACED = "used as printed", "replaced"
 SETTINGS = (USED, REPLACED)
 ANSWERS = ("yes", "no", "undecided", "not run")
@@ -144,9 +146,9 @@ def _judged(store: Store) -> Iterable[dict[str, object]]:
                 for name in ("paper", "small")
             ]
             for rows in zip(*(frame.to_dict("records") for frame in compared), strict=True):
-                ran = (row for row in rows if row["status"] != "not run")
-                row = next(ran, rows[0])
-                word = verdicts.word(row["verdict"])
+                words = [verdicts.word(row["verdict"]) for row in rows]
+                ran = (pair for pair in zip(rows, words, strict=True) if pair[1] not in ABSENT)
+                row, word = next(ran, (rows[0], "not run"))
                 yield {
                     "paper": table.paper,
                     "table": table.name,
@@ -155,7 +157,9 @@ def _judged(store: Store) -> Iterable[dict[str, object]]:
                     "seeds": row["seeds"],
                     "profile": "" if word == "not run" else row["profile"],
                     "verdict": word,
-                    "because": row["verdict"].removeprefix(word).lstrip(": "),
+                    "because": row["verdict"].removeprefix(word).lstrip(": ")
+                    if word not in ABSENT
+                    else "",
                     "page": id,
                 }
 

@@ -3,16 +3,20 @@
 import dataclasses
 import math
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from pfl_lib import data, partitions
+from pfl_lib import BadInput, data, partitions
+from pfl_lib.__main__ import main
 from pfl_lib.pages import scores
 from pfl_lib.papers import EXHIBITS, comparison, scorecard, values, verdicts, waffle
 from pfl_lib.papers.scorecard import ANSWERS, REPLACED, RESULTS, SETTINGS, USED
 from pfl_lib.papers.waffle import cifar10, inputs
 from pfl_lib.results.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -61,23 +65,25 @@ def test_where_nothing_was_run_no_result_has_a_verdict_and_no_sentence_an_answer
 
 def test_the_small_profile_speaks_where_the_papers_own_was_not_run(monkeypatch):
     """Two profiles of one table: the first value was run in both, the second in the small one, the
-    third in neither.
+    third in neither, the fourth is left out of the small one.
     """
 
     def compare(table, profile, store):
-        ran = {"paper": [1, 0, 0], "small": [1, 1, 0]}[profile.name]
+        ran = {"paper": [1, 0, 0, 0], "small": [1, 1, 0, 0]}[profile.name]
         words = {"paper": "reproduced: 0.1 apart", "small": "same order (1 of 5 seeds): 3 of 3"}
+        without = ["not run"] * 3 + ["not run" if profile.name == "paper" else "left out"]
+        verdict = [words[profile.name] if yes else no for yes, no in zip(ran, without, strict=True)]
         return pd.DataFrame(
             {
                 "dataset": "D",
-                "setting": list("ABC"),
+                "setting": list("ABCD"),
                 "method": "M",
                 "metric": "m",
                 "ours": [1.0 if yes else math.nan for yes in ran],
                 "seeds": ran,
-                "status": ["ran" if yes else "not run" for yes in ran],
+                "status": ["ran" if yes else no for yes, no in zip(ran, without, strict=True)],
                 "profile": profile.name,
-                "verdict": [words[profile.name] if yes else "not run" for yes in ran],
+                "verdict": verdict,
             }
         )
 
@@ -89,8 +95,10 @@ def test_the_small_profile_speaks_where_the_papers_own_was_not_run(monkeypatch):
         ("reproduced", "paper"),
         ("same order", "small"),
         ("not run", ""),
+        ("not run", ""),
     ]
-    assert [row["because"] for row in rows] == ["0.1 apart", "(1 of 5 seeds): 3 of 3", ""]
+    because = ["0.1 apart", "(1 of 5 seeds): 3 of 3", "", ""]
+    assert [row["because"] for row in rows] == because
 
 
 def test_counts_and_answers_add_up_to_what_there_is(card):
@@ -148,6 +156,10 @@ def test_a_yes_that_does_not_survive_a_true_average_is_counted_aloud(card):
 # --- how it is shown ---
 
 
+def test_every_verdict_and_answer_has_a_colour():
+    assert set(scores.COLOURS) == {*RESULTS, *SETTINGS, *ANSWERS}
+
+
 def test_every_value_is_a_row_that_can_be_filtered_and_leads_to_its_page(card):
     shown = scores.values_html(card, {"waffle-table1": "waffle-table1.html"})
     assert shown.count("<tr data-paper=") == 558
@@ -181,3 +193,36 @@ def test_the_readmes_table_has_a_row_for_each_paper_and_one_for_all(card):
     ]
     assert "| all | 558 |" in lines[-1]
     assert len({line.count("|") for line in lines}) == 1
+
+
+def test_the_readmes_scorecard_is_that_of_the_published_results(card):
+    """Else: make scorecard."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.partition(scores.BEGIN)[2].partition(scores.END)[0] == scores.in_readme(card)
+    assert (ROOT / scores.PICTURE).read_text(encoding="utf-8") == scores.svg(card)
+
+
+def test_writing_the_scorecard_leaves_the_rest_of_a_readme_as_it_is(card, tmp_path):
+    (tmp_path / "docs").mkdir()
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{scores.BEGIN}old\n{scores.END}after\n")
+    scores.update_readme(tmp_path, card)
+    text = f"before\n{scores.BEGIN}{scores.in_readme(card)}{scores.END}after\n"
+    assert readme.read_text(encoding="utf-8") == text
+    readme.write_text("no place")
+    with pytest.raises(BadInput, match="has no lines '<!-- scorecard"):
+        scores.update_readme(tmp_path, card)
+
+
+def test_compare_prints_the_same_scorecard(card, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(scorecard, "scorecard", lambda store: card)
+    argv = ["compare", "--results-dir", str(tmp_path), "--format"]
+    assert main([*argv, "scorecard"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert card.sentence() in told and card.claims_sentence() in told
+    for row in card.counts().to_dict("records"):
+        assert " ".join(map(str, row.values())) in told
+    assert main([*argv, "values"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 559
+    assert main([*argv, "values", "--profile", "paper"]) == 2
+    assert "is about all papers: leave --only, --profile" in capsys.readouterr().err
