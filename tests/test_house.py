@@ -254,7 +254,7 @@ FLOORS = (
     ("methods", "results"),
     ("experiments",),
     ("api", "display"),
-    ("papers",),
+    ("papers", "explore"),
     ("pages",),
     ("cli",),
     ("bench",),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from pfl_lib.display import player
 from pfl_lib.display.table_format import show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.progress import headless
@@ -113,7 +114,7 @@ def show_matrices(shown: Matrices) -> None:
         words = " ".join([shown.title, shown.words(len(shown.rounds) - 1)]).strip()
         display({"text/html": to_html(shown), "text/plain": words}, raw=True)
     else:
-        display(_widget(shown))
+        display(widget(shown))
     for place, name in enumerate(shown.panels):
         caption = f"{name + ', ' if name else ''}round {shown.rounds[-1]}: {shown.quantity}s"
         table = in_brief(shown.frames[-1, place], shown.quantity)
@@ -145,7 +146,7 @@ def to_html(shown: Matrices) -> str:
     frames; it needs nothing from outside.
     """
     last = len(shown.rounds) - 1
-    pictures = [[_picture(matrix, shown.limits) for matrix in frame] for frame in shown.frames]
+    pictures = [[pixels(matrix, shown.limits) for matrix in frame] for frame in shown.frames]
     words = [shown.words(place) for place in range(len(shown.rounds))]
     frames = json.dumps({"pictures": pictures, "words": words, "rounds": shown.rounds})
     id = "matrices-" + hashlib.sha256(frames.encode() + shown.title.encode()).hexdigest()[:10]
@@ -165,16 +166,17 @@ def to_html(shown: Matrices) -> str:
         "root.querySelector('output').textContent=frames.rounds[k];"
         "root.querySelector('.words').textContent=frames.words[k];"
         "range.setAttribute('aria-valuetext','round '+frames.rounds[k]);}"
-        "range.addEventListener('input',draw);draw();})();"
+        f"range.addEventListener('input',draw);{player.SCRIPT}draw();}})();"
     )
     caption = f"<figcaption><strong>{html.escape(shown.title)}</strong></figcaption>"
     return (
         f'<figure class="matrices" id="{id}">{caption if shown.title else ""}'
         f'<div class="panels" style="display:flex;flex-wrap:wrap;gap:1rem">{panels}</div>'
         f"{_scale(shown)}"
-        f'<label style="display:block">round <output>{shown.rounds[last]}</output> '
+        f"<label >round <output>{shown.rounds[last]}</output> "
         f'<input type="range" min="0" max="{last}" value="{last}" step="1"'
-        f' aria-valuetext="round {shown.rounds[last]}" style="width:min(26rem,70%)"></label>'
+        f' aria-valuetext="round {shown.rounds[last]}" style="width:min(26rem,60%)"></label>'
+        f"{player.BUTTON}"
         f'<p class="words" aria-live="polite">{html.escape(words[last])}</p>'
         f"<script>{script}</script></figure>"
     )
@@ -212,7 +214,7 @@ def _scale(shown: Matrices) -> str:
     low, high = shown.limits
     levels = np.linspace(0, 1, LEVELS)[None]
     values = low + (high - low) * (levels**2 if low == 0 else levels)  # even steps of colour
-    bar = _picture(values, shown.limits)
+    bar = pixels(values, shown.limits)
     return (
         f'<p class="scale" style="display:flex;gap:.5rem;align-items:center">{shown.quantity}'
         f' {low:.3g} <img alt="colours from {low:.3g} to {high:.3g}" width="160" height="12"'
@@ -221,7 +223,7 @@ def _scale(shown: Matrices) -> str:
     )
 
 
-def _picture(matrix: np.ndarray, limits: tuple[float, float]) -> str:
+def pixels(matrix: np.ndarray, limits: tuple[float, float]) -> str:
     """A matrix as a PNG of one pixel a cell, base64: white is 0, grey is nan; colours follow the
     square root, so that a tenth is still told from a hundredth.
     """
@@ -255,21 +257,17 @@ def _png(cells: np.ndarray, palette: np.ndarray) -> str:
     return base64.b64encode(b"\x89PNG\r\n\x1a\n" + content).decode()
 
 
-def _widget(shown: Matrices):
+def widget(shown: Matrices):
     """The same in JupyterLab: a slider of ipywidgets over the SVG of one frame."""
     import ipywidgets
 
-    slider = ipywidgets.SelectionSlider(
-        options=[(str(r), place) for place, r in enumerate(shown.rounds)],
-        value=len(shown.rounds) - 1,
-        description="round",
-    )
+    slider, moves = player.widgets(shown.rounds)
     view = ipywidgets.HTML()
 
     def draw(change=None) -> None:
         frame, words = shown.frames[slider.value], shown.words(slider.value)
         panels = "".join(
-            _panel(shown, panel, _picture(matrix, shown.limits), words)
+            _panel(shown, panel, pixels(matrix, shown.limits), words)
             for panel, matrix in enumerate(frame)
         )
         view.value = (
@@ -280,4 +278,4 @@ def _widget(shown: Matrices):
 
     slider.observe(draw, "value")
     draw()
-    return ipywidgets.VBox([slider, view])
+    return ipywidgets.VBox([moves, view])

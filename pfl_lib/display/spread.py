@@ -57,6 +57,68 @@ def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Fi
     return figure, alt
 
 
+def by_round(
+    results: Mapping[str, Sequence["Result"]], metric: str = "accuracy", along: str = "rounds"
+) -> tuple["Figure", str]:
+    """A number of each round, a line for each name: its mean over seeds, and a band of one sample
+    standard deviation where there are several.
+
+    `metric`: "accuracy" or "worst client" in percent, or "loss", the mean over clients.  `along`:
+    "rounds", or "seconds" of training, a run's own spread evenly over its rounds and then averaged
+    over seeds.  Returns the figure and its alt text.
+    """
+    scale = 1 if metric == "loss" else 100
+    column = "loss" if metric == "loss" else "accuracy"
+    said = []
+    with theme():
+        figure, axes = blank(4.4)
+        for name, several in results.items():
+            runs = []
+            for result in several:
+                rounds = result.metrics.groupby("round")[column]
+                runs.append(scale * (rounds.min() if metric == "worst client" else rounds.mean()))
+            frame = pd.concat(runs, axis=1)
+            mean, width = frame.mean(axis=1, skipna=False).dropna(), frame.std(axis=1, skipna=False)
+            if not len(mean):
+                said.append(f"{name} without a common round")
+                continue
+            a_round = sum(r.seconds / r.metrics["round"].max() for r in several) / len(several)
+            x = mean.index.to_numpy() * (a_round if along == "seconds" else 1)
+            style = look(name, results)
+            every = max(1, len(mean) // 8)
+            label = f"{name} ({_count(len(several))})"
+            axes.plot(x, mean, label=label, markevery=every, **style)
+            told = ""
+            if len(several) > 1:
+                band = width.reindex(mean.index)
+                shade = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
+                axes.fill_between(x, mean - band, mean + band, **shade)
+                told = f" ± {band.iloc[-1]:.2f}"
+            said.append(f"{name} {mean.iloc[-1]:.2f}{told} ({_count(len(several))})")
+        unit = "loss, mean over clients" if metric == "loss" else f"{metric}, %"
+        axes.set(xlabel="round" if along == "rounds" else "seconds of training", ylabel=unit)
+        several = any(len(runs) > 1 for runs in results.values())
+        band = ", band: one standard deviation" if several else ""
+        legend(figure, axes, title=f"mean over seeds{band}")
+    what = metric if metric == "loss" else f"{metric} in percent"
+    alt = f"Line plot: {what} by {along}, mean over seeds{band}; last: {', '.join(said)}."
+    return figure, alt
+
+
+def so_far(accuracy: pd.Series, rounds: int, name: str) -> tuple["Figure", str]:
+    """Accuracy by round (0 to 1) of a run that goes on, in percent, on an axis of all its rounds.
+
+    Returns the figure and its alt text.
+    """
+    with theme():
+        figure, axes = blank(3.4)
+        axes.plot(accuracy.index, 100 * accuracy, **look(name))
+        axes.set(xlabel="round", ylabel="accuracy (%)", xlim=(0, rounds + 1))
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    last = f"{100 * accuracy.iloc[-1]:.2f}"
+    return figure, f"Line plot: accuracy of {name} in percent by round; last: {last}."
+
+
 def mean_and_worst(results: Mapping[str, Sequence["Result"]]) -> tuple["Figure", str]:
     """The last round's accuracy in percent for each name: the mean over clients, and the worst
     client, each with a line of one sample standard deviation over seeds to either side.

@@ -74,6 +74,32 @@ def run_one(
     found = store.find(spec, with_model)
     if found is not None:
         return found
+    settings = (data_dir, device, engine, threads, checkpoint_seconds)
+    with contextlib.closing(training(spec, store, *settings)) as rounds:
+        run = next(rounds)
+        for _ in rounds:
+            if progress is not None:
+                progress(run.done)
+    result = run.result(stored_config(spec))
+    store.save(spec, result)
+    return result
+
+
+def training(
+    spec: RunSpec | FederationRun,
+    store: Store,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    threads: int = 1,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Iterator[Run]:
+    """A run round by round, from its last checkpoint if it was interrupted: the same `Run` at the
+    start and after each round; nothing is stored but checkpoints.
+
+    Interrupted (Ctrl-C), or left before its end, it saves what is finished.  Raises BadInput where
+    the results folder cannot be written.
+    """
     store.check_writable()
     with one_thread():
         if isinstance(spec, FederationRun):
@@ -84,15 +110,18 @@ def run_one(
         checkpoint = store.load_checkpoint(spec)
         if checkpoint is not None:
             run.restore(checkpoint)
-        saved = time.monotonic()
-        for r in run.rounds():
-            if progress is not None:
-                progress(r)
-            if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
-                saved = _save_checkpoint(spec, store, run)
-        result = run.result(stored_config(spec))
-    store.save(spec, result)
-    return result
+        saved, kept, finished = time.monotonic(), run.done, run.checkpoint()
+        try:
+            yield run
+            for _ in run.rounds():
+                finished = run.checkpoint()
+                if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
+                    saved, kept = _save_checkpoint(spec, store, finished), run.done
+                yield run
+        except (KeyboardInterrupt, GeneratorExit):
+            if finished["done"] > kept and not run.finished:
+                _save_checkpoint(spec, store, finished)
+            raise
 
 
 def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
@@ -112,10 +141,10 @@ def _check_names(device: str, engine: str) -> None:
     choose("engine", engine, ENGINES)
 
 
-def _save_checkpoint(spec: RunSpec, store: Store, run: Run) -> float:
+def _save_checkpoint(spec: RunSpec | FederationRun, store: Store, state: dict[str, Any]) -> float:
     """Save a checkpoint, or say in one line that it could not be; returns when that was."""
     try:
-        store.save_checkpoint(spec, run.checkpoint())
+        store.save_checkpoint(spec, state)
     except OSError as error:
         print(f"no checkpoint of {spec.slug} ({error.strerror}): it goes on", file=sys.stderr)
     return time.monotonic()

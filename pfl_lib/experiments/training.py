@@ -193,17 +193,20 @@ class Run:
         return [i for i in clients if not all(bool(m[i].isfinite().all()) for m in model.values())]
 
     def checkpoint(self) -> dict[str, Any]:
+        """All that a resumed run needs, as it is after the last finished round; what comes later
+        does not change it.
+        """
         return {
             "state": self.state,
             "done": self.done,
             "seconds": self.seconds,
-            "metrics": self.metrics,
-            "weights": self.weights,
-            "weights_rounds": self.weights_rounds,
-            "matrices": self.matrices,
-            "matrices_rounds": self.matrices_rounds,
+            "metrics": list(self.metrics),
+            "weights": list(self.weights),
+            "weights_rounds": list(self.weights_rounds),
+            "matrices": list(self.matrices),
+            "matrices_rounds": list(self.matrices_rounds),
             "bytes": self.bytes,
-            "non_finite": self.non_finite,
+            "non_finite": dict(self.non_finite),
             "made_with": self.made_with,
         }
 

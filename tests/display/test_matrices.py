@@ -101,7 +101,8 @@ def test_matrices_of_another_shape_or_without_values_are_refused(frames, rounds,
 
 
 def test_in_jupyterlab_the_slider_is_a_widget_that_draws_the_round_it_is_set_to():
-    slider, view = module._widget(matrices(TWO, [1, 9])).children
+    moves, view = module.widget(matrices(TWO, [1, 9])).children
+    _, slider = moves.children
     assert "Round 9:" in view.value
     slider.value = 0
     assert "Round 1:" in view.value

@@ -410,3 +410,21 @@ def test_a_run_whose_checkpoint_cannot_be_written_goes_on(store, monkeypatch, ca
     assert result.metrics["round"].tolist() == [1, 2]
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"no checkpoint of {one.slug} (No space left on device): it goes on"
+
+
+def test_an_interrupted_run_keeps_its_finished_rounds_and_goes_on_to_the_same_bits(
+    results_dir, tmp_path
+):
+    described = RunSpec(FedAvg(), Schedule(rounds=4), "digits", "C", "linear", clients=3)
+    shelf, whole = (Store(place, published=None) for place in (results_dir, tmp_path / "w"))
+
+    def interrupt(r: int) -> None:
+        if r == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_one(described, shelf, device="cpu", progress=interrupt)
+    assert shelf.load_checkpoint(described)["done"] == 2 and shelf.find(described) is None
+    seen = []
+    result = run_one(described, shelf, device="cpu", progress=seen.append)
+    assert seen == [3, 4] and result.metrics.equals(run_one(described, whole).metrics)

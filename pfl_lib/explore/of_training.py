@@ -1,0 +1,159 @@
+"""A run to start, watch and stop; stopped, it keeps its finished rounds and goes on from there."""
+
+import html
+import os
+import threading
+import time
+from collections.abc import Callable
+
+import pandas as pd
+
+from pfl_lib.display import spread, theme
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments.runner import stored_config, training
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.explore.explorer import Explorer, figure, picture
+from pfl_lib.results.result import Result
+from pfl_lib.results.store import NotStored, Store
+
+DRAWN_EVERY = 0.7  # seconds between two pictures: drawing takes time from training
+
+
+class Training:
+    """A run in a thread of its own: `start`, `stop`, and where it stands.
+
+    `watch(training)` is called now and then while it runs and once when it ends, in that thread.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        store: Store,
+        data_dir: str | os.PathLike | None = None,
+        device: str = "auto",
+        watch: Callable[["Training"], object] = lambda training: None,
+    ) -> None:
+        self.spec, self.store, self.watch = spec, store, watch
+        self._place = {"data_dir": data_dir, "device": device}
+        self._stop, self._thread = threading.Event(), None
+        self.result: Result | None = store.find(spec)
+        self.accuracy = self.result.accuracy_by_round() if self.result else pd.Series(dtype=float)
+        self.state = "stored" if self.result else "not started"
+
+    @property
+    def done(self) -> int:
+        """The number of finished rounds."""
+        return int(self.accuracy.index.max()) if len(self.accuracy) else 0
+
+    @property
+    def running(self) -> bool:
+        """Whether it is being trained now."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Go on from the last finished round; nothing happens where it runs or has a result."""
+        if self.running or self.result is not None:
+            return
+        self._stop.clear()
+        self.state = "training"
+        self._thread = threading.Thread(target=self._train, daemon=True)
+        self._thread.start()
+
+    def stop(self, wait: float | None = None) -> None:
+        """Stop after the round that it is in, which is kept; `wait`: at most so many seconds for
+        that.
+        """
+        self._stop.set()
+        if self._thread is not None and wait is not None:
+            self._thread.join(wait)
+
+    def _train(self) -> None:
+        try:
+            rounds, drawn = training(self.spec, self.store, **self._place), 0.0
+            for run in rounds:
+                metrics = pd.DataFrame(run.metrics, columns=["round", "accuracy"])
+                self.accuracy = metrics.groupby("round")["accuracy"].mean()
+                if self._stop.is_set() and not run.finished:
+                    rounds.close()  # saves the checkpoint
+                    kept = self.store.checkpoint_path(self.spec).is_file()
+                    self.state = f"stopped after round {run.done}"
+                    self.state += ", which is kept" if kept else "; it could not be kept"
+                    break
+                if time.monotonic() - drawn >= DRAWN_EVERY:
+                    self.watch(self)
+                    drawn = time.monotonic()
+            else:
+                self._finish(run)
+        except Exception as error:  # noqa: BLE001  a thread's error is told where it is watched
+            self.state = f"{type(error).__name__}: {error}".splitlines()[0]
+        self.watch(self)
+
+    def _finish(self, run) -> None:
+        self.result = run.result(stored_config(self.spec))
+        try:
+            self.store.save(self.spec, self.result)
+            self.state = "finished and stored"
+        except NotStored as error:
+            self.state = f"finished; {error}"
+
+    def words(self) -> str:
+        """One sentence: where it stands."""
+        rounds = self.spec.schedule.rounds
+        last = f", accuracy {self.accuracy.iloc[-1]:.1%}" if len(self.accuracy) else ""
+        return f"{self.spec.method.name}: {self.state}; round {self.done} of {rounds}{last}."
+
+    def png(self) -> bytes:
+        """Accuracy by round so far as a PNG; b"" before the first round."""
+        if not len(self.accuracy):
+            return b""
+        drawn, _ = spread.so_far(self.accuracy, self.spec.schedule.rounds, self.spec.method.name)
+        return theme.png(drawn)
+
+
+def live(
+    spec: RunSpec,
+    results_dir: str | os.PathLike | None = None,
+    data_dir: str | os.PathLike | None = None,
+    device: str = "auto",
+) -> Explorer:
+    """A run to start, watch and stop in JupyterLab.  Stopped, or the kernel interrupted, it keeps
+    its finished rounds; the next start goes on from there, and the finished run is stored.
+
+    On a page that is kept nothing is trained: it shows the stored result, or says there is none.
+    Raises BadInput for what is no run description.
+    """
+    if not isinstance(spec, RunSpec):
+        raise BadInput(f"run {spec!r}: give a run description, RunSpec(method, schedule, ...)")
+    of = Training(spec, Store(results_dir), data_dir, device)
+    return Explorer(of.words(), lambda: _still(of), lambda: _widget(of))
+
+
+def _still(of: Training) -> str:
+    image = picture(of.png(), of.words()) if of.result else ""
+    return figure("live", f"{image}<p>{html.escape(of.words())}</p>", "")
+
+
+def _widget(of: Training):
+    import ipywidgets
+
+    start = ipywidgets.Button(description="start")
+    stop = ipywidgets.Button(description="stop")
+    bar = ipywidgets.IntProgress(of.done, 0, of.spec.schedule.rounds, description="round")
+    view = ipywidgets.HTML()
+
+    def show(training: Training) -> None:
+        bar.value = training.done
+        start.disabled, stop.disabled = training.running and not _ended(training), False
+        png = training.png()
+        image = picture(png, training.words()) if png else ""
+        view.value = f"{image}<p>{html.escape(training.words())}</p>"
+
+    of.watch = show
+    start.on_click(lambda button: (of.start(), show(of)))
+    stop.on_click(lambda button: (of.stop(), show(of)))
+    show(of)
+    return ipywidgets.VBox([ipywidgets.HBox([start, stop]), bar, view])
+
+
+def _ended(of: Training) -> bool:
+    return of.state != "training"
