@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pfl_lib.experiments.runner import run_many
@@ -10,7 +11,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
 from pfl_lib.papers import comparison, pfedla
-from pfl_lib.papers.pfedla import claims, costs, weights
+from pfl_lib.papers.pfedla import claims, costs, figure_claims, toy, weights
 from pfl_lib.partitions import Classes, Dominant, Neighbours
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
@@ -265,26 +266,153 @@ def test_most_cases_say_on_how_few_seeds_any_method_of_a_row_rests(monkeypatch):
 
 def test_what_weights_show_is_answered_from_the_runs_of_every_data_set_that_is_judged():
     """Eight clients weigh by classes shared (own 5/19 from 1/8 at first); ten keep all layers to
-    themselves alike, so that none is the largest."""
+    themselves alike, so that none is the largest: undecided."""
     near = (5.0 - weights.unshared_classes(Neighbours(), 8, 10)) / 19
     asked = set()
 
     def find(run):
         asked.add(run.dataset)
+        if run.clients == 6:
+            return None
         return result_with(near if run.clients == 8 else np.eye(10), run.model)
 
-    shown = claims.about_weights(pfedla.SMALL, find)
-    assert shown["here"].tolist() == ["yes", "yes", "yes", "yes", "no"]
+    shown = figure_claims.about_figures(pfedla.SMALL, find)
+    assert shown["here"].tolist() == ["undecided"] * 2 + ["yes"] * 4 + ["undecided"]
     assert asked == {"cifar10", "fashion_mnist"}
-    shown = claims.about_weights(pfedla.SMALL, lambda run: result_with(np.full((8, 8), 1 / 8)))
-    assert "yes" not in set(shown["here"])
+    lines = shown["numbers here"]
+    assert lines[4] == (
+        "FashionMNIST: yes (rank correlation -1.00 in conv1); CIFAR10: yes (rank correlation -1.00"
+        " in conv1)"
+    )
+    # Own 5/19, the next neighbour's 4/19.
+    assert lines[5] == "FashionMNIST: yes (+0.05); CIFAR10: yes (+0.05)"
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.02])
+def test_weights_that_differ_by_less_than_a_hundredth_answer_nothing(scale):
+    """Equal weights, and such that lean to near clients by a fiftieth of themselves: ranks alone
+    would say yes."""
+    lean = scale * (2.0 - weights.unshared_classes(Neighbours(), 8, 10)) / 4
+    find = lambda run: None if run.clients == 6 else result_with((1 + lean) / 8, run.model)  # noqa: E731
+    shown = figure_claims.about_figures(pfedla.SMALL, find)
+    assert shown["here"].tolist()[2:6] == ["undecided"] * 4
+
+
+@pytest.mark.parametrize(
+    ("leads", "holds"),
+    [
+        ([0.02, 0.2], True),
+        ([0.2, -0.02], False),
+        ([0.2, 0.005], None),
+        ([-0.005], None),
+        ([], None),
+    ],
+)
+def test_weights_are_larger_by_more_than_a_hundredth(leads, holds):
+    assert figure_claims.larger(leads) is holds
+
+
+@pytest.mark.parametrize(
+    ("moved", "margin", "holds"),
+    [(-3.0, 0.4, True), (-3.3, 0.4, None), (3.8, 0.4, None), (-4.0, 0.4, False), (1.0, 9.0, None)],
+)
+def test_an_accuracy_stays_where_its_margin_lies_within_the_limit(moved, margin, holds):
+    assert claims.stays(moved, margin) is holds
+
+
+def test_retained_layers_are_judged_with_the_margin_of_their_seeds(monkeypatch):
+    """k=1 moves by -3.2 in the mean, -6.2, -3.2 and -0.2 by seed: two standard errors are 3.46."""
+
+    def ours(table, profile, find):
+        names = {f"HeurpFedLA k={k}": made_up(60.0) for k in range(4)}
+        names["HeurpFedLA k=1"] = Ours((1, 2, 3), values=(53.8, 56.8, 59.8))
+        return {("CIFAR10", "non_iid_1_10_clients", name): of for name, of in names.items()}
+
+    monkeypatch.setattr(claims, "_ours", ours)
+    line = claims.unaffected(pfedla.SMALL, None).iloc[0]
+    assert line["here"] == "undecided" and line["by the paper's own numbers"] == "yes"
+    assert line["numbers here"] == "k=1: -3.20 ± 3.46, k=2: +0.00 ± 0.40, k=3: +0.00 ± 0.40"
 
 
 def test_without_results_every_claim_is_open_and_the_paper_answers_for_itself(tmp_path):
     shown = claims.all_claims(pfedla.SMALL, Store(tmp_path, published=None).find)
     assert shown["here"].str.startswith("undecided").all()
     assert shown["by the paper's own numbers"].tolist() == [
-        *("undecided", "undecided", "no", "yes", "yes", "–", "–", "–", "–", "–")
+        *("undecided", "undecided", "no", "yes", "yes", "–", "–", "–", "–", "–", "–", "–")
     ]
     quick = claims.all_claims(pfedla.QUICK, Store(tmp_path, published=None).find)
     assert (quick["here"] == "no answer (quick profile)").all()
+
+
+# --- Figure 1 ---
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("toys"), published=None)
+    profile = toy.PROFILES["quick"].with_rounds(2)
+    run_many(toy.TABLE.runs(profile), store, jobs=1, progress=False)
+    return profile, store
+
+
+def test_the_toy_has_six_clients_of_four_out_of_nine_classes():
+    for profile in toy.PROFILES.values():
+        (run, *_) = toy.runs(profile)
+        assert run.clients == 6 and run.recipe.per_client == 4 and run.recipe.leave_out == (9,)
+    assert len(toy.runs(toy.PROFILES["small"])) == 4 * 3 + 4
+
+
+def test_the_toys_leads_are_those_of_its_accuracies(toys):
+    profile, store = toys
+    ended = toy.accuracies(profile, store.find).set_index("method")
+    lead = toy.leads(profile, store.find).set_index("whose")
+    for whose in ("client 0", "all clients"):
+        apart = ended.loc[toy.LAYER, whose] - ended.loc[toy.MODEL, whose]
+        assert lead.loc[whose, "lead"] == pytest.approx(apart)
+        assert lead.loc[whose, "above"] is None  # one seed
+    (run,) = toy.TABLE.only(columns=[toy.LAYER]).runs(profile)
+    by_client = store.find(run).by_client("accuracy", "last")
+    assert ended.loc[toy.LAYER, "client 0"] == pytest.approx(100 * by_client[0])
+
+
+def test_model_wise_weights_are_the_same_in_all_layers_and_layer_wise_ones_are_not(toys):
+    own = toy.own_weights(*(toys[0], toys[1].find))
+    assert own[toy.MODEL].nunique() == 1 and own[toy.LAYER].nunique() == 5
+    assert own["layer"].tolist() == ["conv1", "conv2", "fc1", "fc2", "fc3"]
+    figure, alt = toy.weights_figure(own)
+    assert f"model-wise: conv1 {own[toy.MODEL][0]:.2f}" in alt and len(figure.axes[0].patches) == 10
+
+
+def test_the_toys_sentence_says_who_is_above_whom_and_the_quick_one_that_it_is_no_verdict():
+    lead = pd.DataFrame(
+        {
+            "whose": ["client 0", "all clients"],
+            "lead": [2.0, 0.1],
+            "plus or minus": [1.0, 0.5],
+            "seeds": [3, 3],
+            "above": [True, None],
+        }
+    ).astype({"above": object})
+    ended = pd.DataFrame(
+        {"method": [toy.LAYER, toy.MODEL], "client 0": [72.0, 70.0], "all clients": [70.1, 70.0]}
+    )
+    own = pd.DataFrame({"layer": ["conv1", "fc1"], toy.LAYER: [0.2, 0.9], toy.MODEL: [0.5, 0.5]})
+    said = toy.sentence(ended, lead, own, quick=False)
+    assert said == (
+        "Layer-wise beside model-wise, accuracy after the last round (3 seeds): client 0: 72.0 %"
+        " beside 70.0 %, +2.0 ± 1.0 points; all clients: 70.1 % beside 70.0 %, +0.1 ± 0.5 points."
+        " Client 0 keeps most of fc1 (0.90) and least of conv1 (0.20). So layer-wise is above"
+        " model-wise for client 0, and not told apart from it on average."
+    )
+    assert toy.sentence(ended, lead, own, quick=True).endswith("no verdict.)")
+    assert "Not both" in toy.sentence(ended, lead.iloc[:0], own, quick=False)
+
+
+@pytest.mark.parametrize(
+    ("own", "leads"),
+    [((0.2, 0.2, 0.9, 0.6, 0.6), [0.4, 0.1, 0.3]), ((0.5,) * 5, [0.0, 0.0, 0.0])],
+)
+def test_the_toys_layers_are_set_beside_their_mean(own, leads):
+    table = pd.DataFrame({"layer": ["conv1", "conv2", "fc1", "fc2", "fc3"], toy.LAYER: own})
+    assert toy.layer_leads(table) == pytest.approx(leads)
+    assert toy.layer_leads(pd.DataFrame()) == []

@@ -34,6 +34,7 @@ from pfl_lib.methods import (
 from pfl_lib.models import WITH_STATISTICS
 from pfl_lib.papers.exhibits import Exhibit, Runs
 from pfl_lib.papers.metrics import ACCURACY
+from pfl_lib.papers.pfedla import toy
 from pfl_lib.papers.pfedla.costs import COMMUNICATION
 from pfl_lib.papers.profiles import Profile, only
 from pfl_lib.papers.settings import Setting
@@ -293,8 +294,9 @@ def _profiles(*tables: Table, mnist: bool = False) -> dict[str, Profile]:
 
 
 def _all(profile: Profile) -> tuple[RunSpec, ...]:
-    """The runs behind Tables 1 to 3 and Figures 5 and 6."""
+    """The runs behind Tables 1 to 3 and Figures 1, 5 and 6."""
     runs = [run for table in (TABLE1, TABLE2, TABLE3) for run in table.runs(profile)]
+    runs += toy.runs(toy.PROFILES[profile.name])
     for table in (FIGURE5, FIGURE6):
         runs += table.runs(profile.with_seeds(1))
     return tuple(dict.fromkeys(runs))
@@ -333,6 +335,7 @@ PAGES = (
         runs=TABLE3.runs,
         tables=(TABLE3,),
     ),
+    _page("fig1", "Figure 1: layer by layer, or whole models?", toy.PROFILES, runs=toy.runs),
     _page(
         "fig5",
         "Figure 5: weights of a twin, a similar client and the rest",
