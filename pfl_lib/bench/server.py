@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pfl_lib.bench.speed import Row, training
 from pfl_lib.bench.workloads import WORKLOADS, draw, federation
+from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import one_thread
 from pfl_lib.federation.federation import Federation
@@ -72,6 +73,7 @@ class Idle:
         epochs: int | None = None,
         purpose: str = "batches",
         shared: Mapping[int, Tensor] | None = None,
+        uploaded: Sequence[Layer] | None = None,
     ) -> tuple[Rows, Tensor]:
         began, out = time.perf_counter(), {}
         for name in (*trained, "statistics"):

@@ -116,7 +116,7 @@ def test_the_servers_share_is_measured_for_every_method_that_suits_the_network(n
     # For linear models; needs validation examples; needs norms; needs more than one image a client:
     # LeNet-5's workload lacks them all.
     assert (seconds is None) == (name in ("broken_global", "fedfomo", "fedbn", "fedavg_data"))
-    assert seconds is None or 0 < seconds < 5
+    assert seconds is None or seconds > 0  # how many depends on what else the machine does
 
 
 def test_training_is_no_part_of_the_servers_share(monkeypatch):
