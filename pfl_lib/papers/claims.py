@@ -5,7 +5,8 @@ when all of them hold, *no* when one is contradicted, else *undecided*.  A compa
 mean of the differences, seed by seed, is above the larger of the metric's floor (0.4 points) and
 two standard errors, and is contradicted when it is as far below.  Where the paper's own two numbers
 are less than the metric's `near` (1 point) apart, fewer than three seeds leave it open.  For the
-paper's own numbers the margin is the larger of the two printed standard deviations.
+paper's own numbers the margin is the larger of the two printed standard deviations, or the floor
+where it prints none.
 """
 
 import math
@@ -18,7 +19,7 @@ import pandas as pd
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table, gathered
-from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.verdicts import Printed, separation
 from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
 
 ENOUGH = 3  # seeds, to answer on a difference that is small in the paper
@@ -69,9 +70,8 @@ def is_above(
 
 
 def is_printed_above(better: Printed, worse: Printed) -> bool | None:
-    """The same for two printed values."""
-    spreads = [printed.std for printed in (better, worse) if not math.isnan(printed.std)]
-    return _beyond(better.value - worse.value, max(spreads, default=0.0))
+    """The same for two printed values, by how far apart they must be to be clearly separated."""
+    return _beyond(better.value - worse.value, separation(better, worse))
 
 
 def answers(

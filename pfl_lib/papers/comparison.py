@@ -108,7 +108,7 @@ def of_the_paper(compared: pd.DataFrame) -> pd.DataFrame:
 def _of_row(
     row: dict[str, Printed], ours: dict[str, Ours], profile: Profile, metric: Metric
 ) -> dict[str, object]:
-    order = ranking(row, ours)
+    order = ranking(row, ours, metric=metric)
     passing, pairings = wrong_pairings(row, ours, profile.paper_seeds, metric)
     ran = any(found.ran for found in ours.values())
     return {

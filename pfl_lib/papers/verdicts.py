@@ -13,8 +13,9 @@ Let a paper print a value with standard deviation s over n seeds, and ours be th
 * *not run*: no result; *left out*: the profile leaves the setting out.
 
 Two methods are clearly separated where their printed values differ by more than both printed
-standard deviations.  Within reach means: no further than half the range of the row's printed
-values, or than the metric's `near` (1 point) if that is more.
+standard deviations, or, where the paper prints none, by more than the floor.  Within reach means:
+no further than half the range of the row's printed values, or than the metric's `near` (1 point) if
+that is more.
 """
 
 import itertools
@@ -39,8 +40,9 @@ MEANINGS = {
     ),
     "same order": (
         "not that, but all pairs with this method that the paper's row separates by more than both"
-        " standard deviations stand in the paper's order here; in the paper profile the value is"
-        " also no further from the printed one than half the range of its row, or 1 point"
+        " standard deviations, or by more than the floor where it prints none, stand in the paper's"
+        " order here; in the paper profile the value is also no further from the printed one than"
+        " half the range of its row, or 1 point"
     ),
     "not reproduced": "neither, or a run diverged",
     "no verdict": (
@@ -124,21 +126,30 @@ class Verdict:
         return f"{word}: {self.reason}" if self.reason else word
 
 
-def clearly_ordered(row: Mapping[str, Printed]) -> list[tuple[str, str]]:
-    """The pairs (higher, lower) of a row whose printed values differ by more than both printed
-    standard deviations.
+def separation(one: Printed, other: Printed, metric: Metric = ACCURACY) -> float:
+    """How far apart two printed values must be to be told apart: by more than both printed standard
+    deviations; where neither has one, by more than the metric's floor.
     """
+    spreads = [printed.std for printed in (one, other) if not math.isnan(printed.std)]
+    return max(spreads, default=metric.floor)
+
+
+def clearly_ordered(row: Mapping[str, Printed], metric: Metric = ACCURACY) -> list[tuple[str, str]]:
+    """The pairs (higher, lower) of a row whose printed values are clearly separated."""
     pairs = []
     for one, other in itertools.combinations(row, 2):
         higher, lower = (one, other) if row[one].value >= row[other].value else (other, one)
         difference = row[higher].value - row[lower].value
-        if difference > max(_spread(row[higher]), _spread(row[lower])) + HAIR:
+        if difference > separation(row[higher], row[lower], metric) + HAIR:
             pairs.append((higher, lower))
     return pairs
 
 
 def ranking(
-    row: Mapping[str, Printed], ours: Mapping[str, Ours], method: str | None = None
+    row: Mapping[str, Printed],
+    ours: Mapping[str, Ours],
+    method: str | None = None,
+    metric: Metric = ACCURACY,
 ) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
@@ -147,7 +158,7 @@ def ranking(
     """
     found: dict[bool | None, list[tuple[str, str]]] = {True: [], False: [], None: []}
     seeds = []
-    for names in clearly_ordered(row):
+    for names in clearly_ordered(row, metric):
         if method in (None, *names):
             pair = [ours.get(name, Ours()) for name in names]
             shared = len(common(*pair))
@@ -234,7 +245,7 @@ def judge(
     seeds = few_seeds(found.runs, paper_seeds)
     if not found.comparable:
         return Verdict("not reproduced", found.status, seeds)
-    order = ranking(row, ours, method)
+    order = ranking(row, ours, method, metric)
     on_seeds = few_seeds(min(found.runs, order.seeds or found.runs), paper_seeds)
     if profile == "small":
         if order.holds is None:

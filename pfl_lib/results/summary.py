@@ -57,11 +57,6 @@ class Ours:
         return statistics.fmean(self.values) if self.comparable else math.nan
 
     @property
-    def last_mean(self) -> float:
-        """Mean over seeds of the last round; not a number unless `comparable`."""
-        return statistics.fmean(self.last) if self.comparable else math.nan
-
-    @property
     def std(self) -> float:
         """Sample standard deviation over seeds of the values; not a number for a single seed."""
         if not self.comparable or len(self.values) < 2 or any(map(math.isnan, self.values)):

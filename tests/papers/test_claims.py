@@ -122,6 +122,7 @@ def test_the_papers_own_numbers_are_compared_with_the_larger_printed_spread():
     assert is_printed_above(Printed(99.0, 0.08), Printed(98.77, 0.1)) is True
     assert is_printed_above(Printed(99.24, 0.17), Printed(99.36, 0.09)) is None
     assert is_printed_above(Printed(90.0, math.nan), Printed(91.0, math.nan)) is False
+    assert is_printed_above(Printed(91.4, math.nan), Printed(91.0, math.nan)) is None
 
 
 def test_the_table_of_answers_lists_the_numbers_best_first_and_what_is_not_confirmed():
