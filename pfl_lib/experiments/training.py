@@ -61,8 +61,9 @@ class Run:
         """Run the rounds that are left, yielding the number of each when it is done; stop where the
         loss is NaN or infinite.
 
-        In a round that is not evaluated the loss is unknown, and the run stops where the model
-        itself is NaN or infinite.
+        In a round that is not evaluated the loss is unknown, and the run stops where the served
+        model is NaN or infinite.  It is asked for there only where a client's training or the state
+        holds such a number: serving may cost as much as a round.
         """
         if START in self.measures and not self.done:
             self._evaluate(0, {name: torch.zeros(()) for name in ("models_up", "models_down")})
@@ -74,7 +75,10 @@ class Run:
             weights, matrices, numbers = self._read(log, r)
             lost = sorted(self.fed.non_finite)
             evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
-            broken = self._evaluate(r, numbers) if evaluated else self._broken(self._served())
+            if evaluated:
+                broken = self._evaluate(r, numbers)
+            else:
+                broken = self._broken(self._served()) if lost or not self._finite() else []
             if broken:
                 self.diverged = r
             else:
@@ -183,6 +187,11 @@ class Run:
             }
             self.metrics.append({"round": r, "client": client} | measured | logged)
         return []
+
+    def _finite(self) -> bool:
+        """Whether the state holds neither NaN nor infinity."""
+        tensors = (value for value in self.state.values() if isinstance(value, Tensor))
+        return all(bool(value.isfinite().all()) for value in tensors)
 
     def _broken(self, model: Rows) -> list[int]:
         """The evaluated clients whose model holds NaN or infinity."""

@@ -79,6 +79,20 @@ def test_a_model_that_turns_nan_ends_the_run_in_its_round_whether_or_not_that_is
     assert [row["round"] for row in run.metrics[::3]] == [r for r in (1, 2) if r % every == 0]
 
 
+@pytest.mark.parametrize(("every", "rounds"), [(1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (9, [5])])
+def test_a_model_is_served_only_where_it_is_evaluated(every, rounds):
+    served = []
+
+    class Counted(FedAvg):
+        def served(self, fed, state):
+            served.append(run.done)
+            return super().served(fed, state)
+
+    run = Run(Counted(), federation(), evaluate_every=every)
+    finished(run)
+    assert served == rounds
+
+
 def test_a_run_resumed_between_two_evaluations_goes_on_as_if_nothing_had_happened():
     whole = finished(Run(FedAvg(), federation(), evaluate_every=3)).result({})
     first = Run(FedAvg(), federation(), evaluate_every=3)
