@@ -42,6 +42,7 @@ def run(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     participation: float = 1.0,
+    augment: str = "none",
     loss: str = "cross_entropy",
     validation: float = 0.0,
     seed: int = 1,
@@ -66,7 +67,8 @@ def run(
     tables) and the partition (10 clients; 4 for ages).  `partition` is a short name ("A" to "B*",
     "age_strict", ...), a recipe such as Shards(per_client=2), or a frozen dataclass of one's own
     with `name`, `default_clients` and `split`; `validation` is the share of each client's training
-    examples that is held out.  Stored results that come with the package
+    examples that is held out; `augment` "crop_flip" moves and mirrors training images at random.
+    Stored results that come with the package
     have no model to save; `with_model` trains those again here.
 
     With `federation`, made by `Federation.from_arrays` or otherwise, data, model, schedule, seed
@@ -110,6 +112,7 @@ def run(
         momentum,
         weight_decay,
         participation,
+        augment=augment,
     )
     clients = recipe.default_clients if clients is None else clients
     specs = [

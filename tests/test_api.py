@@ -150,6 +150,9 @@ def test_schedule_arguments_reach_the_schedule(run):
     schedule = run("fedavg", **given).config["schedule"]
     assert {name: schedule[name] for name in given} == given
     assert run("fedavg", local_batches=1, rounds=1).config["schedule"]["local_batches"] == 1
+    moved = run("fedavg", augment="crop_flip", rounds=1)
+    assert moved.config["schedule"]["augment"] == "crop_flip"
+    assert moved.metrics["loss"].tolist() != run("fedavg", rounds=1).metrics["loss"].tolist()
 
 
 # --- several seeds ---
