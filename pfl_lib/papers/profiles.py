@@ -53,7 +53,8 @@ class Profile:
     for which a few settings of each kind are enough.
     `data` are the words for what the data are, `differs` for what is not as in the paper beside
     what the banner counts: data set, images, clients, rounds and seeds.  `paper_seeds` is the
-    number of seeds that the paper averages.
+    number of seeds that the paper averages; with `seeds_unknown` the paper does not say, and the
+    number is our reading.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Profile:
     settings: tuple[Setting, ...]
     make: Make = as_printed
     differs: str = ""
+    seeds_unknown: bool = False
 
     def with_seeds(self, count: int) -> "Profile":
         """The same profile with seeds 1 to `count`."""
@@ -123,7 +125,7 @@ class Profile:
     def banner(self) -> str:
         """Sentences for the top of a page: what it shows, and how that differs from the paper."""
         seeds = self.seed_words
-        if len(self.seeds) != self.paper_seeds:
+        if len(self.seeds) != self.paper_seeds and not self.seeds_unknown:
             seeds += (
                 " (the paper"
                 f" {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"

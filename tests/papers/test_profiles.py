@@ -34,6 +34,10 @@ def test_with_as_many_seeds_as_the_paper_the_banner_does_not_mention_the_papers(
     assert "seeds 1 to 5." in PROFILE.with_seeds(5).banner
 
 
+def test_where_the_papers_seeds_are_unknown_the_banner_names_none():
+    assert ", seed 1. The" in dataclasses.replace(PROFILE, seeds_unknown=True).banner
+
+
 def test_seeds_that_do_not_follow_each_other_are_listed():
     assert dataclasses.replace(PROFILE, seeds=(1, 4)).seed_words == "seeds 1, 4"
 
