@@ -82,6 +82,8 @@ class RunSpec:
         if hasattr(method, "versions"):
             statistics = self.model in models.WITH_STATISTICS
             versions |= method.versions(self.schedule, statistics)
+        if isinstance(recipe, partitions.Latent):
+            versions |= recipe.versions(self.dataset)
         raised = {name: version for name, version in versions.items() if version != 1}
         return {
             "method": described(method),

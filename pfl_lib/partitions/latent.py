@@ -50,6 +50,10 @@ class Latent:
     def __post_init__(self) -> None:
         whole("groups", self.groups, 1)
 
+    def versions(self, dataset: str) -> dict[str, int]:
+        """Versions of published groups that were made anew, where `version` would count for all."""
+        return {"groups of digits": 2 if dataset == "digits" else 1}
+
     @property
     def title(self) -> str:
         return f"{self.groups} groups of like examples" + (
@@ -160,7 +164,8 @@ def make_labels(
     such a network at hand, give a function that returns its `Embedding`.
 
     To use groups of one's own, give `share_groups` their labels in a recipe of one's own.  To
-    publish them, replace the files of `latent_labels` and raise `Latent.version`.
+    publish them, replace the files of `latent_labels` and raise the data set's number in
+    `Latent.versions`.
     """
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA

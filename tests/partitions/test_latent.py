@@ -12,6 +12,9 @@ import torch
 
 from pfl_lib import data, partitions
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import FedAvg
 from pfl_lib.partitions import Latent, latent
 from pfl_lib.partitions.embedding import Embedding, small_cnn
 
@@ -225,3 +228,16 @@ GOLDEN = {
     "digits-D4.npz": "16b57dfa5ba178d7",
     "digits-D5.npz": "473e3d69f8983c18",
 }
+
+
+def test_runs_on_digits_groups_are_told_from_those_on_the_groups_that_were_made_first():
+    """Their labels were made anew when CIFAR-10's were made; no other data set's were."""
+    raised = {
+        name: RunSpec(
+            FedAvg(), Schedule(1), dataset=name, partition=Latent(2), clients=15, alice=None
+        )
+        .config()
+        .get("versions")
+        for name in ("digits", "cifar10")
+    }
+    assert raised == {"digits": {"groups of digits": 2}, "cifar10": None}
