@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.display import tables
+from pfl_lib.display import spread, tables
 from pfl_lib.display.theme import (
     ON_LINES,
     blank,
@@ -51,7 +51,8 @@ SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
 def accuracy_evolution(
     results: Mapping[str, Sequence["Result"]], running_best: bool = True, title: str = ""
 ) -> tuple["Figure", str]:
-    """Accuracy by round, a line for each method: the mean over its results (WAFFLE, Figure 4).
+    """Accuracy by round, a line for each method: the mean over its results (WAFFLE, Figure 4), with
+    a band of one standard deviation where there are several.
 
     `results`: method -> its results, a seed each.  `running_best` draws the best accuracy so far,
     as the paper does, else each round's own.  A line stops where the first of its runs diverged.
@@ -59,13 +60,13 @@ def accuracy_evolution(
     with theme():
         figure, axes = blank(4.4)
         by_round = tables.accuracy_by_round(results, running_best)
-        _draw_accuracy(axes, by_round)
+        _draw_accuracy(axes, by_round, results, running_best)
         axes.set(
             title=title,
             xlabel="round",
             ylabel=f"{_accuracy_label(running_best)},\n{_mean_of([results])}",
         )
-        legend(figure, axes)
+        legend(figure, axes, title=_bands([results]) or None)
     return figure, _about_accuracy(results, by_round, running_best, title)
 
 
@@ -85,7 +86,7 @@ def accuracy_all_distributions(
         alts = []
         for axes, (distribution, of_methods) in zip(panels, results.items(), strict=False):
             by_round = tables.accuracy_by_round(of_methods, running_best)
-            _draw_accuracy(axes, by_round)
+            _draw_accuracy(axes, by_round, of_methods, running_best)
             title = f"distribution {distribution}"
             axes.set(title=title, xlabel="round", ylabel="accuracy (%)")
             alts.append(_about_accuracy(of_methods, by_round, running_best, title))
@@ -97,12 +98,18 @@ def accuracy_all_distributions(
             for line in axes.get_lines()
             if line.get_label()[0] != "_"
         }
-        title = f"{_accuracy_label(running_best)},\n{_mean_of(results.values())}"
+        told = [_accuracy_label(running_best), _mean_of(results.values()), _bands(results.values())]
+        title = ",\n".join(filter(None, told))
         panels[len(results)].legend(handles.values(), handles, loc="center", title=title)
     return figure, " ".join(alts)
 
 
-def _draw_accuracy(axes: "Axes", by_round: pd.DataFrame) -> None:
+def _draw_accuracy(
+    axes: "Axes",
+    by_round: pd.DataFrame,
+    results: Mapping[str, Sequence["Result"]],
+    running_best: bool,
+) -> None:
     spacing = max(1, len(by_round) // 8)
     told = 0
     for place, (method, curve) in enumerate(by_round.items()):
@@ -110,6 +117,7 @@ def _draw_accuracy(axes: "Axes", by_round: pd.DataFrame) -> None:
         drawn = look(method, by_round.columns)
         first_mark = min(place * spacing // by_round.shape[1], max(0, len(curve) - 1))
         axes.plot(curve.index, curve, label=method, markevery=(first_mark, spacing), **drawn)
+        spread.band(axes, curve, results[method], running_best)
         if method in by_round.attrs["diverged"]:
             words = f"{method} {at_round(by_round.attrs['diverged'][method])}"
             shown = {"color": drawn["color"], "ha": "right", "zorder": 5, "bbox": ON_LINES}
@@ -128,6 +136,7 @@ def _about_accuracy(results, by_round: pd.DataFrame, running_best: bool, title: 
         f"Line plot{', ' + title if title else ''}: {kind} in percent by round,"
         f" {_mean_of([results])}."
     )
+    head += f" {_bands([results]).capitalize()}." * bool(_bands([results]))
     tail = f" After round {by_round.index[-1]}, from best to worst: {listed}." if ranked else ""
     return head + tail + "".join(f" {word}." for word in words)
 
@@ -140,6 +149,12 @@ def _mean_of(several: Iterable[Mapping[str, Sequence["Result"]]]) -> str:
     if seeds == {1}:
         return "one seed"
     return f"mean of {' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds"
+
+
+def _bands(several: Iterable[Mapping[str, Sequence["Result"]]]) -> str:
+    """What the bands are, where there are any."""
+    drawn = any(len(of_method) > 1 for results in several for of_method in results.values())
+    return "band: one standard deviation over seeds" if drawn else ""
 
 
 def _accuracy_label(running_best: bool) -> str:

@@ -11,6 +11,7 @@ from pfl_lib.display.theme import blank, legend, look, set_accuracy_limits, them
 from pfl_lib.results.summary import at_round, gather
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from pfl_lib.results.result import Result
@@ -32,24 +33,21 @@ def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Fi
         figure, axes = blank(4.4)
         spacing = max(1, len(means) // 8)
         for name, mean in means.items():
-            mean, spread = mean.dropna(), _spread(results[name])
+            mean, spread = mean.dropna(), deviation(results[name])
             drawn = look(name, means.columns)
             ended = f", {at_round(diverged[name])}" if name in diverged else ""
             told = "" if seeds_of_all else f" ({_count(len(results[name]))})"
             axes.plot(mean.index, mean, label=f"{name}{told}{ended}", markevery=spacing, **drawn)
-            if len(results[name]) > 1:
-                band = spread.reindex(mean.index)
-                colour = {"color": drawn["color"], "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(mean.index, mean - band, mean + band, **colour)
+            band(axes, mean, results[name])
             seeds = len(results[name])
             last = f" {mean.iloc[-1]:.2f}" if len(mean) else ""
             width = f" ± {spread[mean.index[-1]]:.2f}" if len(mean) and seeds > 1 else ""
             said.append(f"{name}{last}{width} ({_count(seeds)}{ended})")
         set_accuracy_limits(axes, means)
         axes.set(xlabel="round", ylabel="accuracy (%)")
-        band = ", band: one standard deviation" if max(numbers) > 1 else ""
+        bands = ", band: one standard deviation" if max(numbers) > 1 else ""
         of = f"mean over {_count(seeds_of_all)}" if seeds_of_all else "mean over seeds"
-        legend(figure, axes, title=_count(1) if seeds_of_all == 1 else of + band)
+        legend(figure, axes, title=_count(1) if seeds_of_all == 1 else of + bands)
     alt = (
         f"Line plot: accuracy in percent by round, mean over seeds with a band of one standard"
         f" deviation; last: {', '.join(said)}."
@@ -165,7 +163,21 @@ def _count(seeds: int) -> str:
     return f"{seeds} seed{'s' * (seeds > 1)}"
 
 
-def _spread(results: Sequence["Result"]) -> pd.Series:
-    """Sample standard deviation over results, in points, by round."""
+def deviation(results: Sequence["Result"], running_best: bool = False) -> pd.Series:
+    """Sample standard deviation over results of the accuracy, or of the best so far, in points, by
+    round.
+    """
     runs = pd.concat([100 * result.accuracy_by_round().astype(float) for result in results], axis=1)
-    return runs.std(axis=1, skipna=False)
+    return (runs.cummax() if running_best else runs).std(axis=1, skipna=False)
+
+
+def band(
+    axes: "Axes", mean: pd.Series, results: Sequence["Result"], running_best: bool = False
+) -> None:
+    """A band of one standard deviation around a mean, in the colour of the line drawn last; none
+    for a single result.
+    """
+    if len(results) > 1:
+        width = deviation(results, running_best).reindex(mean.index)
+        colour = {"color": axes.get_lines()[-1].get_color(), "alpha": 0.15, "linewidth": 0}
+        axes.fill_between(mean.index, mean - width, mean + width, **colour)

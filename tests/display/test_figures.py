@@ -178,7 +178,21 @@ def test_a_plot_whose_only_method_diverged_says_so_too():
 def test_axis_and_alt_text_say_over_how_many_seeds_a_line_is_a_mean():
     figure, alt = figures.accuracy_evolution({"FedAvg": [result(0.9)] * 5, "WAFFLE": [result(0.9)]})
     assert figure.axes[0].get_ylabel() == "best accuracy so far (%),\nmean of 1 to 5 seeds"
-    assert "by round, mean of 1 to 5 seeds." in alt
+    assert "by round, mean of 1 to 5 seeds. Band: one standard deviation over seeds." in alt
+    (title,) = [legend.get_title().get_text() for legend in figure.legends]
+    assert title == "band: one standard deviation over seeds"
+
+
+def test_a_mean_of_several_seeds_has_a_band_of_one_standard_deviation_and_a_single_run_none():
+    """Two runs that end at 90 % and 92 %: mean 91, one sample standard deviation 1.41."""
+    results = {"FedAvg": [result(0.90), result(0.92)], "WAFFLE": [result(0.99)]}
+    figure, _ = figures.accuracy_evolution(results)
+    (band,) = figure.axes[0].collections
+    edge = band.get_paths()[0].vertices
+    last = sorted(edge[edge[:, 0] == ROUNDS, 1])
+    assert last[0] == pytest.approx(91 - 2**0.5) and last[-1] == pytest.approx(91 + 2**0.5)
+    alone, alt = figures.accuracy_evolution({"WAFFLE": [result(0.99)]})
+    assert not alone.axes[0].collections and "and" not in alt.split(".")[0]
     assert "mean of 5 seeds." in figures.accuracy_evolution({"FedAvg": [result(0.9)] * 5})[1]
 
 
