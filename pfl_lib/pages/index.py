@@ -22,6 +22,11 @@ PAPERS = {
     ),
     "pFedLA": "Layer-wised Model Aggregation for Personalized Federated Learning (Ma et al., 2022)",
 }
+WHERE = {
+    "WAFFLE": "https://arxiv.org/abs/2110.06978",
+    "FedFomo": "https://openreview.net/forum?id=ehJqJQk9cw",
+}
+"""Where a paper can be read, as in CITATION.cff."""
 RESULTS, LIVE = ("paper", "small"), "quick"
 
 
@@ -98,6 +103,8 @@ def _section(
 ) -> str:
     rows = "".join(_row(page, by_id.get(page.id, {}), stamps) for page in pages)
     title = html.escape(PAPERS.get(paper, paper))
+    if paper in WHERE:
+        title += f' <a class="paper" href="{WHERE[paper]}">the paper</a>'
     return f'<section id="{_anchor(paper)}"><h2>{title}</h2>\n{rows}</section>\n'
 
 

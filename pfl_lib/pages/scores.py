@@ -83,7 +83,10 @@ def _bars(counts: pd.DataFrame, what: str) -> str:
             for word in words
             if row[word]
         )
-        cells = "".join(f'<td data-word="{word}">{row[word] or "–"}</td>' for word in words)
+        cells = "".join(
+            f'<td data-word="{word}"{"" if row[word] else " data-none"}>{row[word] or "–"}</td>'
+            for word in words
+        )
         rows.append(
             f'<tr><th scope="row">{html.escape(row["paper"])}</th>'
             f'<td class="bar" aria-hidden="true"><div>{parts}</div></td>'
@@ -141,7 +144,13 @@ def _value(row: dict, links: Mapping[str, str]) -> str:
         ours,
         f"{verdict} <small>{html.escape(because)}</small>",
     ]
-    return f"<tr{data}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
+    # On a phone a row is a paragraph, in which two numbers need their names.
+    labels = ["", "", "", "", "printed", "ours", ""]
+    told = "".join(
+        f'<td data-label="{label}">{cell}</td>' if label else f"<td>{cell}</td>"
+        for label, cell in zip(labels, cells, strict=True)
+    )
+    return f"<tr{data}>{told}</tr>\n"
 
 
 def _number(value: float, kind: str) -> str:

@@ -268,6 +268,12 @@ def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code(li
         assert words in text, words
 
 
+def test_links_to_papers_are_those_of_the_citation_file(listed):
+    cited = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
+    assert index.WHERE and all(f'url: "{url}"' in cited for url in index.WHERE.values())
+    assert f'href="{index.WHERE["WAFFLE"]}">the paper</a>' in listed({})
+
+
 def test_what_was_not_run_is_grey_with_its_command_and_never_failed(listed):
     text = listed({})
     assert text.count("--profile paper --only waffle-fig8</code>") == 1

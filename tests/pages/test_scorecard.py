@@ -165,6 +165,7 @@ def test_every_value_is_a_row_that_can_be_filtered_and_leads_to_its_page(card):
     assert shown.count("<tr data-paper=") == 558
     assert shown.count('href="waffle-table1.html"') == 30
     assert 'data-verdict="used as printed"' in shown and "96.88 ± 0.47" in shown
+    assert shown.count('<td data-label="printed">') == shown.count('<td data-label="ours">') == 558
     assert "<option>pFedLA</option>" in shown and 'class="filters" hidden' in shown
 
 
