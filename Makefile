@@ -15,7 +15,7 @@ IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupy
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test test-notebooks test-goldens test-arithmetic record scorecard lab format clean FORCE
+.PHONY: help setup reproduce test test-notebooks test-threads test-arithmetic record scorecard lab format clean FORCE
 
 help:
 	@echo "make reproduce   the papers' results, then a live check of this machine; see reports/build/index.html"
@@ -72,15 +72,16 @@ test-notebooks: setup
 	$(PYTHON) -m pytest notebooks -n auto --dist loadfile \
 		--nbval-lax --nbval-current-env --nbval-cell-timeout 600 --timeout 900
 
-# The recorded numbers of every method, with other instructions and on more threads.
-test-goldens: setup
-	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=2 $(IN_VENV) $(PYTHON) -m pytest tests/methods/test_goldens.py
+# What adds up, with other instructions and on two threads: sums then come out with other last bits.  One process: workers side
+# by side with two threads each would take turns on two cores.  Runs (run_one) are on one thread whatever is asked for.
+test-threads: setup
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive $(IN_VENV) $(PYTHON) -m pytest \
+		tests/methods/test_goldens.py tests/engine tests/federation
 
-# What computes, with other instructions and on more threads: sums then come out with other last bits.
+# Then all that computes, and every notebook, with other instructions.
 test-arithmetic: export ATEN_CPU_CAPABILITY = default
-test-arithmetic: export OMP_NUM_THREADS = 2
-test-arithmetic: setup
-	$(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal tests/methods tests/engine tests/federation tests/experiments tests/papers
+test-arithmetic: test-threads
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal tests/methods tests/experiments tests/papers
 	@$(MAKE) --no-print-directory test-notebooks
 
 # After results were published: the README's scorecard and its picture.
