@@ -124,7 +124,7 @@ def quick(tmp_path_factory):
     part = pfedla.TABLE1.only(
         ["non_iid_1_10_clients"], ["FedAvg", "FedBN", "pFedLA"], ["EMNIST", "CIFAR10"]
     )
-    profile = pfedla.QUICK.with_rounds(2)
+    profile = pfedla.QUICK.with_rounds(1)
     run_many(part.runs(profile), store, jobs=1, progress=False)
     return part, profile, store
 
