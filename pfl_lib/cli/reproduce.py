@@ -129,14 +129,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check."""
-    from pfl_lib.pages.build import Folders, Wanted
+    from pfl_lib.pages.build import Folders, Wanted, write_index
+    from pfl_lib.papers.scorecard import scorecard
 
-    began, failures, stamps = time.monotonic(), 0, {}
+    began, failures, stamps, card = time.monotonic(), 0, {}, None
     notebooks = notebooks_folder()
     folders = Folders(notebooks, args.reports_dir or notebooks.parent / "reports" / "build")
     folders.check_writable()
     if args.profile is None:
         stamps |= _build(_stored_pages(exhibits, args, store), args, store, folders)
+        card = scorecard(store)  # the live check changes nothing in it: quick runs have no verdict
+        write_index(folders, card)
+        exhibits = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
         if args.plots_only:
             exhibits = []
         elif exhibits:
@@ -144,7 +148,6 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
                 f"the papers' results are in {folders.reports / 'index.html'}; now the live check:"
                 f" the {LIVE} profile is trained on this machine"
             )
-        exhibits = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
     if exhibits:
         name = args.profile or LIVE
         failures = train(name, exhibits, args, store)
@@ -153,6 +156,7 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
             for exhibit in exhibits
         ]
         stamps |= _build(wanted, args, store, folders)
+        write_index(folders, card or scorecard(store))
     _closing_table(stamps, folders.reports, time.monotonic() - began)
     return 1 if failures or any(stamp.status == "failed" for stamp in stamps.values()) else 0
 

@@ -20,6 +20,7 @@ from pfl_lib.pages.notebook import code_version
 from pfl_lib.pages.up_to_date import made_from
 from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.scorecard import Scorecard
 from pfl_lib.progress import progress
 from pfl_lib.results.store import Store
 
@@ -80,8 +81,7 @@ def build(
     again: bool,
     say: Callable[[str], None],
 ) -> dict[str, Stamp]:
-    """Execute notebooks and write their pages and the index; returns the stamp of each page, by its
-    name.
+    """Execute notebooks and write their pages; returns the stamp of each page, by its name.
 
     `parameters` are those that all notebooks are given.  A page that would come out as it is
     already is left alone, unless `again`.
@@ -142,8 +142,15 @@ def build(
 
         if jobs:
             execute_all(list(jobs.values()), AT_ONCE, finish)
-    build_index(folders.reports, described, {**_known(folders), **stamps}, store)
     return stamps
+
+
+def write_index(folders: Folders, card: Scorecard) -> None:
+    """Write the index over all pages that are there, below this scorecard."""
+    from pfl_lib.papers import EXHIBITS
+
+    described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
+    build_index(folders.reports, described, _known(folders), card)
 
 
 def _page(exhibit: Exhibit, folders: Folders) -> Page:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pfl_lib.pages.html import Page, Stamp, css_class, in_line, styles
 from pfl_lib.pages.scores import scorecard_html
-from pfl_lib.papers.scorecard import scorecard
-from pfl_lib.results.store import Store
+from pfl_lib.papers.scorecard import Scorecard
 
 PAPERS = {
     "WAFFLE": (
@@ -31,7 +30,7 @@ RESULTS, LIVE = ("paper", "small"), "quick"
 
 
 def build_index(
-    folder: Path, pages: Mapping[str, Page], stamps: Mapping[str, Stamp], store: Store
+    folder: Path, pages: Mapping[str, Page], stamps: Mapping[str, Stamp], card: Scorecard
 ) -> Path:
     """Write `index.html` into `folder`: the scorecard, then each page by paper with its picture,
     answer, verdicts, time and memory, then what the live check compared.
@@ -67,7 +66,7 @@ def build_index(
 <body>
 <main class="index">
 <h1>Personalised federated learning, reproduced</h1>
-{scorecard_html(scorecard(store), links)}
+{scorecard_html(card, links)}
 <nav class="contents" aria-label="sections">{_contents(papers)}</nav>
 {"".join(sections)}
 {_live(pages, by_id, stamps)}

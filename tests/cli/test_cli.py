@@ -257,7 +257,7 @@ def two_pages(tmp_path, monkeypatch):
     pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
     monkeypatch.setattr(papers, "EXHIBITS", pages)
     monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
-    monkeypatch.setattr(index, "scorecard", lambda store: None)
+    monkeypatch.setattr("pfl_lib.papers.scorecard.scorecard", lambda store: "a card")
     monkeypatch.setattr(index, "scorecard_html", lambda card, links: "")
     return [
         "reproduce",

@@ -242,7 +242,6 @@ PAPER = dataclasses.replace(
 @pytest.fixture
 def listed(tmp_path, monkeypatch):
     """The index of these stamps, as text without its style; the scorecard is tested elsewhere."""
-    monkeypatch.setattr(index, "scorecard", lambda store: None)
     monkeypatch.setattr(index, "scorecard_html", lambda card, links: f"<p>{sorted(links)}</p>")
 
     def build(stamps) -> str:
