@@ -40,9 +40,9 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     finished), difference (ours - paper; none for the quick profile, whose data are not the
     paper's), protocol, status ("ran", "not run", "diverged at round 7"), verdict, and, the same for
     a whole row of the table, ranking (in words), clear pairs, pairs in order, wrong pairings that
-    pass and wrong pairings.  Behind a row's printed values stand the user's own methods, without a
-    printed value or a verdict.  Numbers in the metric's unit, NaN where there is none; the banner
-    says what was run.
+    pass and wrong pairings.  Behind a row's printed values stand the columns that the paper does
+    not print, such as the user's own methods, without a verdict.  Numbers in the metric's unit, NaN
+    where there is none; the banner says what was run.
     """
     frame = table.frame(profile, store.find)
     by_row = ["dataset", "setting", "metric", "protocol"]
@@ -66,7 +66,7 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
         if of_row.stands_in and common["ranking"] != "not run":
             common |= {"ranking": "–"} | dict.fromkeys(list(common)[1:], 0)
         run = profile.make(of_row.at) if of_row.at else None
-        for method, printed in (row | dict.fromkeys(table.own_columns, UNPRINTED)).items():
+        for method, printed in (row | dict.fromkeys(table.unprinted_columns, UNPRINTED)).items():
             of, place = found[method], (dataset, setting, method)
             page = table.explained_by[place] if place in explained else ""
             verdict = NONE
@@ -101,7 +101,7 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
 
 
 def of_the_paper(compared: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `compare` that have a printed value: without the user's own methods."""
+    """The rows of `compare` that have a printed value: without what only we show."""
     return keep(compared, compared[compared["paper"].notna()])
 
 

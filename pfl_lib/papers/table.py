@@ -47,13 +47,20 @@ class Row:
 class Column:
     """One column of a table: the method's printed name, the method or a function that gives it for
     a setting (None where it is not run there), and what it changes in a setting, such as its
-    learning rate.  `own`: a method of the user's, beside what the paper prints.
+    learning rate.  `own`: a method of the user's, beside what the paper prints.  `model`: what it
+    reads in place of what the table does, "served" or "trained"; the paper prints no such column.
     """
 
     name: str
     method: Method | Callable[[Setting], Method | None]
     changes: Callable[[Setting], Setting] | None = None
     own: bool = False
+    model: str | None = None
+
+    @property
+    def printed(self) -> bool:
+        """Whether the paper prints it."""
+        return not self.own and self.model is None
 
     def spec(self, setting: Setting, seed: int) -> RunSpec | None:
         """The run of this column in a setting, as a profile has made it, with a seed; None where
@@ -133,6 +140,11 @@ class Table:
         return tuple(column.name for column in self.columns if column.own)
 
     @property
+    def unprinted_columns(self) -> tuple[str, ...]:
+        """The names of the columns that the paper does not print."""
+        return tuple(column.name for column in self.columns if not column.printed)
+
+    @property
     def settings(self) -> tuple[Setting, ...]:
         """What is run for its rows, in the paper's size."""
         return tuple(row.at for row in self.rows if row.at is not None)
@@ -172,7 +184,7 @@ class Table:
             (row.dataset, row.setting, column.name, metric.name)
             for row in self.rows
             for column in self.columns
-            if not column.own
+            if column.printed
             for metric in self.metrics
         ]
         if not known:
@@ -204,7 +216,9 @@ class Table:
                     for protocol in protocols:
                         value, word = float("nan"), became
                         if became == "ran":
-                            value = metric.read(result, protocol, self.over, self.model)
+                            value = metric.read(
+                                result, protocol, self.over, column.model or self.model
+                            )
                             word = NOT_MEASURED if math.isnan(value) else became
                         read = {"metric": metric.name, "protocol": protocol, "seed": seed}
                         ended = {"status": word, "diverged": result.diverged if result else None}

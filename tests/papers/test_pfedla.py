@@ -1,6 +1,7 @@
 """pFedLA's tables: settings as printed, Table 3's costs, what small may cost, claims' rules."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
 from pfl_lib.papers import comparison, pfedla
-from pfl_lib.papers.pfedla import claims, costs, figure_claims, toy, weights
+from pfl_lib.papers.pfedla import claims, costs, figure_claims, sentences, toy, weights
 from pfl_lib.partitions import Classes, Dominant, Neighbours
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
@@ -52,10 +53,10 @@ def test_fedbn_runs_where_the_network_has_norms_and_nowhere_else():
 
 
 def test_the_hypernetworks_step_is_the_measured_one_at_the_measured_length():
-    measured = pfedla.setting("CIFAR10").scheduled(rounds=60)
-    assert pfedla.hypernetwork_step(measured) == 0.5
-    assert pfedla.hypernetwork_step(measured.scheduled(rounds=30, local_epochs=5)) == 2.0
-    assert pfedla.hypernetwork_step(pfedla.setting("FashionMNIST").scheduled(rounds=60)) == 5.0
+    for dataset, step in (("CIFAR10", 1.0), ("FashionMNIST", 4.0)):
+        paper = pfedla.setting(dataset)
+        assert pfedla.hypernetwork_step(pfedla.SMALL.make(paper)) == step
+        assert pfedla.hypernetwork_step(paper) == step / 40  # 6,000 epochs in place of 150
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -90,6 +91,47 @@ def test_all_seven_costs_of_table_3_are_the_printed_ones_to_a_fiftieth_of_a_mega
     assert costs.megabytes("EMNIST", ("fc3",)) / 8 * 2**20 == 3000 * (2 * 85_822 - 850)
 
 
+def test_what_the_learned_choice_sends_stands_beside_the_printed_costs():
+    """600 MB for k = 0 and 1 of CIFAR10, two seeds; nothing ran on EMNIST."""
+    rows = [
+        {"dataset": "CIFAR10", "method": f"HeurpFedLA k={k}", "metric": metric, "value": value}
+        for k in (0, 1)
+        for metric, values in (("communication_MB", (590.0, 610.0)), ("accuracy_percent", (60, 62)))
+        for value in values
+    ]
+    frame = pd.DataFrame(rows).assign(status="ran")
+    sent = costs.beside_runs(costs.costs(), frame)
+    learned = sent.set_index(["dataset", "k"])["learned choice / 8"]
+    assert learned["CIFAR10"].tolist()[:2] == [600.0, 600.0] and learned.isna().sum() == 5
+    said = sentences.table_3(sent, frame)
+    assert said.endswith(
+        "On CIFAR10's row retaining up to 1 moves accuracy by +0.0 to +0.0 points, and the learned"
+        " choice sends 600 MB (paper: 419)."
+    )
+
+
+def test_figures_sentences_speak_of_each_data_set():
+    brief = pd.DataFrame(
+        {
+            "dataset": ["CIFAR10", "CIFAR10", "FashionMNIST"],
+            "order": ["same > similar > others", "others > same > similar"] + ["same = similar"],
+        }
+    )
+    assert sentences.figure_5(brief).endswith(
+        "in 1 of 2 layers on CIFAR10, 0 of 1 layers on FashionMNIST."
+    )
+    table = pd.DataFrame(
+        {
+            "dataset": ["CIFAR10", "CIFAR10", "FashionMNIST"],
+            "own weight highest": ["8 of 8", "7 of 8", "8 of 8"],
+            "rank correlation": [-0.9, 0.1, -0.5],
+        }
+    )
+    said = sentences.figure_6(table)
+    assert "CIFAR10, 1 of 2 layers" in said and "rank correlation -0.90 to +0.10" in said
+    assert "FashionMNIST, 1 of 1 layers" in said and "rank correlation -0.50 to -0.50" in said
+
+
 def test_a_layer_counted_elsewhere_would_show_in_the_costs():
     swapped = costs.megabytes("CIFAR10", ("conv2",)) / 8
     assert abs(swapped - 418.97) > 200
@@ -122,7 +164,9 @@ def test_a_run_that_retains_these_layers_sends_what_is_counted(retained, tmp_pat
 def quick(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("results"), published=None)
     part = pfedla.TABLE1.only(
-        ["non_iid_1_10_clients"], ["FedAvg", "FedBN", "pFedLA"], ["EMNIST", "CIFAR10"]
+        ["non_iid_1_10_clients"],
+        ["FedAvg", "FedBN", "pFedLA", pfedla.TUNED.name],
+        ["EMNIST", "CIFAR10"],
     )
     profile = pfedla.QUICK.with_rounds(1)
     run_many(part.runs(profile), store, jobs=1, progress=False)
@@ -131,7 +175,7 @@ def quick(tmp_path_factory):
 
 def test_a_row_that_other_data_stand_in_for_has_numbers_and_no_verdict(quick):
     part, profile, store = quick
-    compared = comparison.compare(part, profile, store)
+    compared = comparison.of_the_paper(comparison.compare(part, profile, store))
     told = compared.set_index(["dataset", "method"])["verdict"]
     assert told["EMNIST", "FedAvg"] == "no verdict: MNIST stands in for EMNIST"
     assert told["CIFAR10", "FedAvg"] == "no verdict: quick profile"
@@ -142,9 +186,24 @@ def test_every_method_is_shown_served_and_trained_with_fedavgs_own_epochs_beside
     part, profile, store = quick
     shown = claims.like_with_like(part, profile, store.find).set_index(["dataset", "method"])
     for dataset in ("EMNIST", "CIFAR10"):
-        tuned = shown.loc[(dataset, claims.TUNED), "served"]
-        assert tuned == shown.loc[(dataset, "FedAvg"), "trained"]
-    assert shown.drop(index=claims.TUNED, level="method")["trained"].between(0, 100).all()
+        tuned = shown.loc[(dataset, pfedla.TUNED.name)]
+        assert tuned["served"] == shown.loc[(dataset, "FedAvg"), "trained"]
+        assert math.isnan(tuned["trained"])
+    others = shown.drop(index=pfedla.TUNED.name, level="method")
+    assert others["trained"].between(0, 100).all()
+
+
+def test_the_table_itself_has_a_column_for_fedavg_after_own_epochs_and_no_verdict_for_it(quick):
+    part, profile, store = quick
+    compared = comparison.compare(part, profile, store).set_index(["dataset", "method"])
+    trained = replace(part, model="trained").frame(profile, store.find)
+    for dataset in ("EMNIST", "CIFAR10"):
+        tuned = compared.loc[(dataset, pfedla.TUNED.name)]
+        own = trained[(trained["dataset"] == dataset) & (trained["method"] == "FedAvg")]
+        assert tuned["ours"] == pytest.approx(own["value"].iloc[0])
+        assert tuned["verdict"] == "–" and math.isnan(tuned["paper"])
+    shown = comparison.as_printed(compared.reset_index(), part)
+    assert pfedla.TUNED.name in shown.columns
 
 
 def test_a_profile_without_a_run_says_so_in_one_line():

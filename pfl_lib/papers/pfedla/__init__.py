@@ -55,11 +55,14 @@ CLIENTS = (10, 100)
 OURS = ("pFedLA", "HeurpFedLA")
 RETAINED = (0, 1, 2, 3)  # Table 3's k
 
-MEASURED_STEPS = {"cifar10": 0.5, "cifar100": 0.5, "fashion_mnist": 5.0, "mnist": 5.0}
-MEASURED_EPOCHS = 600  # 60 rounds of 10 local epochs
-"""The hypernetwork's step that made pFedLA personalise and not Local, one seed of 60 rounds of 10
-epochs each, non-IID.1: on CIFAR-10 0.05 stayed FedAvg and 5 became Local; on FashionMNIST 0.5 moved
-no weight in 40 rounds.  That of CIFAR100 is CIFAR-10's, unmeasured.
+MEASURED_STEPS = {"cifar10": 1.0, "cifar100": 1.0, "fashion_mnist": 4.0, "mnist": 4.0}
+MEASURED_EPOCHS = 150  # 30 rounds of 5 local epochs
+"""The hypernetwork's step at which clients personalise and still share: ten clients, non-IID.1, one
+seed.  On CIFAR-10 the self-weights of the five layers end between 0.21 and 0.77; with 2/3 of the
+step all stay below 0.15, which is FedAvg, and with twice the step four of the five reach 0.95,
+which is Local.  On FashionMNIST they end between 0.15 and 0.98; with five times the step three of
+the five are 1 after eight rounds.  Accuracy played no part.  The steps of CIFAR100 and MNIST are
+those of the data like them, unmeasured.
 """
 
 
@@ -69,14 +72,14 @@ def hypernetwork_step(setting: Setting) -> float:
 
     Weights are moved by step times the clients' updates, which grow with their local epochs; so
     over all rounds they go about as far as in the measured run (our choice; the paper gives no
-    step).  The paper's 6,000 epochs thus take a tenth of it, which is an extrapolation.
+    step).  The paper's 6,000 epochs thus take a fortieth of it, which is an extrapolation.
     """
     schedule = setting.schedule
     epochs = schedule.rounds * schedule.local_epochs * schedule.participation
     return MEASURED_STEPS.get(setting.dataset, QUICK_STEP) * MEASURED_EPOCHS / epochs
 
 
-QUICK_STEP = 0.1  # for the digits of the quick profile, whose weights then move and stay apart
+QUICK_STEP = 0.4  # for the digits of the quick profile, whose weights then move and stay apart
 
 
 def pfedla(setting: Setting, retained: int | tuple[str, ...] = 0) -> PFedLA:
@@ -106,6 +109,10 @@ COLUMNS = (
     Column("HeurpFedLA", lambda setting: pfedla(setting, 1)),
 )
 BASELINES = tuple(column.name for column in COLUMNS if column.name not in OURS)
+TUNED = Column("FedAvg, then own epochs", FedAvg(), model="trained")
+"""FedAvg's model after the epochs that every client runs on it anyway, as the model that is served:
+what a personalised method should beat.  The paper has no such column.
+"""
 
 
 def setting(dataset: str, number: int = 1, clients: int = 10) -> Setting:
@@ -139,7 +146,8 @@ def _row(dataset: str, number: int, clients: int) -> Row:
 
 def _table(number: int) -> Table:
     rows = tuple(_row(dataset, number, clients) for dataset in DATASETS for clients in CLIENTS)
-    return Table(PAPER, f"table{number}", rows, COLUMNS, protocol="last", over="clients")
+    columns = (*COLUMNS, TUNED)
+    return Table(PAPER, f"table{number}", rows, columns, protocol="last", over="clients")
 
 
 TABLE1, TABLE2 = _table(1), _table(2)
@@ -183,11 +191,11 @@ FIGURE7 = replace(TABLE3.only(columns=["HeurpFedLA k=0"]), name="fig7")
 """Table 3's runs of pFedLA itself: the weights of all layers on EMNIST and CIFAR10."""
 
 FACTORS = {
-    "a tenth": 0.1,
-    "a third": 1 / 3,
+    "a fifth": 0.2,
+    "two thirds": 2 / 3,
     "as in Table 1": 1.0,
-    "three times": 3.0,
-    "ten times": 10.0,
+    "twice": 2.0,
+    "six times": 6.0,
 }
 
 
@@ -203,6 +211,7 @@ STEPS = replace(
         *(Column(f"pFedLA, {name}", _with_factor(factor)) for name, factor in FACTORS.items()),
         Column("pFedLA, relative to the update", PFedLA(step=1.0, scale="relative")),
         Column("Local Training", Local()),
+        TUNED,
     ),
 )
 """What the hypernetwork's step makes of pFedLA: from FedAvg to Local; the paper has no such table.
@@ -211,8 +220,9 @@ STEPS = replace(
 
 # --- profiles ---
 
-_SCALED = (
-    "The hypernetwork's step is the measured one, divided by how much longer a run is than that."
+_STEP = (
+    "The hypernetwork's step is the one at which weights end between equal and a client's own"
+    " (CIFAR10, FashionMNIST; measured by the weights, not by accuracy)."
 )
 _UNPRINTED = (
     "Three seeds and 600 images a client are our choice: the paper does not print their numbers."
@@ -278,7 +288,7 @@ SMALL = replace(
     data="CIFAR10 and FashionMNIST, 600 images a client",
     seeds=(1,),
     make=_small,
-    differs=f"Five local epochs in place of ten. {_SCALED} {_UNPRINTED}",
+    differs=f"Five local epochs in place of ten. {_STEP} {_UNPRINTED}",
 )
 
 

@@ -73,3 +73,16 @@ def costs() -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def beside_runs(counted: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """`costs`, with a column "learned choice / 8" before the difference: what our runs sent, as the
+    paper counts it (mean over seeds, MB; NaN where nothing ran).  `frame`: `Table.frame`.
+    """
+    ran = frame[(frame["metric"] == MEGABYTES.name) & (frame["status"] == "ran")]
+    means = ran.groupby(["dataset", "method"])["value"].mean()
+    places = zip(counted["dataset"], counted["k"], strict=True)
+    learned = [means.get((dataset, f"HeurpFedLA k={k}"), float("nan")) for dataset, k in places]
+    shown = counted.copy()
+    shown.insert(shown.columns.get_loc("difference"), "learned choice / 8", learned)
+    return shown

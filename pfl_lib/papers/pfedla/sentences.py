@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from pfl_lib.papers.pfedla import BASELINES, OURS
+from pfl_lib.papers.pfedla import BASELINES, OURS, TUNED
 
 OTHER_DATA = " (Other data than the paper's: no verdict.)"
-TUNED = "FedAvg, then own epochs"
 
 
 def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
@@ -23,7 +22,7 @@ def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
     won = sum(
         own[own.index.isin(OURS)].max() > own.drop(OURS, errors="ignore").max() for own in full
     )
-    tuned = like[like["method"] == TUNED].set_index(["dataset", "setting"])["served"]
+    tuned = like[like["method"] == TUNED.name].set_index(["dataset", "setting"])["served"]
     ours = like[like["method"].isin(OURS)].groupby(["dataset", "setting"])["served"].max()
     above = int((ours > tuned.reindex(ours.index)).sum())
     words = (
@@ -39,14 +38,15 @@ def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
     )
 
 
-def table_3(costs: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """How near the counted megabytes are to the printed ones, and what k costs in accuracy.
+def table_3(sent: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """How near the counted megabytes are to the printed ones, what the learned choice sends, and
+    what k costs in accuracy.
 
-    `costs`: `costs.costs`; `frame`: `Table.frame`.
+    `sent`: `costs.beside_runs`; `frame`: `Table.frame`.
     """
-    apart = costs["difference"].abs().max()
+    apart = sent["difference"].abs().max()
     words = (
-        f"With the layers retained that the paper's figures imply, all {len(costs)} communication"
+        f"With the layers retained that the paper's figures imply, all {len(sent)} communication"
         f" costs are the printed ones to {apart:.2f} MB, after division by 8."
     )
     ran = frame[(frame["metric"] == "accuracy_percent") & (frame["status"] == "ran")]
@@ -55,43 +55,55 @@ def table_3(costs: pd.DataFrame, frame: pd.DataFrame) -> str:
         of = means[dataset]
         first = of.index[0]
         moved = (of - of[first]).drop(first)
-        if len(moved):
-            words += (
-                f" On {dataset}'s row, retaining layers moves accuracy by {moved.min():+.1f} to"
-                f" {moved.max():+.1f} points."
-            )
+        if not len(moved):
+            continue
+        rows = sent[sent["dataset"] == dataset].dropna(subset="learned choice / 8")
+        told = ", ".join(
+            f"{row['learned choice / 8']:.0f} MB (paper: {row['paper']:.0f})"
+            for row in rows[rows["k"] > 0].to_dict("records")
+        )
+        words += (
+            f" On {dataset}'s row retaining up to {len(moved)} moves accuracy by {moved.min():+.1f}"
+            f" to {moved.max():+.1f} points, and the learned choice sends {told}."
+        )
     return words
 
 
 def figure_5(brief: pd.DataFrame) -> str:
-    """For how many layers the target weighs its twin above the similar client above the rest.
+    """For how many layers of each data set the target weighs its twin above the similar client
+    above the rest.
 
     `brief`: `weights.nearest_first`.
     """
     if brief.empty:
         return "No run of this figure has weights."
-    expected = int((brief["order"] == "same > similar > others").sum())
+    expected = brief["order"].eq("same > similar > others").groupby(brief["dataset"], sort=False)
+    words = [f"{of.sum()} of {len(of)} layers on {dataset}" for dataset, of in expected]
     return (
         "In the last round the client with the same classes weighs more than the similar one, and"
-        f" this more than the others, in {expected} of {len(brief)} layers."
+        f" this more than the others, in {', '.join(words)}."
     )
 
 
 def figure_6(table: pd.DataFrame) -> str:
-    """Of how many layers self-weights are the highest, and how weights go with class distance.
+    """In how many layers of each data set self-weights are the highest, and how weights go with
+    class distance.
 
     `table`: `weights.figure_6`.
     """
     if table.empty:
         return "No run of this figure has weights."
-    pairs = table["own weight highest"].str.split(" of ", expand=True)
-    all_own = int((pairs[0] == pairs[1]).sum())
-    falling = int((table["rank correlation"] < 0).sum())
-    low, high = table["rank correlation"].min(), table["rank correlation"].max()
+    words = []
+    for dataset, rows in table.groupby("dataset", sort=False):
+        pairs = rows["own weight highest"].str.split(" of ", expand=True)
+        low, high = rows["rank correlation"].min(), rows["rank correlation"].max()
+        words.append(
+            f"{dataset}, {(pairs[0] == pairs[1]).sum()} of {len(rows)} layers (weights of others"
+            f" with class distance: rank correlation {low:+.2f} to {high:+.2f})"
+        )
     return (
-        f"Every client's own weight is the highest of its row in {all_own} of {len(table)} layers;"
-        f" the weights of others fall with class distance in {falling} (rank correlation"
-        f" {low:+.2f} to {high:+.2f})."
+        f"Layers in which every client's own weight is the highest of its row: {'; '.join(words)}."
+        " The paper's picture would give a correlation near -1."
     )
 
 
