@@ -93,6 +93,8 @@ def build(
     for page in wanted:
         exhibit, executed = page.exhibit, folders.executed(page.name)
         given = {**parameters, "profile": page.profile.name, "plots_only": page.plots_only}
+        if exhibit.methods:
+            given["methods"] = list(exhibit.methods)
         # A page that belongs to no paper, such as the index, speaks of all runs.
         specs = exhibit.runs(page.profile) if exhibit.paper else _every_run(page.profile.name)
         notebook = described[exhibit.id].notebook

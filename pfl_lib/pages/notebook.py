@@ -16,6 +16,7 @@ __all__ = [
     "NotRun",
     "Settings",
     "banner",
+    "beside",
     "code_version",
     "partition_of",
     "provenance",
@@ -50,6 +51,16 @@ def banner(profile) -> None:
         },
         raw=True,
     )
+
+
+def beside(name: str) -> Path:
+    """A file that ships with the notebooks, wherever a notebook is run; BadInput where it is
+    missing.
+    """
+    for folder in (Path.cwd(), Path(__file__).resolve().parents[2] / "notebooks"):
+        if (folder / name).is_file():
+            return folder / name
+    raise BadInput(f"{name} is neither here nor among the notebooks: give another file's path")
 
 
 def say(words: str) -> None:

@@ -1,5 +1,6 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -117,6 +118,27 @@ class Comparison:
         to = next(iter(self.results)) if to is None else choose("name", to, self.results)
         values = {name: s.summary(protocol, over=over) for name, s in self.results.items()}
         return pd.DataFrame(difference_rows(values, to))
+
+    def sentence(self, name: str, to: str) -> str:
+        """What `name` reaches in the best round, and by how much that is above the one named `to`,
+        paired by seed.  Raises BadInput for an unknown name.
+        """
+        choose("name", name, self.results)
+        best = self.results[name].summary()
+        rows = self.differences(to)
+        row = rows[rows["method"] == name].iloc[0] if name != to else None
+        words = f"*{name}* reaches {best.mean:.1f} % in the best round, mean of {len(best.seeds)}"
+        words = words if best.comparable else f"*{name}*: {best.status}, of {best.runs}"
+        words += f" seed{'s' * (best.runs != 1)}"
+        if row is None or math.isnan(row["difference"]):
+            return f"{words}."
+        word = "above" if row["difference"] >= 0 else "below"
+        words += f"; that is {abs(row['difference']):.1f} points {word} *{to}*"
+        if math.isnan(row["95 % from"]):
+            return f"{words}, of one seed."
+        verdict = row[f"than {to}"]
+        sure = "too close to tell" if verdict == "undecided" else f"{verdict} with 95 % confidence"
+        return f"{words} ({row['95 % from']:.1f} to {row['95 % to']:.1f}: {sure})."
 
     def to_csv(self, path: str | os.PathLike) -> Path:
         """Write every number behind it as a CSV file: a row for each name, seed, round and client,

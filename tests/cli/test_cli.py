@@ -57,6 +57,15 @@ def told(capsys, argv) -> str:
             ["reproduce", "--data-dir", __file__],
             [f"data folder {__file__} is a file, not a folder"],
         ),
+        (["reproduce", "--method", "a.py:B"], ["--method joins printed tables", "--only"]),
+        (
+            ["reproduce", "--only", "waffle-table1", "--method", "/nowhere/a.py:B"],
+            ["method file /nowhere/a.py does not exist"],
+        ),
+        (
+            ["reproduce", "--only", "waffle-fig3", "--method", "pfl_lib.methods:Ditto"],
+            ["'waffle-fig3' shows no printed table"],
+        ),
         (["compare", "--format", "xml"], ["'xml'", "csv"]),
         (["compare", "--only", "nothing"], ["'nothing'", "waffle-table1"]),
         (["fly"], ["'fly'", "reproduce"]),

@@ -114,7 +114,7 @@ def test_the_index_links_to_every_other_page_once():
         cell.source for cell in read(FOLDER / "00_index.ipynb").cells if cell.id.startswith("links")
     )
     assert sorted(re.findall(r"\]\(([^)]+\.ipynb)\)", prose)) == sorted(
-        set(NAMES) - {"00_index.ipynb", "01_quickstart.ipynb", "02_scorecard.ipynb"}
+        set(NAMES) - {name for name in NAMES if re.match(r"0\d_", name)}
     )
 
 

@@ -182,3 +182,11 @@ def test_a_method_in_a_file_is_named_by_its_whole_path(monkeypatch):
     assert own.absolute("a.module:Mine") == "a.module:Mine"
     assert not math.isnan(own.load(EXAMPLE).power)
     assert pfedla.TABLE1.own_columns == ()
+
+
+def test_notebook_and_docs_show_the_example_as_it_stands_in_its_file():
+    text = Path(EXAMPLE.rpartition(":")[0]).read_text()
+    example = text[text.index("@dataclass(frozen=True)") :].rstrip()
+    cells = nbformat.read(ROOT / "notebooks" / "03_your_method.ipynb", as_version=4).cells
+    assert any(example in cell.source for cell in cells)
+    assert example in (ROOT / "docs" / "own_work.md").read_text()

@@ -1,0 +1,195 @@
+"""Pages and explorers in a real browser: headless Chromium, driven by playwright."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from pfl_lib import explore, run
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SECONDS = 1000  # of playwright's milliseconds
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: Debian's package chromium"),
+    # playwright's pipes are closed when its process has ended, which Python remarks on.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all tests; as root it runs only without its sandbox."""
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield started
+        started.close()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *words) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder of pages and its address: two pages built from notebooks, and one of explorers."""
+    folder = tmp_path_factory.mktemp("pages")
+    command = [
+        *(sys.executable, "-m", "pfl_lib", "reproduce", "--profile", "quick", "--jobs", "1"),
+        *("--only", "waffle-fig8", "waffle-table2", "--reports-dir", folder),
+        *("--results-dir", folder / "results"),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    settings = {"dataset": "digits", "model": "linear", "rounds": 6, "results_dir": folder / "r"}
+    waffle = run("waffle", **settings)
+    each = run("pfedla", **settings | {"alice": None, "model": "lenet5", "rounds": 2})
+    pieces = [
+        explore.weights(waffle, title="WAFFLE").to_html(),
+        explore.weights(each, title="pFedLA").to_html(),
+        explore.matrix(each, title="matrices").to_html(),
+        explore.partition().to_html(),
+        explore.methods({"WAFFLE": waffle, "Local": run("local", **settings)}).to_html(),
+    ]
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Explorers</title>'
+    (folder / "explorers.html").write_text(f"{head}<body>{''.join(pieces)}</body></html>")
+    (folder / "favicon.ico").touch()  # a browser asks every server for it, unasked by the page
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+PAGES = ("index.html", "quick/waffle-fig8.html", "quick/waffle-table2.html", "explorers.html")
+
+
+@pytest.fixture
+def opened(browser, site, request):
+    """A page, open, with the requests it made and the errors of its scripts."""
+    page = browser.new_page()
+    page.requests, page.errors = [], []
+    page.on("request", lambda made: page.requests.append(made.url))
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("console", lambda m: page.errors.append(m.text) if m.type == "error" else None)
+    page.goto(f"{site[1]}/{request.param}")
+    yield page
+    page.close()
+
+
+every_page = pytest.mark.parametrize("opened", PAGES, indirect=True)
+explorers = pytest.mark.parametrize("opened", ["explorers.html"], indirect=True)
+
+
+@every_page
+def test_a_page_makes_no_request_and_has_no_script_error(opened):
+    opened.wait_for_timeout(300)
+    asked = [url for url in opened.requests if not url.startswith("data:")]
+    assert set(asked) <= {opened.url} and opened.errors == []
+
+
+@every_page
+def test_every_picture_of_a_page_has_words(opened):
+    wordless = opened.evaluate(
+        "[...document.querySelectorAll('img')].filter(i=>!(i.alt||'').trim()"
+        "&&i.getAttribute('role')!=='presentation').length"
+        "+[...document.querySelectorAll('svg[role=img]')].filter("
+        "i=>!(i.getAttribute('aria-label')||'').trim()).length"
+    )
+    assert wordless == 0
+
+
+CONTROLS = (
+    "(()=>{const all=[...document.querySelectorAll('a[href],button,input,select,textarea,summary')]"
+    ".filter(e=>!e.disabled&&e.checkVisibility({visibilityProperty:true}));"
+    "all.forEach((e,i)=>e.dataset.k=i);"
+    "return all.map(e=>(e.outerHTML.slice(0,90)));})()"
+)
+
+
+@every_page
+def test_the_keyboard_alone_reaches_every_control(opened):
+    wanted = opened.evaluate(CONTROLS)
+    assert wanted
+    reached = set()
+    for _ in range(3 * len(wanted) + 60):  # boxes that scroll are reached too
+        opened.keyboard.press("Tab")
+        reached.add(opened.evaluate("document.activeElement.dataset.k||''"))
+        if len(reached - {""}) == len(wanted):
+            break
+    assert [what for k, what in enumerate(wanted) if str(k) not in reached] == []
+
+
+@explorers
+def test_arrow_keys_move_a_slider_and_its_picture(opened):
+    figure = opened.locator("figure.weights").first
+    slider, picture = figure.locator("input[type=range]"), figure.locator("svg")
+    before, last = picture.inner_html(), figure.locator(".words").inner_text()
+    slider.focus()
+    opened.keyboard.press("Home")
+    assert figure.locator(".words").inner_text().startswith("Round 1, Alice's model is ")
+    assert picture.inner_html() != before
+    opened.keyboard.press("End")
+    assert figure.locator(".words").inner_text() == last and picture.inner_html() == before
+
+
+@explorers
+def test_the_scripts_words_are_the_packages(opened, site):
+    """For each client, layer and round, the sentence that the page's script writes."""
+    from pfl_lib.explore import of_weights
+
+    settings = {"dataset": "digits", "model": "lenet5", "rounds": 2, "alice": None}
+    shown = of_weights.shares_of(run("pfedla", **settings, results_dir=site[0] / "r"))
+    figure = opened.locator("figure.weights").nth(1)
+    for place in range(2):
+        figure.locator("input").fill(str(place))
+        for layer in (0, len(shown.layers) - 1):
+            figure.locator("select.layer").select_option(index=layer)
+            for row in (0, 7):
+                figure.locator("select.row").select_option(index=row)
+                words = figure.locator(".words").inner_text()
+                assert words == shown.words(place, layer, row)
+                radii = figure.locator("circle.other").evaluate_all(
+                    "c=>c.map(e=>+e.getAttribute('r'))"
+                )
+                shares = [
+                    0 if i == row else s for i, s in enumerate(shown.values[place, layer, row])
+                ]
+                wanted = [of_weights.radius(share) for share in shares]
+                assert radii == pytest.approx(wanted, abs=0.01)
+
+
+@explorers
+def test_play_goes_through_all_rounds(opened):
+    figure = opened.locator("figure.weights").first
+    figure.locator("button.play").press("Enter")
+    opened.wait_for_timeout(250)
+    assert figure.locator("output").inner_text() != "6"
+    figure.locator("output", has_text="6").wait_for(timeout=20 * SECONDS)
+
+
+@explorers
+def test_a_list_shows_the_choice_that_is_picked_and_no_other(opened):
+    figure = opened.locator("figure.partition")
+    figure.locator("select").select_option(index=2)
+    shown = [choice for choice in figure.locator(".choice").all() if choice.is_visible()]
+    assert len(shown) == 1 and "C: 10 clients hold" in shown[0].inner_text()
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+@every_page
+def test_nothing_is_wider_than_the_window(opened, width):
+    opened.set_viewport_size({"width": width, "height": 900})
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
