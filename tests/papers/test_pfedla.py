@@ -446,25 +446,24 @@ def test_the_toys_sentence_says_who_is_above_whom_and_the_quick_one_that_it_is_n
     lead = pd.DataFrame(
         {
             "whose": ["client 0", "all clients"],
+            toy.LAYER: [72.0, 70.1],
+            toy.MODEL: [70.0, 70.0],
             "lead": [2.0, 0.1],
             "plus or minus": [1.0, 0.5],
             "seeds": [3, 3],
             "above": [True, None],
         }
     ).astype({"above": object})
-    ended = pd.DataFrame(
-        {"method": [toy.LAYER, toy.MODEL], "client 0": [72.0, 70.0], "all clients": [70.1, 70.0]}
-    )
     own = pd.DataFrame({"layer": ["conv1", "fc1"], toy.LAYER: [0.2, 0.9], toy.MODEL: [0.5, 0.5]})
-    said = toy.sentence(ended, lead, own, quick=False)
+    said = toy.sentence(lead, own, quick=False)
     assert said == (
         "Layer-wise beside model-wise, accuracy after the last round (3 seeds): client 0: 72.0 %"
         " beside 70.0 %, +2.0 ± 1.0 points; all clients: 70.1 % beside 70.0 %, +0.1 ± 0.5 points."
         " Client 0 keeps most of fc1 (0.90) and least of conv1 (0.20). So layer-wise is above"
         " model-wise for client 0, and not told apart from it on average."
     )
-    assert toy.sentence(ended, lead, own, quick=True).endswith("no verdict.)")
-    assert "Not both" in toy.sentence(ended, lead.iloc[:0], own, quick=False)
+    assert toy.sentence(lead, own, quick=True).endswith("no verdict.)")
+    assert "Not both" in toy.sentence(lead.iloc[:0], own, quick=False)
 
 
 @pytest.mark.parametrize(

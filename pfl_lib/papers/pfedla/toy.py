@@ -142,8 +142,9 @@ def accuracies(profile: Profile, find: Find) -> pd.DataFrame:
 
 def leads(profile: Profile, find: Find) -> pd.DataFrame:
     """By how much layer-wise is above model-wise, in points: columns whose ("client 0", "all
-    clients"), lead (the mean of the differences, seed by seed), plus or minus (two standard errors;
-    NaN for one seed), seeds and above (True, False, or None where that is open).
+    clients"), layer-wise and model-wise (mean accuracy over the seeds that both ran, percent), lead
+    (the mean of the differences, seed by seed), plus or minus (two standard errors; NaN for one
+    seed), seeds and above (True, False, or None where that is open).
 
     The paper prints no numbers here, so fewer than three seeds leave it open.  Empty where one of
     the two did not run.
@@ -153,16 +154,25 @@ def leads(profile: Profile, find: Find) -> pd.DataFrame:
     for whose in ("client 0", "all clients") if {LAYER, MODEL} <= ours.keys() else ():
         pair = ours[LAYER][whose], ours[MODEL][whose]
         found = differences(*pair)
+        if not found:
+            continue
+        both = set(pair[0].seeds) & set(pair[1].seeds)
+        means = [
+            statistics.fmean(v for seed, v in zip(of.seeds, of.values, strict=True) if seed in both)
+            for of in pair
+        ]
         rows.append(
             {
                 "whose": whose,
-                "lead": statistics.fmean(found) if found else float("nan"),
+                LAYER: means[0],
+                MODEL: means[1],
+                "lead": statistics.fmean(found),
                 "plus or minus": two_standard_errors(found) if len(found) > 1 else float("nan"),
                 "seeds": len(found),
                 "above": is_above(*pair, printed=0.0),
             }
         )
-    columns = ["whose", "lead", "plus or minus", "seeds", "above"]
+    columns = ["whose", LAYER, MODEL, "lead", "plus or minus", "seeds", "above"]
     shown = pd.DataFrame(rows, columns=columns).astype({"above": object})
     shown.attrs["banner"] = profile.banner
     return shown
@@ -215,18 +225,16 @@ def layer_leads(table: pd.DataFrame) -> list[float]:
 # --- the page's words and picture ---
 
 
-def sentence(ended: pd.DataFrame, lead: pd.DataFrame, own: pd.DataFrame, quick: bool) -> str:
-    """The page's answer.  `ended`, `lead`, `own`: `accuracies`, `leads` and `own_weights`."""
+def sentence(lead: pd.DataFrame, own: pd.DataFrame, quick: bool) -> str:
+    """The page's answer.  `lead`, `own`: `leads` and `own_weights`."""
     if lead.empty:
         return "Not both of the two averages were run."
-    by_name = ended.set_index("method")
     words = []
     for line in lead.to_dict("records"):
         margin = f" ± {line['plus or minus']:.1f}" if line["seeds"] > 1 else ""
-        values = [f"{by_name.loc[name, line['whose']]:.1f}" for name in (LAYER, MODEL)]
         words.append(
-            f"{line['whose']}: {values[0]} % beside {values[1]} %, {line['lead']:+.1f}{margin}"
-            " points"
+            f"{line['whose']}: {line[LAYER]:.1f} % beside {line[MODEL]:.1f} %,"
+            f" {line['lead']:+.1f}{margin} points"
         )
     count = int(lead["seeds"].iloc[0])
     told = f"{count} seed{'s' * (count > 1)}"
