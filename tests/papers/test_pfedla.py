@@ -250,6 +250,11 @@ def test_figure_6_ranks_weights_against_class_distance():
     assert equal["rank correlation"].isna().all()
 
 
+def test_layers_that_the_paper_counts_are_all_but_the_norms():
+    own = pd.Series([0.2, 0.1, 0.9], index=["conv1", "norm1", "fc1"])
+    assert weights.without_norms(own).to_dict() == {"conv1": 0.2, "fc1": 0.9}
+
+
 def test_figure_5_names_the_order_of_the_targets_neighbours():
     matrix = np.full((8, 8), 0.05)
     matrix[0, :3] = 0.4, 0.2, 0.15

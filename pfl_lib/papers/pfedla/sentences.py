@@ -10,8 +10,9 @@ OTHER_DATA = " (Other data than the paper's: no verdict.)"
 
 
 def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
-    """In how many settings pFedLA or HeurpFedLA is above every baseline, and above FedAvg's model
-    after the client's own epochs.  `compared`: `comparison.compare`; `like`: `like_with_like`.
+    """In how many settings the mean of pFedLA or HeurpFedLA is above every baseline's, and above
+    that of FedAvg's model after the client's own epochs.  `compared`: `comparison.compare`; `like`:
+    `like_with_like`.
     """
     ran = compared[compared["ours"].notna()]
     rows = [rows for _, rows in ran.groupby(["dataset", "setting"], sort=False)]
@@ -26,15 +27,16 @@ def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
     ours = like[like["method"].isin(OURS)].groupby(["dataset", "setting"])["served"].max()
     above = int((ours > tuned.reindex(ours.index)).sum())
     words = (
-        f"pFedLA or HeurpFedLA is above every baseline in {won} of {len(full)} settings that were"
-        f" run, and above FedAvg followed by the client's own epochs in {above}."
+        f"pFedLA or HeurpFedLA has the highest mean in {won} of {len(full)} settings that were run,"
+        f" and a higher one than FedAvg followed by the client's own epochs in {above}."
     )
     if (compared["profile"] == "quick").all():
         return words + OTHER_DATA
-    found = compared.drop_duplicates(["dataset", "setting"])
+    found = ran.drop_duplicates(["dataset", "setting"])
     return (
         f"{words} Of {found['clear pairs'].sum()} pairs of methods that the paper tells clearly"
-        f" apart, {found['pairs in order'].sum()} stand in its order."
+        f" apart there, {found['pairs in order'].sum()} stand in its order; the others do not, or"
+        " were not run."
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
 
 CLIENT = 0
 LAYER, MODEL = "layer-wise", "model-wise"
-BARS = {LAYER: ("#0173b2", ""), MODEL: ("#de8f05", "//")}  # colour and hatch
+BARS = {LAYER: ("#de8f05", ""), MODEL: ("#000000", "//")}  # their lines' colours, and a hatch
 ENTROPY = Similarity().entropy
 ENTROPIES = (0.5, 0.9)
 """How equal weights are, as a share of the entropy of equal ones: the default of `Similarity`, and
@@ -260,7 +260,15 @@ def weights_figure(table: pd.DataFrame) -> tuple["Figure", str]:
         for place, name in enumerate(names):
             at = [x + 0.38 * (place - (len(names) - 1) / 2) for x in range(len(table))]
             colour, hatch = BARS[name]
-            axes.bar(at, table[name], width=0.36, color=colour, hatch=hatch, label=name)
+            axes.bar(
+                at,
+                table[name],
+                width=0.36,
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                label=name,
+            )
         axes.set(ylabel="weight on its own model", ylim=(0, 1), xticks=range(len(table)))
         axes.set_xticklabels(table["layer"])
         axes.grid(False, axis="x")

@@ -56,6 +56,11 @@ def self_weights(result: "Result") -> pd.DataFrame:
     return pd.DataFrame(own, index=index, columns=layers(result))
 
 
+def without_norms(by_layer: pd.Series) -> pd.Series:
+    """The layers that the paper counts: numbers by layer, those of norms left out."""
+    return by_layer[[name for name in by_layer.index if not name.startswith("norm")]]
+
+
 def unshared_classes(recipe: Neighbours, clients: int, classes: int) -> np.ndarray:
     """How many of client i's classes client j lacks, int [clients, clients] (Figure 6)."""
     held = [{(client + k) % classes for k in range(recipe.per_client)} for client in range(clients)]
