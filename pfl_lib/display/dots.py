@@ -80,7 +80,8 @@ def _title(row: pd.Series, several: bool) -> str:
     those are not the paper's.
     """
     words = f"{row['dataset']}, {row['setting']}" if several else str(row["setting"])
-    same = re.sub(r"\W", "", row["dataset"]).lower() == re.sub(r"\W", "", row["run on"]).lower()
+    paper, ours = (re.sub(r"[\W_]", "", row[name]).lower() for name in ("dataset", "run on"))
+    same = paper == ours
     return words.replace("_", " ") + ("" if same else f" (run on {row['run on']})")
 
 

@@ -97,3 +97,15 @@ def test_where_nothing_was_run_there_is_nothing_to_draw(compared):
 def test_its_picture_has_few_colours_and_is_drawn_alike_twice(compared):
     first, second = (theme.png(dots.printed_beside_ours(compared)[0]) for _ in range(2))
     assert first == second and len(first) < 60_000
+
+
+def test_the_papers_data_are_told_from_others_whatever_the_spelling():
+    titles = [
+        dots._title(pd.Series({"dataset": name, "setting": "a_b", "run on": run}), several=True)
+        for name, run in (
+            ("FashionMNIST", "fashion_mnist"),
+            ("CIFAR10", "cifar10"),
+            ("EMNIST", "mnist"),
+        )
+    ]
+    assert titles == ["FashionMNIST, a b", "CIFAR10, a b", "EMNIST, a b (run on mnist)"]
