@@ -5,7 +5,8 @@ SCRIPT = (
     "const play=root.querySelector('.play');let timer=null;"
     "function rest(){clearInterval(timer);timer=null;play.textContent='play';}"
     "play.addEventListener('click',()=>{if(timer)return rest();"
-    "if(range.value===range.max)range.value=0;play.textContent='pause';"
+    "if(range.value===range.max){range.value=0;range.dispatchEvent(new Event('input'));}"
+    "play.textContent='pause';"
     "timer=setInterval(()=>{if(Number(range.value)>=Number(range.max))return rest();"
     "range.value=Number(range.value)+1;range.dispatchEvent(new Event('input'));},350);});"
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where
 
 WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
-SHADES = 256  # different colours in a picture, see `png`
+SHADES = 128  # different colours in a picture, see `png`
 
 # Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
 # whichever of its names it has there.

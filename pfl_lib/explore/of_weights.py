@@ -40,14 +40,14 @@ class Shares:
         others = np.where(np.arange(len(shares)) == own, -1, shares)
         first = int(others.argmax())
         name = f"{self.layers[layer]}: " if self.layers[layer] else ""
-        whose, mine, share = "'s model", f"{shares[own] / 10:.1f} % its own, ", "other share"
-        if own < 0:
-            whose, mine, share = "", "", "share"
+        said = [] if own < 0 else [f"{shares[own] / 10:.1f} % its own"]
+        whose = "" if own < 0 else "'s model"
+        if others[first] > 0 or own < 0:
+            share = "share" if own < 0 else "other share"
+            said.append(f"{others[first] / 10:.1f} % client {first}'s, the largest {share}")
         return (
-            f"Round {self.rounds[place]}, {name}{self.called(own)}"
-            f"{whose} is {mine}{others[first] / 10:.1f} % client"
-            f" {first}'s, the largest {share}; {int((shares > 0).sum())} of {len(shares)} clients"
-            " count."
+            f"Round {self.rounds[place]}, {name}{self.called(own)}{whose} is"
+            f" {', '.join(said)}; {int((shares > 0).sum())} of {len(shares)} clients count."
         )
 
     def called(self, client: int) -> str:
@@ -177,10 +177,11 @@ def to_html(shown: Shares, title: str = "") -> str:
         "root.querySelector('.own').setAttribute('r',radius(own<0?0:w[own]));"
         "root.querySelector('.name').textContent=called(own);"
         "const name=d.layers[l]?d.layers[l]+': ':'';"
-        "const mine=own<0?' is ':\"'s model is \"+(w[own]/10).toFixed(1)+' % its own, ';"
-        "say.textContent='Round '+d.rounds[k]+', '+name+called(own)+mine+(w[first]/10).toFixed(1)"
-        "+' % client '+first+\"'s, the largest \"+(own<0?'':'other ')+'share; '+count+' of '"
-        "+w.length+' clients count.';"
+        "const said=own<0?[]:[(w[own]/10).toFixed(1)+' % its own'];"
+        "if(own<0||w[first]>0)said.push((w[first]/10).toFixed(1)+' % client '+first"
+        "+\"'s, the largest \"+(own<0?'':'other ')+'share');"
+        "say.textContent='Round '+d.rounds[k]+', '+name+called(own)+(own<0?' is ':\"'s model is \")"
+        "+said.join(', ')+'; '+count+' of '+w.length+' clients count.';"
         "picture.setAttribute('aria-label',say.textContent);"
         "root.querySelector('output').textContent=d.rounds[k];"
         "range.setAttribute('aria-valuetext','round '+d.rounds[k]);}"

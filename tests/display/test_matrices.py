@@ -65,7 +65,7 @@ def test_a_slider_is_small(frames, bytes):
 
 
 def test_a_picture_has_a_pixel_for_each_cell_white_for_0_and_grey_for_nan():
-    picture = module._picture(np.array([[0.0, np.nan], [1.0, 0.25]]), (0.0, 1.0))
+    picture = module.pixels(np.array([[0.0, np.nan], [1.0, 0.25]]), (0.0, 1.0))
     pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(picture)))[..., :3]
     assert pixels.shape == (2, 2, 3)
     assert (pixels[0, 0] == 1).all() and np.ptp(pixels[0, 1]) == 0 and 0 < pixels[0, 1, 0] < 1

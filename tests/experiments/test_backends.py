@@ -183,7 +183,6 @@ def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster,
     )
     store = Store(tmp_path / "results", None)
     options = {
-        "profile": "quick",
         "seeds": None,
         "plots_only": False,
         "jobs": None,
@@ -191,7 +190,7 @@ def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster,
         "device": "cpu",
     }
     args = SimpleNamespace(**options, backend="dask", scheduler=cluster.address())
-    assert reproduce.train([exhibit], args, store) == 0
+    assert reproduce.train("quick", [exhibit], args, store) == 0
     assert all(store.find(one) is not None for one in specs)
     assert "training 2 runs, 2 at a time" in capsys.readouterr().out
 

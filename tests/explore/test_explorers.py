@@ -128,7 +128,9 @@ def test_a_sentence_says_what_a_picture_shows():
         "Round 1, Alice's model is 50.0 % its own, 30.0 % client 1's, the largest other share; 3 of"
         " 3 clients count."
     )
-    assert explore.weights(OF_ALICE).words.startswith("Round 2, Alice's model is 100.0 % its own")
+    assert explore.weights(OF_ALICE).words == (
+        "Round 2, Alice's model is 100.0 % its own; 1 of 3 clients count."
+    )
     layered = of_weights.shares_of(BY_LAYER, ["conv", "head"])
     assert layered.words(1, 1, 2).startswith("Round 2, head: client 2's model is 33.3 % its own")
 

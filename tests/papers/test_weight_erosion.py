@@ -470,7 +470,7 @@ def test_pages_that_show_parameters_train_what_is_published_without_its_model(
         if by == "notebook":
             notebook.run(page, SHORT, settings)
         else:
-            assert reproduce.train([page], settings, mine) == 0
+            assert reproduce.train("quick", [page], settings, mine) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
     found = paper.results(mine.find, SHORT, "AGE_STRICT")
     assert not any(
