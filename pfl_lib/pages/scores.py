@@ -211,7 +211,7 @@ def svg(card: Scorecard) -> str:
     words = [name for name in counts.columns[2:] if counts[name].any()]
     left, wide, high, gap, top = 130, 690, 26, 14, 44
     height = top + len(counts) * (high + gap)
-    parts, at = [], left
+    parts, at = [], 0
     for word in words:
         parts.append(
             f'<rect x="{at}" y="12" width="12" height="12" rx="2" fill="{COLOURS[word]}"/>'
@@ -229,7 +229,7 @@ def svg(card: Scorecard) -> str:
                 f'<rect x="{x:.1f}" y="{y}" width="{share:.1f}" height="{high}"'
                 f' fill="{COLOURS[word]}"/>'
             )
-            if share > 24:
+            if share > 9 * len(str(row[word])):
                 ink = "#1b2430" if word in ("not run", "used as printed", "replaced") else "#ffffff"
                 parts.append(
                     f'<text x="{x + share / 2:.1f}" y="{y + 18}" text-anchor="middle"'

@@ -178,10 +178,13 @@ def with_seeds(word: str, pairs: Iterable[tuple[Ours, Ours]], profile: Profile) 
     """An answer, and on how few seeds it rests, if two methods compared for it have fewer in common
     than the paper averages.
 
-    Pairs of which one was not run at all leave the answer open and do not count.
+    Pairs of which one was not run at all leave the answer open and do not count; where no pair was
+    run there is no answer: "not run".
     """
     shared = [len(common(*pair)) for pair in pairs if all(ours.ran for ours in pair)]
-    seeds = few_seeds(min(shared, default=profile.paper_seeds), profile.paper_seeds)
+    if not shared:
+        return "not run"
+    seeds = few_seeds(min(shared), profile.paper_seeds)
     return f"{word} ({seeds})" if seeds else word
 
 

@@ -72,6 +72,9 @@ class Scorecard:
         told = ", ".join(
             f"{of[word]} {word}" for word in RESULTS if word != "not run" and word in of
         )
+        reduced = int((results["profile"] == "small").sum())
+        if reduced:
+            told += f" ({reduced} of them in the small profile: fewer rounds, images or seeds)"
         used = int((self.values["verdict"] == USED).sum())
         settings = int((self.values["kind"] == "setting").sum())
         return (
@@ -171,7 +174,7 @@ def _claims(store: Store) -> pd.DataFrame:
         profile = most_stored(exhibit, find) or exhibit.profile("paper")
         frame = answered(profile, store)
         stored = any(find(run) is not None for run in exhibit.runs(profile))
-        words = frame["in full"].str.extract(rf"^({'|'.join(ANSWERS[:3])})\b")[0]
+        words = frame["in full"].str.extract(rf"^({'|'.join(ANSWERS)})\b")[0]
         frame = frame.assign(
             paper=exhibit.paper,
             answer=words.fillna("not run") if stored else "not run",

@@ -131,9 +131,9 @@ def test_by_the_papers_numbers_the_lead_grows_with_100_clients_on_both_data_sets
     assert list(frame["best other, 15 clients"]) == ["LG-FedAvg", "MOCHA"]
 
 
-def test_a_lead_is_open_where_a_method_was_not_run_and_no_answer_in_the_quick_profile():
+def test_a_lead_without_runs_is_not_run_and_no_answer_in_the_quick_profile():
     frame = claims.leads(SMALL, lambda run: None)
-    assert set(frame["grows"]) == {"undecided"} and frame["lead, 15 clients"].isna().all()
+    assert set(frame["grows"]) == {"not run"} and frame["lead, 15 clients"].isna().all()
     quick = fedfomo.profiles(TABLE1)["quick"]
     frame = claims.leads(quick, shelf(TABLE1, quick, printed(TABLE1)))
     assert set(frame["grows"]) == {"no answer (quick profile)"}

@@ -341,7 +341,7 @@ def test_what_weights_show_is_answered_from_the_runs_of_every_data_set_that_is_j
         return result_with(near if run.clients == 8 else np.eye(10), run.model)
 
     shown = figure_claims.about_figures(pfedla.SMALL, find)
-    assert shown["here"].tolist() == ["undecided"] * 2 + ["yes"] * 4 + ["undecided"]
+    assert shown["here"].tolist() == ["not run"] * 2 + ["yes"] * 4 + ["undecided"]
     assert asked == {"cifar10", "fashion_mnist"}
     lines = shown["numbers here"]
     assert lines[4] == (
@@ -385,22 +385,28 @@ def test_an_accuracy_stays_where_its_margin_lies_within_the_limit(moved, margin,
 
 
 def test_retained_layers_are_judged_with_the_margin_of_their_seeds(monkeypatch):
-    """k=1 moves by -3.2 in the mean, -6.2, -3.2 and -0.2 by seed: two standard errors are 3.46."""
+    """k=1 moves by -3.2 in the mean, -6.2, -3.2 and -0.2 by seed: two standard errors are 3.46.  By
+    -20 on one seed, which says nothing of the spread.
+    """
+    first = Ours((1, 2, 3), values=(53.8, 56.8, 59.8))
 
     def ours(table, profile, find):
         names = {f"HeurpFedLA k={k}": made_up(60.0) for k in range(4)}
-        names["HeurpFedLA k=1"] = Ours((1, 2, 3), values=(53.8, 56.8, 59.8))
+        names["HeurpFedLA k=1"] = first
         return {("CIFAR10", "non_iid_1_10_clients", name): of for name, of in names.items()}
 
     monkeypatch.setattr(claims, "_ours", ours)
     line = claims.unaffected(pfedla.SMALL, None).iloc[0]
     assert line["here"] == "undecided" and line["by the paper's own numbers"] == "yes"
     assert line["numbers here"] == "k=1: -3.20 ± 3.46, k=2: +0.00 ± 0.40, k=3: +0.00 ± 0.40"
+    first = Ours((1,), values=(40.0,))
+    line = claims.unaffected(pfedla.SMALL, None).iloc[0]
+    assert line["here"] == "undecided (1 of 3 seeds)" and "k=1: -20.00" in line["numbers here"]
 
 
-def test_without_results_every_claim_is_open_and_the_paper_answers_for_itself(tmp_path):
+def test_without_results_no_claim_is_answered_and_the_paper_answers_for_itself(tmp_path):
     shown = claims.all_claims(pfedla.SMALL, Store(tmp_path, published=None).find)
-    assert shown["here"].str.startswith("undecided").all()
+    assert set(shown["here"]) == {"not run"}
     assert shown["by the paper's own numbers"].tolist() == [
         *("undecided", "undecided", "no", "yes", "yes", "–", "–", "–", "–", "–", "–", "–")
     ]

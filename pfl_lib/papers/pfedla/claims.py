@@ -12,6 +12,7 @@ from itertools import product
 import pandas as pd
 
 from pfl_lib.papers.claims import (
+    ENOUGH,
     QUICK,
     Claim,
     answer,
@@ -178,8 +179,8 @@ def unaffected(profile: Profile, find: Find) -> pd.DataFrame:
     significantly" (section 4.5), on CIFAR10: no k is further than `UNAFFECTED` points from k = 0.
 
     Our margin is the larger of the floor and two standard errors of the differences, seed by seed;
-    the paper's is the larger printed standard deviation, where there is one.  Columns as of
-    `claims.answers`.
+    fewer than three seeds leave it open, since they say nothing of that.  The paper's is the larger
+    printed standard deviation, where there is one.  Columns as of `claims.answers`.
     """
     table = judged(TABLE3)
     ours, printed = _ours(table, profile, find), _printed(table)
@@ -196,7 +197,7 @@ def unaffected(profile: Profile, find: Find) -> pd.DataFrame:
             told.append(f"k={k}: not run")
             continue
         margin = max(ACCURACY.floor, two_standard_errors(found))
-        here.append(stays(statistics.fmean(found), margin))
+        here.append(stays(statistics.fmean(found), margin) if len(found) >= ENOUGH else None)
         told.append(f"k={k}: {statistics.fmean(found):+.2f} ± {margin:.2f}")
     word = QUICK
     if profile.name != "quick":

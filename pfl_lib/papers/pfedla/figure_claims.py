@@ -2,7 +2,7 @@
 
 The paper prints no numbers there.  Sentences about weights are answered from one run of each data
 set, as the paper's figures show one: *yes* where every weight that should be larger is so by more
-than `FLOOR`, *no* where one is smaller by more, else *undecided*.
+than `FLOOR`, *no* where one is smaller by more, else *undecided*; *not run* without a run.
 """
 
 from collections.abc import Mapping
@@ -189,7 +189,7 @@ def _row(profile: Profile, quote: str, where: str, word: str, told: str) -> dict
     return {
         "claim": quote,
         "where": f"section {where}",
-        "here": QUICK if profile.name == "quick" else word,
+        "here": QUICK if profile.name == "quick" else word if told else "not run",
         "by the paper's own numbers": "–",
         "numbers here": told or "none",
         "not confirmed here": "–",

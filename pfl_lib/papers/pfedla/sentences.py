@@ -123,7 +123,7 @@ def figure_7(brief: pd.DataFrame) -> str:
 
 def answered(answers: pd.DataFrame) -> str:
     """How many of the sentences hold here.  `answers`: `claims.all_claims`."""
-    counts = answers["here"].str.extract(r"^(yes|no answer|no|undecided)")[0].value_counts()
+    counts = answers["here"].str.extract(r"^(yes|no answer|not run|no|undecided)")[0].value_counts()
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     own = answers["by the paper's own numbers"].value_counts()
     theirs = ", ".join(f"{count} {word}" for word, count in own.items() if word != "–")

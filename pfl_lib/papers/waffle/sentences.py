@@ -118,10 +118,10 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
 
     `answers`: `claims.accuracy_claims`; `behind`: `claims.accuracy_comparisons`.
     """
-    words = answers["here"].str.extract("^(yes|no|undecided)(?: \\(|$)")[0].dropna()
+    words = answers["here"].str.extract("^(yes|no|undecided|not run)(?: \\(|$)")[0].dropna()
     if words.empty:
         return f"The quick profile, on other data, answers none of {len(answers)} sentences."
-    told = {"yes": "hold", "no": "do not", "undecided": "stay open"}
+    told = {"yes": "hold", "no": "do not", "undecided": "stay open", "not run": "were not run"}
     counts = words.value_counts().reindex(list(told)).dropna().astype(int)
     pairs = behind["holds"].value_counts()
     return (
