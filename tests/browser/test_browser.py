@@ -1,6 +1,5 @@
 """Pages and explorers in a real browser: headless Chromium, driven by playwright."""
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,26 +12,13 @@ import pytest
 from pfl_lib import explore, run
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SECONDS = 1000  # of playwright's milliseconds
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: Debian's package chromium"),
     # playwright's pipes are closed when its process has ended, which Python remarks on.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.timeout(900),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """One browser for all tests; as root it runs only without its sandbox."""
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield started
-        started.close()
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -1,0 +1,25 @@
+"""Headless Chromium for the tests of this folder, driven by playwright."""
+
+import shutil
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for a module's tests; as root it runs only without its sandbox.
+
+    Not for the session's: while playwright runs, its thread has an event loop, and tests that
+    start one of their own would fail.
+    """
+    reason = "needs playwright: extra [test]"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: Debian's package chromium")
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield started
+        started.close()

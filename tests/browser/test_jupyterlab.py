@@ -1,0 +1,141 @@
+"""JupyterLab in a real browser: what a reader does there with notebooks and explorers."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 1000  # of playwright's milliseconds
+pytestmark = [
+    # playwright's pipes are closed when its process has ended, which Python remarks on.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.timeout(900),
+]
+
+# Every cell in the page, also those out of sight; no question whether to fetch news.
+USER_SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+
+
+@pytest.fixture(scope="module")
+def lab(browser, tmp_path_factory):
+    """A JupyterLab on a copy of the notebooks, with settings, kernels and results of its own: the
+    address of a notebook by its path.
+    """
+    pytest.importorskip("jupyterlab", reason="needs jupyterlab")
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
+    for name, values in USER_SETTINGS.items():
+        file = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+    own = {
+        "JUPYTERLAB_SETTINGS_DIR": folder / "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
+        "JUPYTER_CONFIG_DIR": folder / "config",
+        "JUPYTER_DATA_DIR": folder / "data",
+        "JUPYTER_RUNTIME_DIR": folder / "runtime",
+        "IPYTHONDIR": folder / "ipython",
+        "PFL_RESULTS_DIR": folder / "results",
+        "PFL_HEADLESS": "0",  # widgets, as for somebody who watches
+        "PYTHONPATH": ROOT,
+    }
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0"),
+        *("--ip=127.0.0.1", f"--ServerApp.root_dir={folder / 'notebooks'}"),
+        "--LabApp.expose_app_in_browser=True",  # so that a test can ask it what a notebook holds
+        # Where this process is killed before it can stop the server, it ends by itself.
+        "--ServerApp.shutdown_no_activity_timeout=900",
+        "--MappingKernelManager.cull_idle_timeout=900",
+        "--MappingKernelManager.cull_connected=1",
+    ]
+    log = folder / "log.txt"
+    with log.open("w") as written:
+        server = subprocess.Popen(
+            command,
+            env=os.environ | {name: str(value) for name, value in own.items()},
+            stdout=written,
+            stderr=written,
+            start_new_session=True,
+        )
+    try:
+        url, token = address(server, folder / "runtime", log)
+        yield lambda path: f"{url}lab/tree/{path}?token={token}"
+    finally:
+        stop(server)
+
+
+def address(server: subprocess.Popen, runtime: Path, log: Path) -> tuple[str, str]:
+    """The server's address and token, once it answers."""
+    file, deadline = runtime / f"jpserver-{server.pid}.json", time.monotonic() + 180
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            told = json.loads(file.read_text())
+            urllib.request.urlopen(f"{told['url']}api", timeout=10).close()
+            return told["url"], told["token"]
+        except (OSError, ValueError):  # not there yet, half written, or not listening yet
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab does not answer: {log.read_text()[-2000:]}")
+
+
+def stop(server: subprocess.Popen) -> None:
+    """Asked to end, a server ends its kernels first; killed, it is missed by them, and they end."""
+    server.terminate()
+    try:
+        server.wait(60)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+# Asked of the Lab itself: what the page shows as idle may be a notebook without a kernel, of which
+# Run All Cells runs nothing.
+OPEN = "jupyterapp.shell.currentWidget"
+KERNEL = f"{OPEN}.sessionContext.session?.kernel"
+IDLE = f"{KERNEL}?.connectionStatus==='connected'&&{KERNEL}.status==='idle'"
+CODE = f"{OPEN}.content.model.toJSON().cells.filter(cell=>cell.cell_type==='code')"
+ENDED = f"{CODE}.every(cell=>cell.execution_count)"
+FAILED = f"{CODE}.some(cell=>cell.outputs.some(output=>output.output_type==='error'))"
+
+
+def run_all(page, url: str) -> list[dict]:
+    """Open a notebook and run it from the menu; its code cells, once it has ended or failed."""
+    page.goto(url, timeout=180 * SECONDS)
+    page.wait_for_function(
+        f"window.jupyterapp&&{OPEN}?.sessionContext&&{IDLE}", timeout=180 * SECONDS
+    )
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}", timeout=600 * SECONDS)
+    return page.evaluate(CODE)
+
+
+def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(browser, lab):
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    cells = run_all(page, lab("01_quickstart.ipynb"))
+    errors = [out for cell in cells for out in cell["outputs"] if out["output_type"] == "error"]
+    assert [(error["ename"], error["evalue"]) for error in errors] == []
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+
+    explorer = page.locator(".jp-OutputArea-output", has=page.locator(".widget-slider"))
+    picture = explorer.locator("svg[role=img]")
+    picture.wait_for(timeout=60 * SECONDS)
+    drawn, words = picture.inner_html(), explorer.locator("p").last
+    assert words.inner_text() == picture.get_attribute("aria-label")
+    assert words.inner_text().startswith("Round 20, Alice's model is ")
+    explorer.get_by_role("slider").press("Home")
+    explorer.get_by_text("Round 1, Alice's model is ").wait_for(timeout=60 * SECONDS)
+    assert words.inner_text() == picture.get_attribute("aria-label")
+    assert picture.inner_html() != drawn
+    page.close()
