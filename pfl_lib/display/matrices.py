@@ -173,10 +173,10 @@ def to_html(shown: Matrices) -> str:
         f'<figure class="matrices" id="{id}">{caption if shown.title else ""}'
         f'<div class="panels" style="display:flex;flex-wrap:wrap;gap:1rem">{panels}</div>'
         f"{_scale(shown)}"
-        f"<label >round <output>{shown.rounds[last]}</output> "
+        f"<p><label>round <output>{shown.rounds[last]}</output> "
         f'<input type="range" min="0" max="{last}" value="{last}" step="1"'
         f' aria-valuetext="round {shown.rounds[last]}" style="width:min(26rem,60%)"></label>'
-        f"{player.BUTTON}"
+        f" {player.BUTTON}</p>"
         f'<p class="words" aria-live="polite">{html.escape(words[last])}</p>'
         f"<script>{script}</script></figure>"
     )
@@ -278,4 +278,4 @@ def widget(shown: Matrices):
 
     slider.observe(draw, "value")
     draw()
-    return ipywidgets.VBox([moves, view])
+    return player.column([moves], view)

@@ -1,4 +1,8 @@
-"""A button that plays the frames of a slider on a page: shared by all that step through rounds."""
+"""What pictures to turn by hand share: on a page a button that plays the frames of a slider, in
+JupyterLab the same as widgets, and the column of controls above their picture.
+"""
+
+from collections.abc import Sequence
 
 BUTTON = '<button type="button" class="play">play</button>'
 SCRIPT = (
@@ -28,4 +32,15 @@ def widgets(rounds: tuple[int, ...]):
     play = ipywidgets.Play(min=0, max=last, value=last, interval=350, description="play")
     play.observe(lambda change: setattr(slider, "index", change["new"]), "value")
     slider.observe(lambda change: setattr(play, "value", change["new"]), "index")
-    return slider, ipywidgets.HBox([play, slider])
+    moves = ipywidgets.HBox([play, slider], layout={"flex_flow": "row wrap"})  # in narrow windows
+    return slider, moves
+
+
+def column(controls: Sequence, view):
+    """Controls above the picture that they draw, no wider than the notebook: what is, scrolls."""
+    import ipywidgets
+
+    for control in controls:
+        control.layout.max_width = "100%"
+    view.layout.overflow = "auto"
+    return ipywidgets.VBox([*controls, view])

@@ -64,12 +64,15 @@ def choices(kind: str, label: str, options: Sequence[tuple[str, str]], title: st
     return figure(kind, inside, script, title)
 
 
-def picture(png: bytes, alt: str, width: str = "min(100%, 840px)") -> str:
-    """A PNG within the page, with its alt text."""
+def picture(png: bytes, alt: str) -> str:
+    """A PNG within the page, with its alt text; in narrow windows it scrolls, so that its letters
+    stay readable.
+    """
     import base64
 
     image = base64.b64encode(png).decode()
     return (
-        f'<img alt="{html.escape(alt)}" style="width:{width};height:auto"'
-        f' src="data:image/png;base64,{image}">'
+        '<div style="overflow-x:auto;margin-bottom:.5rem">'
+        f'<img alt="{html.escape(alt)}" style="width:min(100%,840px);min-width:34rem;height:auto"'
+        f' src="data:image/png;base64,{image}"></div>'
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pfl_lib.display import spread, tables, theme
+from pfl_lib.display import player, spread, tables, theme
 from pfl_lib.explore.explorer import Explorer, choices, picture
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Comparison, Results, compare
@@ -80,18 +80,18 @@ def _widget(compared: Comparison, to: str, title: str):
         options=list(compared.results), value=tuple(compared.results), description="methods"
     )
     metric = ipywidgets.Dropdown(options=METRICS, description="show")
-    along = ipywidgets.ToggleButtons(options=ALONG, description="by")
+    along = ipywidgets.Dropdown(options=ALONG, description="by")
     against = ipywidgets.Dropdown(options=list(compared.results), value=to, description="against")
     view = ipywidgets.HTML()
 
     def draw(change=None) -> None:
         chosen = names.value or tuple(compared.results)
         png, alt = drawn(compared, metric.value, along.value, chosen)
-        heading = f"<strong>{html.escape(title)}</strong>" if title else ""
+        heading = f"<div><strong>{html.escape(title)}</strong></div>" if title else ""
         table = _table(compared, against.value, chosen)
         view.value = f"{heading}{picture(png, alt)}<p>{html.escape(alt)}</p>{table}"
 
     for control in (names, metric, along, against):
         control.observe(draw, "value")
     draw()
-    return ipywidgets.VBox([names, metric, along, against, view])
+    return player.column([names, metric, along, against], view)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pfl_lib import data, partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display import matrices
+from pfl_lib.display import matrices, player
 from pfl_lib.errors import BadInput
 from pfl_lib.explore.explorer import Explorer, choices
 from pfl_lib.partitions import Classes, Dirichlet, Dominant, LabelSkew, Latent, Recipe, Shards
@@ -18,7 +18,8 @@ CLIENTS, EXAMPLES = 10, 80  # a client's examples, where the recipe asks for a n
 WIDE, HIGH = 300, 260  # of the picture, in the units of its SVG
 
 PARAMETERS = {
-    "A, B, C, A*, B* (WAFFLE)": ("letter", ("A", "B", "C", "A*", "B*")),
+    # C first: under A all clients hold the same, which is a plain square.
+    "A, B, C, A*, B* (WAFFLE)": ("letter", ("C", "A", "B", "A*", "B*")),
     "shards (FedFomo)": ("shards a client", (1, 2, 3, 5)),
     "latent groups (FedFomo)": ("groups", (2, 3, 5, 10)),
     "some classes (pFedLA, non-IID.1)": ("classes a client", (1, 2, 4, 8)),
@@ -53,7 +54,7 @@ def partition(
     """
     held = data.load(dataset, data_dir)
     first = next(iter(PARAMETERS))
-    _, words = label_matrix(held, first, PARAMETERS[first][1][2], clients, seed)
+    _, words = label_matrix(held, first, PARAMETERS[first][1][0], clients, seed)
     return Explorer(
         words, lambda: _choices(held, clients, seed), lambda: _widget(held, clients, seed)
     )
@@ -73,11 +74,15 @@ def label_matrix(
     counts = made.label_matrix(dataset)
     labels = (counts > 0).sum(1)
     words = (
-        f"{partitions.called(of)}: {clients} clients hold {int(counts.sum(1).min()):,} to"
-        f" {int(counts.sum(1).max()):,} training examples of {int(labels.min())} to"
-        f" {int(labels.max())} labels each; most of one label: {int(counts.max()):,}."
+        f"{partitions.called(of)}: {clients} clients hold {_span(counts.sum(1))} training examples"
+        f" of {_span(labels)} labels each; most of one label: {int(counts.max()):,}."
     )
     return _svg(counts.numpy().astype(float), words), words
+
+
+def _span(numbers) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _svg(counts: np.ndarray, words: str) -> str:
@@ -126,24 +131,25 @@ def _choices(dataset: Dataset, clients: int, seed: int) -> str:
 def _widget(dataset: Dataset, clients: int, seed: int):
     import ipywidgets
 
+    def options() -> list[tuple[str, object]]:
+        name, values = PARAMETERS[family.value]
+        return _options(values, name)
+
     family = ipywidgets.Dropdown(options=list(PARAMETERS), description="distribution")
-    parameter = ipywidgets.Dropdown(description="parameter")
+    parameter = ipywidgets.Dropdown(options=options(), description="parameter")
     count = ipywidgets.IntSlider(clients, 1, 50, description="clients", continuous_update=False)
     drawn_by = ipywidgets.IntText(seed, description="seed")
     view = ipywidgets.HTML()
 
-    def fill(change=None) -> None:
-        name, values = PARAMETERS[family.value]
-        parameter.options = _options(values, name)
+    def fill(change) -> None:
+        parameter.options = options()
 
     def draw(change=None) -> None:
-        if parameter.value is not None:
-            chosen = (family.value, parameter.value, count.value, drawn_by.value)
-            view.value = _piece(label_matrix(dataset, *chosen))
+        chosen = (family.value, parameter.value, count.value, drawn_by.value)
+        view.value = _piece(label_matrix(dataset, *chosen))
 
-    fill()
     family.observe(fill, "value")
     for control in (family, parameter, count, drawn_by):
         control.observe(draw, "value")
     draw()
-    return ipywidgets.VBox([family, parameter, count, drawn_by, view])
+    return player.column([family, parameter, count, drawn_by], view)

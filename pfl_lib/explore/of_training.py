@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from pfl_lib.display import spread, theme
+from pfl_lib.display import player, spread, theme
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import stored_config, training
 from pfl_lib.experiments.spec import RunSpec
@@ -152,7 +152,7 @@ def _widget(of: Training):
     start.on_click(lambda button: (of.start(), show(of)))
     stop.on_click(lambda button: (of.stop(), show(of)))
     show(of)
-    return ipywidgets.VBox([ipywidgets.HBox([start, stop]), bar, view])
+    return player.column([ipywidgets.HBox([start, stop]), bar], view)
 
 
 def _ended(of: Training) -> bool:

@@ -127,7 +127,9 @@ def svg(shown: Shares, place: int, layer: int, row: int) -> str:
         f'<circle class="own" cx="{middle}" cy="{middle}" r="{radius(mine):.2f}"'
         ' fill="#de8f05" stroke="currentColor" stroke-width=".5"/>'
         f'<text class="name" x="{middle}" y="{middle + 5}" text-anchor="middle"'
-        f' fill="currentColor" font-size="15" font-weight="bold">{shown.called(own)}</text>'
+        # Read on the disc and on a ground of any colour.
+        ' fill="#000" stroke="#fff" stroke-width="3" paint-order="stroke"'
+        f' font-size="15" font-weight="bold">{shown.called(own)}</text>'
     )
     words = html.escape(shown.words(place, layer, row))
     return (
@@ -216,10 +218,11 @@ def widget(shown: Shares, title: str = ""):
     def draw(change=None) -> None:
         at = (slider.value, layer.value, row.value)
         words = html.escape(shown.words(*at))
-        view.value = f"<strong>{html.escape(title)}</strong>{svg(shown, *at)}<p>{words}</p>"
+        heading = f"<div><strong>{html.escape(title)}</strong></div>" if title else ""
+        view.value = f"{heading}{svg(shown, *at)}<p>{words}</p>"
 
     for control in (slider, row, layer):
         control.observe(draw, "value")
     draw()
     lists = [one for one in (row, layer) if len(one.options) > 1]
-    return ipywidgets.VBox([*lists, moves, view])
+    return player.column([*lists, moves], view)

@@ -171,7 +171,7 @@ def test_a_list_shows_the_choice_that_is_picked_and_no_other(opened):
     figure = opened.locator("figure.partition")
     figure.locator("select").select_option(index=2)
     shown = [choice for choice in figure.locator(".choice").all() if choice.is_visible()]
-    assert len(shown) == 1 and "C: 10 clients hold" in shown[0].inner_text()
+    assert len(shown) == 1 and "B: 10 clients hold" in shown[0].inner_text()
 
 
 @pytest.mark.parametrize("width", [1300, 400])

@@ -209,12 +209,14 @@ def test_a_page_has_a_picture_for_each_distribution_that_can_be_made(every_kind)
     options = re.findall(r"<option>(.*?)</option>", piece)
     assert len(options) == len(set(options)) >= 20 and piece.count('class="choice"') == len(options)
     assert piece.count(" hidden>") == len(options) - 1
-    assert "C: 10 clients hold 100 to 100 training examples of 5 to 5 labels each" in piece
+    assert "C: 10 clients hold 100 training examples of 5 labels each" in piece
     assert "cannot be made" not in piece
 
 
 def test_in_jupyterlab_distribution_parameter_clients_and_seed_draw_their_matrix():
-    family, parameter, clients, seed, view = explore.partition().widget().children
+    explorer = explore.partition()
+    family, parameter, clients, seed, view = explorer.widget().children
+    assert html.escape(explorer.words) in view.value and explorer.words.startswith("C: ")
     family.value = "Dirichlet"
     assert [label for label, _ in parameter.options][0] == "alpha 0.1"
     parameter.value = 10.0
