@@ -179,3 +179,13 @@ def test_a_list_shows_the_choice_that_is_picked_and_no_other(opened):
 def test_nothing_is_wider_than_the_window(opened, width):
     opened.set_viewport_size({"width": width, "height": 900})
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+ANSWERED = [page for page in PAGES if page != "explorers.html"]
+
+
+@pytest.mark.parametrize("opened", ANSWERED, indirect=True)
+def test_the_answer_can_be_read_without_scrolling(opened):
+    opened.set_viewport_size({"width": 1300, "height": 900})
+    answer = opened.locator(".scorecard > .answer, .tag-answer .output").first.bounding_box()
+    assert answer["height"] > 0 and answer["y"] + answer["height"] <= 900
