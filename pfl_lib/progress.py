@@ -44,7 +44,10 @@ def progress(total: int, label: str, unit: str, shown: bool = True) -> Iterator[
     else:
         from tqdm.auto import tqdm
 
-        with tqdm(total=total, desc=label, unit=unit, leave=False, dynamic_ncols=True) as bar:
+        # What ends within a second shows no bar: JupyterLab keeps one that is closed while it is
+        # being drawn.
+        shown = {"leave": False, "dynamic_ncols": True, "delay": 1}
+        with tqdm(total=total, desc=label, unit=unit, **shown) as bar:
             yield _Shown(bar)
 
 
