@@ -17,6 +17,10 @@ class Strong(str):
     """A word of a table that is shown in bold."""
 
 
+class Link(str):
+    """A word of a table that is the address it links to, such as "waffle/fig8_omega.ipynb"."""
+
+
 def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
     """Show a table on a notebook's page with a caption and, where it has one, the banner that says
     what was run.
@@ -118,6 +122,7 @@ def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
         style += ";white-space:normal;min-width:7rem"
     inner = html.escape(str(word))
     inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
+    inner = f'<a href="{inner}">{inner}</a>' if isinstance(word, Link) else inner
     return f'<{name}{attributes} style="{style}">{inner}</{name}>'
 
 

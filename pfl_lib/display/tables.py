@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.display.table_format import Strong, show_table, to_csv, to_html, to_text
+from pfl_lib.display.table_format import Link, Strong, show_table, to_csv, to_html, to_text
 from pfl_lib.results.summary import at_round, status
 
 if TYPE_CHECKING:  # annotations only
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
 
 __all__ = [
+    "Link",
     "Strong",
     "accuracy_by_round",
     "alone_from",

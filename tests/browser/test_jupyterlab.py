@@ -71,7 +71,7 @@ def lab(browser, tmp_path_factory):
         )
     try:
         url, token = address(server, folder / "runtime", log)
-        yield lambda path: f"{url}lab/tree/{path}?token={token}"
+        yield lambda path: f"{url}lab/tree/{path}?reset&token={token}"
     finally:
         stop(server)
 
@@ -109,12 +109,11 @@ ENDED = f"{CODE}.every(cell=>cell.execution_count)"
 FAILED = f"{CODE}.some(cell=>cell.outputs.some(output=>output.output_type==='error'))"
 
 
-def run_all(page, url: str) -> list[dict]:
+def run_all(page, lab, path: str) -> list[dict]:
     """Open a notebook and run it from the menu; its code cells, once it has ended or failed."""
-    page.goto(url, timeout=180 * SECONDS)
-    page.wait_for_function(
-        f"window.jupyterapp&&{OPEN}?.sessionContext&&{IDLE}", timeout=180 * SECONDS
-    )
+    page.goto(lab(path), timeout=180 * SECONDS)
+    ready = f"window.jupyterapp&&{OPEN}?.context?.path==='{path}'&&{IDLE}"
+    page.wait_for_function(ready, timeout=180 * SECONDS)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}", timeout=600 * SECONDS)
@@ -123,7 +122,7 @@ def run_all(page, url: str) -> list[dict]:
 
 def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(browser, lab):
     page = browser.new_page(viewport={"width": 1300, "height": 900})
-    cells = run_all(page, lab("01_quickstart.ipynb"))
+    cells = run_all(page, lab, "01_quickstart.ipynb")
     errors = [out for cell in cells for out in cell["outputs"] if out["output_type"] == "error"]
     assert [(error["ename"], error["evalue"]) for error in errors] == []
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
@@ -138,4 +137,14 @@ def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(browser, l
     explorer.get_by_text("Round 1, Alice's model is ").wait_for(timeout=60 * SECONDS)
     assert words.inner_text() == picture.get_attribute("aria-label")
     assert picture.inner_html() != drawn
+    page.close()
+
+
+def test_a_row_of_the_index_opens_its_notebook(browser, lab):
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    run_all(page, lab, "00_index.ipynb")
+    row = page.get_by_role("row").filter(has_text="waffle-fig8")
+    row.get_by_role("link").click()
+    opened = f"{OPEN}.context?.path==='waffle/fig8_omega.ipynb'"
+    page.wait_for_function(opened, timeout=60 * SECONDS)
     page.close()

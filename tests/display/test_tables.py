@@ -364,6 +364,12 @@ def test_the_same_table_gives_the_same_html(full):
     assert tables.to_html(full, "Table 1") == tables.to_html(full.copy(), "Table 1")
 
 
+def test_a_link_of_a_table_leads_to_the_address_that_it_names():
+    rows = [{"page": "Figure 8", "notebook": tables.Link("waffle/fig8_omega.ipynb")}]
+    shown = tables.to_html(pd.DataFrame(rows), "Pages")
+    assert '<a href="waffle/fig8_omega.ipynb">waffle/fig8_omega.ipynb</a>' in shown
+
+
 def test_a_table_is_shown_as_html_with_plain_text_beside_it(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append((data, raw)))

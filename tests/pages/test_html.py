@@ -286,6 +286,7 @@ def test_the_paper_profile_stands_first_and_the_others_are_linked_beside_it(list
     assert "In small." in listed(stamps) and '<h3><a href="small/' in listed(stamps)
     text = listed({**stamps, "paper/waffle-fig3.html": PAPER, "quick/waffle-fig3.html": STAMP})
     assert '<h3><a href="paper/waffle-fig3.html">' in text and "In small." not in text
+    assert '<a class="picture" href="paper/waffle-fig3.html"' in text
     assert '<a class="chip small" href="small/waffle-fig3.html">small profile</a>' in text
     assert '<a class="chip quick" href="quick/waffle-fig3.html">quick profile</a>' in text
 
