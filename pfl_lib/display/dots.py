@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.display.theme import blank, look, theme
+from pfl_lib.display.table_format import setting_words
+from pfl_lib.display.theme import blank, theme
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
 COLUMNS = 3  # panels in a row
 BY_METHOD, BY_ROW = 0.27, 0.75  # inches
 OURS = "ours (bars: one standard deviation over seeds)"
+DOT = {"marker": "o", "markersize": 6, "color": "#0173b2", "linestyle": "none"}
 PAPER = {"marker": "o", "markerfacecolor": "white", "color": "#333333", "linestyle": "none"}
 
 
@@ -65,10 +67,8 @@ def _panel(axes: "Axes", rows: pd.DataFrame, methods: list[str]) -> None:
                 **PAPER,
             )
         if not math.isnan(row["ours"]):
-            colour = look(row["method"], methods)["color"]
-            drawn = {"marker": "o", "markersize": 6, "linestyle": "none"}
             spread = _width(row["ours std"])
-            axes.errorbar(row["ours"], y + 0.16, xerr=spread, color=colour, label=OURS, **drawn)
+            axes.errorbar(row["ours"], y + 0.16, xerr=spread, label=OURS, **DOT)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.4, -0.6)
     axes.locator_params(axis="x", nbins=4)
@@ -82,7 +82,7 @@ def _title(row: pd.Series, several: bool) -> str:
     words = f"{row['dataset']}, {row['setting']}" if several else str(row["setting"])
     paper, ours = (re.sub(r"[\W_]", "", row[name]).lower() for name in ("dataset", "run on"))
     same = paper == ours
-    return words.replace("_", " ") + ("" if same else f" (run on {row['run on']})")
+    return setting_words(words) + ("" if same else f" (run on {row['run on']})")
 
 
 def _width(std: float) -> float | None:

@@ -91,6 +91,17 @@ def _group(rows: list[tuple], right: Sequence[bool]) -> str:
     return _rows([row[1:] for row in rows], right[1:], heading)
 
 
+def setting_words(text: str) -> str:
+    """A text with the names of settings in it as one reads them: "non_iid_1_10_clients" is
+    "non-IID.1, 10 clients".
+    """
+
+    def words(found: re.Match) -> str:
+        return f"{found[1].replace('non_iid_', 'non-IID.').replace('_', ' ')}, {found[2]} clients"
+
+    return re.sub(r"\b([a-z]\w*?)_(\d+)_clients\b", words, text)
+
+
 def to_text(table: pd.DataFrame, digits: int = 2) -> str:
     """The table for a terminal, below its banner."""
     banner = table.attrs.get("banner", "")
@@ -120,7 +131,7 @@ def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
     style = f"text-align:{'right' if right else 'left'}"
     if right and name == "td" and len(word) > LONG:
         style += ";white-space:normal;min-width:7rem"
-    inner = html.escape(str(word))
+    inner = html.escape(setting_words(str(word)))
     inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
     inner = f'<a href="{inner}">{inner}</a>' if isinstance(word, Link) else inner
     return f'<{name}{attributes} style="{style}">{inner}</{name}>'

@@ -99,11 +99,14 @@ def answers(
             is_printed_above(printed[where, better], printed[where, worse])
             for where, better, worse in claim.above
         ]
+        ran = [all(of.ran for of in pair) for pair in pairs]
         open_or_no = [
             f"{where}: {better} above {worse}"
-            for (where, better, worse), holds in zip(claim.above, found, strict=True)
-            if not holds
+            for (where, better, worse), holds, there in zip(claim.above, found, ran, strict=True)
+            if there and not holds
         ]
+        if not all(ran):
+            open_or_no.append(f"{ran.count(False)} of {len(ran)} comparisons, not run")
         rows.append(
             {
                 "claim": claim.quote,
@@ -195,18 +198,24 @@ def _numbers(claim: Claim, ours: Mapping[Place, Ours], profile: Profile) -> str:
         for method in methods
     }
     differ = len({found.seeds for found in places.values() if found.comparable}) > 1
-    by_place = {}
+    by_place, absent = {}, {}
     for (where, method), found in places.items():
+        if not found.ran:
+            absent.setdefault((where, found.status), []).append(method)
+            continue
         word = f"{found.mean:.2f}" if found.status == "ran" else found.status
         if differ and found.comparable:
             word += f" ({replace(profile, seeds=found.seeds).seed_words})"
         by_place.setdefault(where, []).append(
             (-found.mean if found.comparable else math.inf, f"{method} {word}")
         )
-    return "; ".join(
+    told = [
         f"{where}: {', '.join(word for _, word in sorted(words))}"
         for where, words in by_place.items()
-    )
+    ]
+    for (where, status), methods in absent.items():
+        told.append(f"{where}: {', '.join(methods) + ' ' if where in by_place else ''}{status}")
+    return "; ".join(told)
 
 
 def _beyond(difference: float, margin: float) -> bool | None:

@@ -43,7 +43,7 @@ def marks(axes) -> list[tuple[float, float]]:
 def test_each_setting_with_a_run_has_a_panel_with_the_printed_values_and_ours(compared):
     figure, _ = dots.printed_beside_ours(compared)
     drawn = panels(figure)
-    assert [axes.get_title() for axes in drawn] == ["A", "B star"], "C was not run"
+    assert [axes.get_title() for axes in drawn] == ["A", "B_star"], "C was not run"
     values = sorted(x for x, _ in marks(drawn[0]))
     assert values == [96.88, 97.0, 98.9, 98.99]
     assert sorted(x for x, _ in marks(drawn[1])) == [45.0, 60.0, 99.0], "no dot without a run"
@@ -80,7 +80,7 @@ def test_the_alt_text_has_the_largest_difference(compared):
 def test_a_panel_says_where_other_data_stand_in(compared):
     compared.loc[compared["setting"] == "A", "run on"] = "digits"
     figure, _ = dots.printed_beside_ours(compared)
-    assert [axes.get_title() for axes in panels(figure)] == ["A (run on digits)", "B star"]
+    assert [axes.get_title() for axes in panels(figure)] == ["A (run on digits)", "B_star"]
 
 
 def test_a_method_that_the_paper_does_not_print_has_a_dot_alone(compared):
@@ -101,11 +101,19 @@ def test_its_picture_has_few_colours_and_is_drawn_alike_twice(compared):
 
 def test_the_papers_data_are_told_from_others_whatever_the_spelling():
     titles = [
-        dots._title(pd.Series({"dataset": name, "setting": "a_b", "run on": run}), several=True)
+        dots._title(
+            pd.Series({"dataset": name, "setting": "non_iid_1_10_clients", "run on": run}),
+            several=True,
+        )
         for name, run in (
             ("FashionMNIST", "fashion_mnist"),
             ("CIFAR10", "cifar10"),
             ("EMNIST", "mnist"),
         )
     ]
-    assert titles == ["FashionMNIST, a b", "CIFAR10, a b", "EMNIST, a b (run on mnist)"]
+    setting = "non-IID.1, 10 clients"
+    assert titles == [
+        f"FashionMNIST, {setting}",
+        f"CIFAR10, {setting}",
+        f"EMNIST, {setting} (run on mnist)",
+    ]

@@ -155,6 +155,13 @@ def test_both_data_sets_are_told_apart_in_the_papers_layout():
     }
 
 
+def test_a_page_writes_settings_as_words_and_programs_read_their_names():
+    frame = pd.DataFrame({"setting": ["pathological_15_clients", "A*", "AGE_STRICT"]})
+    shown = tables.to_html(frame, "settings")
+    assert "pathological, 15 clients<" in shown and "AGE_STRICT<" in shown and "A*<" in shown
+    assert "pathological_15_clients" in tables.to_csv(frame)
+
+
 def test_the_csv_can_be_read_back_with_its_numbers(full):
     again = pd.read_csv(io.StringIO(tables.to_csv(full)))
     assert list(again) == list(full)

@@ -226,6 +226,17 @@ def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():
     assert said(five, Ours(missing=5)) == said(Ours(missing=5), Ours(missing=5)) == "not run"
 
 
+def test_what_was_not_run_is_counted_and_not_listed_comparison_by_comparison():
+    """On A nothing was run, on C a and b but not c."""
+    claim = Claim("a beats all", "section 9", (("C", "a", "b"), ("C", "a", "c"), ("A", "a", "b")))
+    printed = {(where, method): Printed(9.0, 0.1) for where in "CA" for method in "abc"}
+    ours = {("C", "a"): seeds(90.0, 91.0, 92.0), ("C", "b"): seeds(95.0, 96.0, 97.0)}
+    none = {place: Ours(missing=5) for place in printed}
+    row = answers([claim], waffle.FULL, none | ours, printed).iloc[0]
+    assert row["numbers here"] == "C: b 96.00, a 91.00; C: c not run; A: not run"
+    assert row["not confirmed here"] == "C: a above b; 2 of 3 comparisons, not run"
+
+
 def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common():
     """One of the two or three that each has; the numbers say whose seeds they are of.  On seed 3, a
     is 0.5 above b.
