@@ -19,6 +19,7 @@ __all__ = [
     "beside",
     "code_version",
     "partition_of",
+    "partitions_of",
     "provenance",
     "run",
     "say",
@@ -160,20 +161,24 @@ def partition_of(profile, distribution: str, settings: Settings):
     return split_of(setting, settings, profile.seeds[0])
 
 
-def show_partitions(profile, distributions: Sequence[str], settings: Settings) -> dict:
-    """Show who holds which labels under each distribution, the numbers folded below each picture;
-    returns distribution -> (data set, partition) of those whose data are at hand.
+def partitions_of(profile, distributions: Sequence[str], settings: Settings) -> dict:
+    """Distribution -> (data set, partition), as `partition_of`, of those whose data are at hand."""
+    held = {name: partition_of(profile, name, settings) for name in distributions}
+    return {name: split for name, split in held.items() if split}
+
+
+def show_partitions(profile, distributions: Sequence[str], settings: Settings) -> None:
+    """Show who holds which labels under each distribution, the numbers folded below each picture.
+
+    It returns nothing: as a cell's last line it would be shown below the pictures.
     """
     from pfl_lib.display import figures, tables
 
-    shown = {}
-    for distribution in distributions:
-        if held := partition_of(profile, distribution, settings):
-            dataset, partition = shown[distribution] = held
-            figures.show(*figures.partition_card(partition, dataset))
-            caption = f"Training images by client and label, distribution {distribution}"
-            tables.show_table(tables.holdings(partition, dataset), caption, folded=True)
-    return shown
+    held = partitions_of(profile, distributions, settings)
+    for distribution, (dataset, partition) in held.items():
+        figures.show(*figures.partition_card(partition, dataset))
+        caption = f"Training images by client and label, distribution {distribution}"
+        tables.show_table(tables.holdings(partition, dataset), caption, folded=True)
 
 
 def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:

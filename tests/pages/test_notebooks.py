@@ -284,6 +284,14 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
     assert len(downloads) == 1
 
 
+def test_who_holds_what_is_shown_in_pictures_without_a_value_below_them(monkeypatch):
+    shown = []
+    monkeypatch.setattr("pfl_lib.display.figures.show", lambda figure, alt: shown.append(alt))
+    monkeypatch.setattr("pfl_lib.display.tables.show_table", lambda *_, **__: None)
+    assert notebook.show_partitions(waffle.QUICK, ["C", "A*"], settings()) is None
+    assert len(shown) == 2
+
+
 @pytest.mark.parametrize(
     ("id", "seeds"),
     [("waffle-fig3", "seed 1"), ("waffle-table1", "seeds 1 to 5"), ("waffle-fig8", "seeds 1 to 5")],
