@@ -452,6 +452,32 @@ def test_the_readmes_table_is_what_the_published_results_say():
     assert max(apart["C"]) <= 0.4
 
 
+def test_the_readmes_second_table_is_what_the_small_profile_says_of_pfedla():
+    """Both partitions and data sets; the paper prints nothing for FedAvg after own epochs."""
+    from pfl_lib.display.table_format import setting_words
+    from pfl_lib.papers import pfedla
+    from pfl_lib.papers.table import gathered
+    from pfl_lib.results.store import Store
+
+    methods = ("Local Training", "FedAvg", "FedAvg, then own epochs", "pFedLA")
+    store, rows = Store(ROOT / "no results here"), []
+    for table in (pfedla.TABLE1, pfedla.TABLE2):
+        lines = table.frame(pfedla.SMALL, store.find)
+        lines = lines[lines["protocol"] == table.protocol]
+        ours = gathered(lines, ["dataset", "setting", "method"])
+        printed = {place[:3]: value.value for place, value in table.printed().items()}
+        for dataset, setting in dict.fromkeys(place[:2] for place, of in ours.items() if of.ran):
+            words = f"{dataset}, {setting_words(setting)}"
+            paper = [printed.get((dataset, setting, name)) for name in methods]
+            here = [ours[dataset, setting, name].mean for name in methods]
+            rows.append([f"{words}, paper", *("–" if x is None else f"{x:.1f}" for x in paper)])
+            rows.append([f"{words}, ours", *(f"{x:.1f}" for x in here)])
+    found = re.search(
+        r"one seed\):\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text()
+    )[1]
+    assert found.splitlines() == [f"| {' | '.join(row)} |" for row in rows] and len(rows) == 8
+
+
 def test_the_speeds_in_the_docs_are_those_that_the_bench_wrote():
     rows = json.loads((ROOT / "reports" / "bench.json").read_text())["workloads"]
     table = re.search(
