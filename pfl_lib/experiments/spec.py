@@ -121,7 +121,8 @@ class RunSpec:
         """A readable folder name that is unique: method, data, partition, seed and the key's first
         digits.
         """
-        return folder_name(self.config(), self.key)
+        config = self.config()
+        return folder_name(config, key_of(config))
 
     @cached_property
     def source(self) -> str:

@@ -128,7 +128,9 @@ def status(result: object | None) -> str:
     """What became of one run, in the words of `Ours.status`: "ran", "not run" or "diverged at round
     7".
     """
-    return gather([(1, result)]).status
+    if result is None:
+        return NOT_RUN
+    return "ran" if result.diverged is None else at_round(result.diverged)
 
 
 def at_round(diverged: int) -> str:
