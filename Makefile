@@ -48,7 +48,7 @@ $(STAMP): pyproject.toml constraints.txt
 		if [ "$$python" = none ]; then \
 			echo "no Python 3.11 or later (with its module venv) on the PATH: install one, then run make again" >&2; exit 1; \
 		fi; \
-		echo "Making .venv with $$("$$python" --version) and installing into it: a few minutes, about 1.5 GB"; \
+		echo "Making .venv with $$("$$python" --version) and installing into it: a few minutes, about 2 GB"; \
 		"$$python" -m venv --clear .venv; }
 	@$(PYTHON) -m pip install --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[test]'
 	@echo '$(HERE)' > $(STAMP)

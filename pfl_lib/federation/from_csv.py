@@ -30,7 +30,7 @@ def from_csv(
     alice: int | None = None,
     seed: int = 0,
 ) -> Clients:
-    """The rows of a CSV file as clients: `Federation(tabular.from_csv(...), model, schedule,
+    """The rows of a CSV file as clients: `Federation(from_csv(...), model, schedule,
     alice=...)`.
 
     `label`: the column to predict, with exactly two different values; the higher one, or the later

@@ -39,10 +39,10 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     standard deviation over seeds, by the table's protocol), last round (mean), seeds (how many
     finished), difference (ours - paper; none for the quick profile, whose data are not the
     paper's), protocol, status ("ran", "not run", "diverged at round 7"), verdict, and, the same for
-    a whole row of the table, ranking (in words), clear pairs, pairs in order, wrong pairings that
-    pass and wrong pairings.  Behind a row's printed values stand the columns that the paper does
-    not print, such as the user's own methods, without a verdict.  Numbers in the metric's unit, NaN
-    where there is none; the banner says what was run.
+    a whole row of the table, ranking (in words), clear pairs, pairs compared, pairs in order, wrong
+    pairings that pass and wrong pairings.  Behind a row's printed values stand the columns that the
+    paper does not print, such as the user's own methods, without a verdict.  Numbers in the
+    metric's unit, NaN where there is none; the banner says what was run.
     """
     frame = table.frame(profile, store.find)
     by_row = ["dataset", "setting", "metric", "protocol"]
@@ -114,6 +114,7 @@ def _of_row(
     return {
         "ranking": "not run" if not ran else "–" if profile.name == "quick" else str(order),
         "clear pairs": order.pairs,
+        "pairs compared": order.pairs - len(order.unknown),
         "pairs in order": len(order.stand),
         "wrong pairings that pass": passing if profile.name == "paper" else 0,
         "wrong pairings": pairings if profile.name == "paper" else 0,
@@ -165,8 +166,8 @@ def in_words(compared: pd.DataFrame) -> pd.DataFrame:
 def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
     """The rows of `compare` in the paper's layout: a column for each method; for each row of the
     table the paper's value, ours, ours in the last round, the difference, and the verdict in one
-    word, beside it how many clear pairs stand in the paper's order.  The best of each line of
-    values is `Strong`.
+    word, beside it how many of the clear pairs that were compared stand in the paper's order.  The
+    best of each line of values is `Strong`.
     """
     lines = []
     better = {metric.name: metric.higher_is_better for metric in table.metrics}
@@ -190,7 +191,9 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
         place = f"{dataset}, {setting}" if compared["dataset"].nunique() > 1 else setting
         place += f", {metric}" if len(better) > 1 else ""
         first = rows.iloc[0]
-        order = f"{first['pairs in order']} of {first['clear pairs']}"
+        order = f"{first['pairs in order']} of {first['pairs compared']}"
+        if first["pairs compared"] < first["clear pairs"]:
+            order += f" compared ({first['clear pairs']} clear)"
         for kind, words in kinds.items():
             of_methods = dict(zip(rows["method"], words, strict=True))
             lines.append({"setting": place, "value": kind, **of_methods})

@@ -72,16 +72,17 @@ class Scorecard:
         told = ", ".join(
             f"{of[word]} {word}" for word in RESULTS if word != "not run" and word in of
         )
+        words = f"Four papers print {len(results)} results, of which {ran} were run"
+        words += f": {told}." if told else "."
         reduced = int((results["profile"] == "small").sum())
         if reduced:
-            told += f" ({reduced} of them in the small profile: fewer rounds, images or seeds)"
+            words += (
+                f" {reduced} of the {ran} were run in the small profile alone, with fewer rounds,"
+                " images or seeds than the papers have."
+            )
         used = int((self.values["verdict"] == USED).sum())
         settings = int((self.values["kind"] == "setting").sum())
-        return (
-            f"Of {len(self.values)} values that four papers print, {len(results)} are results:"
-            f" {ran} of them were run{': ' * bool(told)}{told}; {len(results) - ran} were not."
-            f" {used} of {settings} printed settings are used as printed."
-        )
+        return f"{words} {settings} further values are settings: {used} are used as printed."
 
     def claims_sentence(self) -> str:
         """What became of the sentences, in a sentence."""
@@ -91,9 +92,11 @@ class Scorecard:
         words = f"Of {len(self.claims)} sentences about these results the answer is: {told}."
         if turned.any():
             (paper,) = self.claims.loc[turned, "paper"].unique()
+            whose = self.claims["paper"] == paper
             words += (
-                f" {turned.sum()} of {paper}'s yes hold as its authors ran it, and not with a true"
-                " average and the share of right predictions."
+                f" {turned.sum()} of the {(whose & (self.claims['answer'] == 'yes')).sum()} yes of"
+                f" {paper} hold only as its authors computed them: with a true average and the"
+                " share of right predictions they do not."
             )
         return words
 

@@ -136,6 +136,8 @@ class Comparison:
         words += f"; that is {abs(row['difference']):.1f} points {word} *{to}*"
         if math.isnan(row["95 % from"]):
             return f"{words}, of one seed."
+        if row["95 % from"] == row["95 % to"]:
+            return f"{words}, the same on every seed: a few test examples, too close to tell."
         verdict = row[f"than {to}"]
         sure = "too close to tell" if verdict == "undecided" else f"{verdict} with 95 % confidence"
         return f"{words} ({row['95 % from']:.1f} to {row['95 % to']:.1f}: {sure})."

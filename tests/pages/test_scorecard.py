@@ -60,7 +60,7 @@ def test_where_nothing_was_run_no_result_has_a_verdict_and_no_sentence_an_answer
     results = nothing.values[nothing.values["kind"] == "result"]
     assert set(results["verdict"]) == {"not run"} == set(nothing.claims["answer"])
     assert results["ours"].isna().all() and (results["profile"] == "").all()
-    assert "438 are results: 0 of them were run; 438 were not" in nothing.sentence()
+    assert "Four papers print 438 results, of which 0 were run." in nothing.sentence()
 
 
 def test_the_small_profile_speaks_where_the_papers_own_was_not_run(monkeypatch):
@@ -147,7 +147,8 @@ def test_table_3_is_used_as_printed_on_mnist_and_weight_erosions_penalty_replace
 def test_a_yes_that_does_not_survive_a_true_average_is_counted_aloud(card):
     of = card.claims[card.claims["paper"] == "Weight Erosion"]
     turned = ((of["answer"] == "yes") & (of["done right"] == "no")).sum()
-    assert turned and f"{turned} of Weight Erosion's yes hold as its authors" in (
+    yes = (of["answer"] == "yes").sum()
+    assert turned and f"{turned} of the {yes} yes of Weight Erosion hold only as its authors" in (
         card.claims_sentence()
     )
     assert (card.claims.loc[card.claims["paper"] != "Weight Erosion", "done right"] == "").all()

@@ -44,6 +44,10 @@ def test_only_seeds_that_both_finished_count():
 
 
 def test_a_row_for_each_method_but_the_reference():
-    rows = difference_rows({"a": ours(s1=3.0, s2=3.0), "b": ours(s1=1.0, s2=1.0)}, "b")
+    rows = difference_rows({"a": ours(s1=3.0, s2=3.1), "b": ours(s1=1.0, s2=1.0)}, "b")
     assert [row["method"] for row in rows] == ["a"]
-    assert rows[0]["difference"] == 2.0 and rows[0]["than b"] == "above"
+    assert rows[0]["difference"] == pytest.approx(2.05) and rows[0]["than b"] == "above"
+
+
+def test_a_difference_that_is_the_same_on_every_seed_says_nothing_of_its_spread():
+    assert Paired((1.6, 1.6, 1.6)).half == 0 and Paired((1.6, 1.6, 1.6)).words == "undecided"

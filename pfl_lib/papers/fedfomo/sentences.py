@@ -31,11 +31,13 @@ def table(compared: pd.DataFrame) -> str:
             f" {ran['ours'].max():.1f} %, and {stands}.{NO_VERDICT}"
         )
     counts = compared["verdict"].str.extract(r"^([^(:]+)")[0].str.strip().value_counts()
-    told = ", ".join(f"{count} are {word}" for word, count in counts.items())
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
     rows = compared[compared["ranking"] != "not run"].drop_duplicates(["dataset", "setting"])
     return (
-        f"Of {len(compared)} printed values {told}; of {rows['clear pairs'].sum()} pairs of methods"
-        f" that the paper tells clearly apart {rows['pairs in order'].sum()} stand in its order."
+        f"{len(ran)} of {len(compared)} printed values were run: {told}. Of"
+        f" {rows['clear pairs'].sum()} pairs of methods that the paper tells clearly apart"
+        f" {rows['pairs compared'].sum()} were compared; {rows['pairs in order'].sum()} of these"
+        " stand in its order."
         f" In accuracy {stands}, over {len(rows)} of the table's rows."
     )
 

@@ -225,7 +225,8 @@ _STEP = (
     " (CIFAR10, FashionMNIST; measured by the weights, not by accuracy)."
 )
 _UNPRINTED = (
-    "Three seeds and 600 images a client are our choice: the paper does not print their numbers."
+    "600 images a client and, at the paper's length, three seeds are our choice: the paper prints"
+    " neither number."
 )
 FULL = Profile(
     name="paper",
