@@ -225,4 +225,5 @@ def _closing_table(stamps: Mapping, reports: Path, seconds: float) -> None:
     ended = [stamp.status for stamp in stamps.values()]
     counts = [f"{ended.count(word)} of {len(ended)} {word}; " for word in ("failed", "not run")]
     print("\n" + "".join(words for words in counts if words[0] != "0"), end="")
-    print(f"{duration(seconds)} in all; open {reports / 'index.html'}")
+    only = next(iter(stamps)) if len(stamps) == 1 else "index.html"
+    print(f"{duration(seconds)} in all; open {reports / only}")

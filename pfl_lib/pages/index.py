@@ -186,7 +186,8 @@ def _live(
         "<p>The quick profile trains on data that scikit-learn carries. Its numbers show that the"
         " code computes here what it computed where they were recorded, to a tolerance that the"
         " page states; whether a paper's numbers hold is shown above.</p>"
-        f"<details><summary>{len(done)} pages</summary><div class='scroll'><table><thead><tr>"
+        f"<details><summary>{len(done)} page{'s' * (len(done) != 1)}</summary>"
+        "<div class='scroll'><table><thead><tr>"
         "<th>Page</th><th>Numbers</th><th>Values compared</th><th>Seconds</th><th>Memory, MB</th>"
         f"</tr></thead><tbody>\n{rows}</tbody></table></div></details></section>\n"
     )
