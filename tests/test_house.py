@@ -537,5 +537,5 @@ def test_there_are_snippets_for_a_method_data_and_a_table_of_ones_own():
 
 
 def test_the_pages_that_the_readme_names_are_there():
-    named = set(re.findall(r"`(docs/\w+\.md)`", (ROOT / "README.md").read_text()))
+    named = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
     assert {ROOT / name for name in named} == set((ROOT / "docs").glob("*.md"))
