@@ -56,9 +56,11 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: setup
 	@$(IN_VENV) $(PYTHON) -m pfl_lib reproduce $(ARGS)
 
-# OMP_NUM_THREADS=1: workers and kernels run beside each other, one core each.
+# One worker more than there are cores, since browsers, kernels and programs that tests start are waited for; one thread each.
+WORKERS = $$($(PYTHON) -c "import os; print(1 + (os.cpu_count() or 1))")
+
 test: setup
-	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
 	@$(MAKE) --no-print-directory test-notebooks
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
@@ -69,7 +71,7 @@ test-notebooks: setup
 	@results=$$(mktemp -d) && trap 'rm -rf "$$results"' EXIT && \
 	export PFL_RESULTS_DIR="$$results" PFL_HEADLESS=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(IN_VENV) && \
 	$(PYTHON) -m pfl_lib reproduce --profile quick --train-only && \
-	$(PYTHON) -m pytest notebooks -n auto --dist loadfile \
+	$(PYTHON) -m pytest notebooks -n $(WORKERS) --dist loadfile \
 		--nbval-lax --nbval-current-env --nbval-cell-timeout 600 --timeout 900
 
 # What adds up, with other instructions and on two threads: sums then come out with other last bits.  One process: workers side
@@ -81,7 +83,7 @@ test-threads: setup
 # Then all that computes, and every notebook, with other instructions.
 test-arithmetic: export ATEN_CPU_CAPABILITY = default
 test-arithmetic: test-threads
-	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n auto --dist worksteal tests/methods tests/experiments tests/papers
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal tests/methods tests/experiments tests/papers
 	@$(MAKE) --no-print-directory test-notebooks
 
 # After results were published: the README's scorecard and its picture.

@@ -3,6 +3,12 @@
 import argparse
 from collections.abc import Mapping
 
+PROFILES = {
+    "quick": "each page in seconds, on data that need no download; shows that the code works",
+    "small": "the paper's data, with fewer images, rounds or seeds; each page says which",
+    "paper": "the paper's exact setting",
+}
+
 
 def add_parser(subparsers) -> None:
     """Add `list` to the command line."""
@@ -23,7 +29,6 @@ def run(args: argparse.Namespace) -> int:
     from pfl_lib.methods import METHODS
     from pfl_lib.models import MODELS
     from pfl_lib.papers import EXHIBITS
-    from pfl_lib.papers.waffle import ALL_PROFILES
     from pfl_lib.partitions import FAMILIES, PARTITIONS
 
     sections: dict[str, Mapping[str, str]] = {
@@ -31,9 +36,7 @@ def run(args: argparse.Namespace) -> int:
             id: f"{exhibit.paper}, {exhibit.title}" if exhibit.paper else exhibit.title
             for id, exhibit in EXHIBITS.items()
         },
-        "profiles (--profile)": {
-            name: profile.banner.partition(": ")[2] for name, profile in ALL_PROFILES.items()
-        },
+        "profiles (--profile)": PROFILES,
         "methods": {name: method.title for name, method in METHODS.items()},
         "data sets": {name: source.title for name, source in DATASETS.items()},
         "distributions": {name: recipe.title for name, recipe in PARTITIONS.items()},

@@ -25,7 +25,12 @@ def add_parser(subparsers) -> None:
         added.set_defaults(run=run)
         return added
 
-    action("list", _list, "list all results, one's own and the published ones")
+    action("list", _list, "list all results, one's own and the published ones").add_argument(
+        "words",
+        metavar="WORD",
+        nargs="*",
+        help="only results whose line has all these words, such as waffle mnist",
+    )
     action("show", _show, "show one result's settings and accuracies").add_argument(
         "name",
         metavar="NAME",
@@ -78,7 +83,7 @@ def _list(args: argparse.Namespace) -> int:
     store = _store(args)
     if not store.root.is_dir():
         print(f"no folder {store.root} yet", file=sys.stderr)
-    print(_table(store.results()))
+    print(_table(store.results(), args.words))
     return 0
 
 
@@ -160,7 +165,7 @@ def _publish(args: argparse.Namespace) -> int:
     return 0
 
 
-def _table(results: Iterable) -> str:
+def _table(results: Iterable, words: Sequence[str] = ()) -> str:
     import pandas as pd
 
     from pfl_lib.results.summary import at_round
@@ -188,7 +193,11 @@ def _table(results: Iterable) -> str:
     # What is not as usual needs no heading, and stands to the left.
     frame = pd.DataFrame(rows).rename(columns={"settings": ""})
     frame[""] = frame[""].str.ljust(frame[""].str.len().max())
-    return "\n".join(line.rstrip() for line in frame.to_string(index=False).splitlines())
+    head, *lines = [line.rstrip() for line in frame.to_string(index=False).splitlines()]
+    kept = [line for line in lines if all(word.lower() in line.lower() for word in words)]
+    if not kept:
+        return f"none of {len(lines)} results has {' and '.join(words)} in its line"
+    return "\n".join([head, *kept])
 
 
 def _settings(config: dict) -> str:

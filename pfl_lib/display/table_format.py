@@ -21,6 +21,31 @@ class Link(str):
     """A word of a table that is the address it links to, such as "waffle/fig8_omega.ipynb"."""
 
 
+class OfRun(str):
+    """A number of a table that links to the run it comes from, by its slug: to `run_place` on the
+    same page; of several seeds, to the first.
+    """
+
+    def __new__(cls, word: str, slug: str) -> "OfRun":
+        made = super().__new__(cls, word)
+        made.slug, made.strong = slug, isinstance(word, Strong)
+        return made
+
+
+class Place(str):
+    """A word of a table that others link to, by its id."""
+
+    def __new__(cls, word: str, id: str) -> "Place":
+        made = super().__new__(cls, word)
+        made.id = id
+        return made
+
+
+def run_place(slug: str) -> str:
+    """The id that the row of a run has in a page's list of runs (`pages.notebook.provenance`)."""
+    return "run-" + re.sub(r"[^\w.-]+", "-", slug)
+
+
 def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
     """Show a table on a notebook's page with a caption and, where it has one, the banner that says
     what was run.
@@ -132,8 +157,13 @@ def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
     if right and name == "td" and len(word) > LONG:
         style += ";white-space:normal;min-width:7rem"
     inner = html.escape(setting_words(str(word)))
-    inner = f"<strong>{inner}</strong>" if isinstance(word, Strong) else inner
+    strong = isinstance(word, Strong) or getattr(word, "strong", False)
+    inner = f"<strong>{inner}</strong>" if strong else inner
+    if isinstance(word, OfRun):
+        inner = f'<a class="of-run" href="#{run_place(word.slug)}">{inner}</a>'
     inner = f'<a href="{inner}">{inner}</a>' if isinstance(word, Link) else inner
+    if isinstance(word, Place):
+        attributes += f' id="{html.escape(word.id)}"'
     return f'<{name}{attributes} style="{style}">{inner}</{name}>'
 
 

@@ -5,6 +5,7 @@ must hold.
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import logs
+from pfl_lib.experiments.made import NO_RECORD, made_with
 from pfl_lib.experiments.measures import MEASURES, START, check
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
@@ -26,7 +28,7 @@ class Run:
     `checkpoint()`.
 
     The served model is evaluated every `evaluate_every` rounds and after the last.  `made_with`:
-    the devices and versions of torch that took part, in order; only a run with one of each gives
+    the devices, versions and processors that took part, in order; only a run with one of each gives
     the same bits again.
     """
 
@@ -51,7 +53,7 @@ class Run:
         self.matrices_rounds: list[int] = []
         self.bytes = [0.0, 0.0]
         self.non_finite: dict[int, int] = {}
-        self.made_with = {"device": [str(fed.device)], "torch": [str(torch.__version__)]}
+        self.made_with = {name: [word] for name, word in made_with(str(fed.device)).items()}
 
     @property
     def finished(self) -> bool:
@@ -233,11 +235,10 @@ class Run:
         self.matrices_rounds = checkpoint.get("matrices_rounds", [])
         self.bytes = checkpoint.get("bytes", [math.nan, math.nan])
         self.non_finite = checkpoint.get("non_finite", {})
-        before = checkpoint.get(
-            "made_with", self.made_with
-        )  # checkpoints of earlier versions do not say
+        before = checkpoint.get("made_with", {})  # those of earlier versions say less, or nothing
         self.made_with = {
-            name: list(dict.fromkeys(before[name] + now)) for name, now in self.made_with.items()
+            name: list(dict.fromkeys(before.get(name, [NO_RECORD]) + now))
+            for name, now in self.made_with.items()
         }
 
     def result(self, config: dict[str, Any]) -> Result:
@@ -260,7 +261,8 @@ class Run:
         columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
         weights = torch.stack(self.weights).numpy() if self.weights else None
         names = self.matrices[0] if self.matrices else ()
-        config = config | {name: ", ".join(values) for name, values in self.made_with.items()}
+        config = config | {name: "; ".join(values) for name, values in self.made_with.items()}
+        config["finished"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         return Result(
             config,
             pd.DataFrame(self.metrics, columns=columns),

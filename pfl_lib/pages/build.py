@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.made import code_version
 from pfl_lib.pages import html, summary
 from pfl_lib.pages.execute import Execution, Job, execute_all
 from pfl_lib.pages.html import Links, Page, Stamp
 from pfl_lib.pages.index import build_index
-from pfl_lib.pages.notebook import code_version
 from pfl_lib.pages.up_to_date import made_from
 from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.profiles import Profile
@@ -122,7 +122,7 @@ def build(
                 id=page.exhibit.id,
                 status="not run" if execution.not_run else "failed" if execution.error else "ok",
                 profile=page.profile.name,
-                banner=page.profile.banner if page.exhibit.paper or specs else "",
+                banner=_banner(page, stored, len(specs)) if page.exhibit.paper or specs else "",
                 version=version,
                 finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
                 seconds=execution.seconds,
@@ -162,6 +162,12 @@ def _page(exhibit: Exhibit, folders: Folders) -> Page:
             f"notebook {notebook} of {exhibit.id} is missing: restore it from the repository"
         )
     return Page(exhibit.id, exhibit.title, html.describe(notebook), notebook, exhibit.paper)
+
+
+def _banner(page: Wanted, stored: int, runs: int) -> str:
+    """The profile's, and how much of it there is where that is not all."""
+    words = page.profile.banner
+    return words if stored == runs else f"{words} Stored: {stored} of {runs} runs."
 
 
 def _every_run(profile: str) -> list:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pfl_lib.pages.html import Page, Stamp, css_class, in_line, styles
 from pfl_lib.pages.scores import scorecard_html
 from pfl_lib.papers.scorecard import Scorecard
+from pfl_lib.papers.verdicts import MEANINGS
 
 PAPERS = {
     "WAFFLE": (
@@ -132,8 +133,9 @@ def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> s
     if stamp.status == "ok":
         chips = [f'<span class="chip {stamp.profile}">{stamp.profile} profile</span>']
     chips += [
-        f'<span class="chip {css_class(word)}">{count} {word}</span>'
-        for word, count in stamp.verdicts.items()
+        f'<span class="chip {css_class(word)}">{stamp.verdicts[word]} {word}</span>'
+        for word in MEANINGS
+        if word in stamp.verdicts
     ]
     words = in_line(stamp.answer) or html.escape(stamp.error or page.about)
     facts = " · ".join(

@@ -17,7 +17,6 @@ __all__ = [
     "Settings",
     "banner",
     "beside",
-    "code_version",
     "partition_of",
     "partitions_of",
     "provenance",
@@ -193,6 +192,8 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
 
     from pfl_lib import data
     from pfl_lib.display import tables
+    from pfl_lib.display.table_format import Place, run_place
+    from pfl_lib.experiments.made import NO_RECORD, code_version
 
     found = [(spec, settings.store.find(spec)) for spec in specs]
     seconds = sum(result.seconds for _, result in found if result)
@@ -225,11 +226,13 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
         keys = pd.DataFrame(
             [
                 {
-                    "run": spec.slug,
+                    "run": Place(spec.slug, run_place(spec.slug)),
                     "key": spec.key[:16],
-                    "device": result.config.get("device", "") if result else "not run",
-                    "torch": result.config.get("torch", "") if result else "",
+                    "finished": result.config.get("finished", NO_RECORD) if result else "not run",
                     "seconds": f"{result.seconds:.1f}" if result else "",
+                    "code": result.config.get("code", NO_RECORD) if result else "",
+                    "torch": result.config.get("torch", "") if result else "",
+                    "machine": _machine(result.config) if result else "",
                 }
                 for spec, result in found
             ]
@@ -241,36 +244,6 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
     display({"text/html": text, "text/plain": words}, raw=True)
 
 
-def code_version() -> str:
-    """The package's version and, in a checkout, its commit: "0.1.0, commit 1a2b3c4" ("with changes"
-    if files differ from it).
-    """
-    import subprocess
-    from importlib import metadata
-
-    try:
-        version = metadata.version("pfl-lib")
-    except metadata.PackageNotFoundError:
-        version = "not installed"
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return version
-    git = ["git", "-C", str(root)]
-    try:
-        commit = subprocess.run(
-            [*git, "rev-parse", "--short=7", "HEAD"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        ).stdout.strip()
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no", "--", "pfl_lib"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return version
-    return f"{version}, commit {commit}" + (" with changes" if changed else "")
+def _machine(config: dict) -> str:
+    """A run's device, and its name where that was recorded."""
+    return ", ".join(filter(None, [config.get("device", ""), config.get("processor", "")]))

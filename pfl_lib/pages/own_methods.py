@@ -22,3 +22,15 @@ def show(page, profile, settings: Settings) -> None:
         shown = own_methods.differences(table, profile, find)
         caption = "Your methods against the paper's, in points of accuracy, on common seeds"
         tables.show_table(shown, caption)
+
+
+def sentence(page, profile, settings: Settings) -> str:
+    """What a page's answer says of the user's methods, for each of its tables; nothing where the
+    page has none.
+    """
+    from pfl_lib.papers import own_methods
+
+    tables = (table for table in page.tables if table.own_columns)
+    return "".join(
+        f" {own_methods.in_a_sentence(table, profile, settings.store.find)}" for table in tables
+    )

@@ -16,6 +16,7 @@ from pfl_lib.papers.scorecard import Scorecard
 COLOURS = {
     "reproduced": "#1a7f4b",
     "same order": "#3f7fc4",
+    "other order": "#b5651d",
     "not reproduced": "#c0392b",
     "no verdict": "#8a6fb0",
     "not run": "#c3cad2",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from pfl_lib.display import latex
-from pfl_lib.display.table_format import NONE, Strong, keep, written
+from pfl_lib.display.table_format import NONE, OfRun, Strong, keep, written
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import UNPRINTED, Table, gathered
@@ -37,16 +37,19 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     Columns: profile, dataset and setting (the paper's), run on (our data set, empty where this
     package has no runs), method, metric, paper and paper std, ours and ours std (mean and sample
     standard deviation over seeds, by the table's protocol), last round (mean), seeds (how many
-    finished), difference (ours - paper; none for the quick profile, whose data are not the
-    paper's), protocol, status ("ran", "not run", "diverged at round 7"), verdict, and, the same for
-    a whole row of the table, ranking (in words), clear pairs, pairs compared, pairs in order, wrong
-    pairings that pass and wrong pairings.  Behind a row's printed values stand the columns that the
-    paper does not print, such as the user's own methods, without a verdict.  Numbers in the
-    metric's unit, NaN where there is none; the banner says what was run.
+    finished), run (the slug of the first that finished), difference (ours - paper; none for the
+    quick profile, whose data are not the paper's), protocol, status ("ran", "not run", "diverged at
+    round 7"), verdict, and, the same for a whole row of the table, ranking (in words), clear pairs,
+    pairs compared, pairs in order, wrong pairings that pass and wrong pairings.  Behind a row's
+    printed values stand the columns that the paper does not print, such as the user's own methods,
+    without a verdict.  Numbers in the metric's unit, NaN where there is none; the banner says what
+    was run.
     """
     frame = table.frame(profile, store.find)
     by_row = ["dataset", "setting", "metric", "protocol"]
     ours = {key: gathered(lines) for key, lines in frame.groupby(by_row, sort=False)}
+    finished = frame[frame["status"] == "ran"].groupby([*by_row[:3], "method"], sort=False)
+    first_runs = finished["run"].first().to_dict()
     explained = {
         place for place, page in table.explained_by.items() if _shown(page, profile, store)
     }
@@ -90,6 +93,7 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
                     "ours std": of.std,
                     "last round": last[method].mean,
                     "seeds": len(of.seeds),
+                    "run": first_runs.get((dataset, setting, name, method), ""),
                     "difference": math.nan if profile.name == "quick" else of.mean - printed.value,
                     "protocol": _protocol(table, run),
                     "status": of.status,
@@ -177,14 +181,15 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
     ):
         paper = [latex.spread(row["paper"], row["paper std"]) for _, row in rows.iterrows()]
         ours = [_ours(row["ours"], row["status"], row["ours std"]) for _, row in rows.iterrows()]
+        runs = rows["run"]
         high = better[metric]
         kinds = {
             "paper": _best(rows["paper"], paper, high),
-            f"ours, {SHORT[table.protocol]}": _best(rows["ours"], ours, high),
+            f"ours, {SHORT[table.protocol]}": _of_runs(_best(rows["ours"], ours, high), runs),
         }
         if table.protocol != "last":
             last = rows["last round"]
-            kinds["ours, last round"] = _best(last, last.map(written), high)
+            kinds["ours, last round"] = _of_runs(_best(last, last.map(written), high), runs)
         if not quick:
             kinds["difference"] = [written(number, sign=True) for number in rows["difference"]]
             kinds["verdict"] = [verdict.partition(":")[0] for verdict in rows["verdict"]]
@@ -274,3 +279,7 @@ def _best(numbers: pd.Series, words: Sequence[str], high: bool = True) -> list[s
         Strong(word) if number == best else word
         for number, word in zip(rounded, words, strict=True)
     ]
+
+
+def _of_runs(words: Sequence[str], runs: Sequence[str]) -> list[str]:
+    return [OfRun(word, run) if run else word for word, run in zip(words, runs, strict=True)]

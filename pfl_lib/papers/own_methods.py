@@ -56,3 +56,21 @@ def differences(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
                     }
                 )
     return profile.table(lines)
+
+
+def in_a_sentence(table: Table, profile: Profile, find: Find) -> str:
+    """How often each of the user's methods is above, below or level with the table's others: over
+    its rows, on common seeds.
+    """
+    against = differences(table, profile, find)
+    words = []
+    for own in table.own_columns:
+        seen = [row["seen as"] for row in against.to_dict("records") if row["method"] == own]
+        words.append(
+            f"{own} (yours): above the others in {seen.count('above')} of {len(seen)} comparisons"
+            f" on common seeds, below in {seen.count('below')}, undecided in"
+            f" {seen.count('undecided')}."
+            if seen
+            else f"{own} (yours) was not run."
+        )
+    return " ".join(words)

@@ -198,20 +198,21 @@ class Table:
     def frame(self, profile: Profile, find: Find) -> pd.DataFrame:
         """Our numbers, one row for each place of the table, metric, protocol and run.
 
-        Columns dataset, setting, method, metric, protocol (the table's and "last"), seed, value (in
-        the metric's unit; NaN where the run has none), status ("ran", "not run", "left out", "not
-        measured" or "diverged at round 7") and diverged (that round).  A place that the profile
-        leaves out, or that this package does not run, has one row a metric and protocol, without a
-        seed.
+        Columns dataset, setting, method, metric, protocol (the table's and "last"), seed, run (its
+        slug), value (in the metric's unit; NaN where the run has none), status ("ran", "not run",
+        "left out", "not measured" or "diverged at round 7") and diverged (that round).  A
+        place that the profile leaves out, or that this package does not run, has one row a metric
+        and protocol, without a seed.
         """
         lines = []
         protocols = dict.fromkeys((self.protocol, "last"))
-        run = self.run_in(profile).rows
+        kept = self.run_in(profile).rows
         for row, column, runs in self._places(profile):
-            absent = status(None) if row.at is None or row in run else LEFT_OUT
+            absent = status(None) if row.at is None or row in kept else LEFT_OUT
             place = {"dataset": row.dataset, "setting": row.setting, "method": column.name}
-            for seed, result in [(run.seed, find(run)) for run in runs] or [(None, None)]:
-                became = absent if seed is None else status(result)
+            for run in runs or [None]:
+                result = None if run is None else find(run)
+                became = absent if run is None else status(result)
                 for metric in self.metrics:
                     for protocol in protocols:
                         value, word = float("nan"), became
@@ -220,7 +221,8 @@ class Table:
                                 result, protocol, self.over, column.model or self.model
                             )
                             word = NOT_MEASURED if math.isnan(value) else became
-                        read = {"metric": metric.name, "protocol": protocol, "seed": seed}
+                        read = {"metric": metric.name, "protocol": protocol}
+                        read |= {"seed": run and run.seed, "run": run and run.slug}
                         ended = {"status": word, "diverged": result.diverged if result else None}
                         lines.append({**place, **read, "value": value, **ended})
         frame = profile.table(lines)
@@ -242,17 +244,22 @@ def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:
     tuple of values) to `Ours`, in the frame's order.
     """
     by = list(by)
-    found = {}
-    for key, lines in frame.groupby(by, sort=False):
-        ran = lines[lines["status"] == "ran"]
-        lost = lines[lines["diverged"].notna()]
-        found[key[0] if len(by) == 1 else key] = Ours(
-            seeds=tuple(ran["seed"].astype(int)),
-            diverged=tuple(
-                zip(lost["seed"].astype(int), lost["diverged"].astype(int), strict=True)
-            ),
-            missing=int((~lines["status"].eq(LEFT_OUT)).sum()) - len(ran) - len(lost),
-            values=tuple(ran["value"].astype(float)),
-            left_out=bool(lines["status"].eq(LEFT_OUT).all()),
-        )
-    return found
+    columns = [frame[name].tolist() for name in (*by, "status", "seed", "value", "diverged")]
+    places: dict = {}
+    for *key, word, seed, value, diverged in zip(*columns, strict=True):
+        place = key[0] if len(key) == 1 else tuple(key)
+        places.setdefault(place, []).append((word, seed, value, diverged))
+    return {place: _together(lines) for place, lines in places.items()}
+
+
+def _together(lines: list[tuple]) -> Ours:
+    """The (status, seed, value, round of divergence) of one place's runs together."""
+    ran = [line for line in lines if line[0] == "ran"]
+    lost = [line for line in lines if not pd.isna(line[3])]
+    return Ours(
+        seeds=tuple(int(seed) for _, seed, _, _ in ran),
+        diverged=tuple((int(seed), int(round)) for _, seed, _, round in lost),
+        missing=sum(line[0] != LEFT_OUT for line in lines) - len(ran) - len(lost),
+        values=tuple(float(value) for _, _, value, _ in ran),
+        left_out=all(line[0] == LEFT_OUT for line in lines),
+    )

@@ -8,7 +8,10 @@ Let a paper print a value with standard deviation s over n seeds, and ours be th
 * *same order*, paper and small profiles: all pairs of methods *with this one* that the row
   separates clearly stand in the paper's order here, on common seeds; in the paper profile the value
   also lies within reach of the printed one.
-* *not reproduced*: neither, or a run diverged; with the page that explains it or "reason unknown".
+* *other order*, small profile only: such a pair is turned here.  With less data or fewer rounds
+  that does not refute the printed value.
+* *not reproduced*: in the paper profile none of these; in both, a run diverged.  With the page that
+  explains it or "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
 * *not run*: no result; *left out*: the profile leaves the setting out.
 
@@ -44,7 +47,11 @@ MEANINGS = {
         " order here; in the paper profile the value is also no further from the printed one than"
         " half the range of its row, or 1 point"
     ),
-    "not reproduced": "neither, or a run diverged",
+    "other order": (
+        "small profile only: at least one of these pairs is turned here; with less data or fewer"
+        " rounds than the paper's that does not refute its value"
+    ),
+    "not reproduced": "none of these, or a run diverged",
     "no verdict": (
         "nothing can be said: the data are not the paper's (quick profile, or others stand in),"
         " methods of the row that were not run could still decide the order, or (small profile)"
@@ -252,7 +259,8 @@ def judge(
             return Verdict("no verdict", str(order), seeds)
         if order.holds:
             return Verdict("same order", str(order), on_seeds)
-        return Verdict("not reproduced", f"{order}; {reason}", on_seeds)
+        explained = f"; {reason}" if explained_by else ""
+        return Verdict("other order", f"{order}{explained}", on_seeds)
     apart = abs(found.mean - row[method].value)
     allowed = tolerance(row, method, found.runs, paper_seeds, metric)
     distance = f"{apart:.2f} apart, {allowed:.2f} allowed ({metric.unit})"

@@ -1,5 +1,6 @@
 """A result and the files it is kept in: checked when they are read."""
 
+import csv
 import errno
 import hashlib
 import io
@@ -19,7 +20,7 @@ LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
 """What every stored configuration says, and `pfl-lib results list` shows."""
 
 OUTCOME = {
-    *("key", "device", "torch", "source"),
+    *("key", "device", "torch", "code", "processor", "finished", "source"),
     *("diverged", "seconds", "weights_shape", "bytes", "non_finite"),
 }
 """What config.json says of a run beside its description, which the key stands for."""
@@ -87,11 +88,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
         held = {name: content(name) for name in files}
         if any(_digest(held[name]) != digest for name, digest in files.items()):
             return None
-        # As text first: not every version of pandas reads a float back to its last bit.
-        metrics = pd.read_csv(io.BytesIO(held["metrics.csv"]), dtype=str)
-        metrics = metrics.astype(
-            {name: int if name in ("round", "client") else float for name in metrics.columns}
-        )
+        metrics = _metrics(held["metrics.csv"].decode())
         shape, weights, weights_rounds = config.pop("weights_shape"), None, None
         if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
             text = io.BytesIO(held["weights.csv"])
@@ -123,6 +120,22 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
         )
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, BadZipFile):
         return None
+
+
+def _metrics(text: str) -> pd.DataFrame:
+    """What metrics.csv holds: whole numbers by round and client, the others to their last bit, as
+    not every version of pandas reads them.
+    """
+    names, *rows = csv.reader(text.splitlines())
+    columns = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
+    return pd.DataFrame(
+        {
+            name: np.array([int(word) for word in words], dtype=np.int64)
+            if name in ("round", "client")
+            else np.array([float(word or "nan") for word in words], dtype=float)
+            for name, words in columns
+        }
+    )
 
 
 def key_of(description: dict[str, Any]) -> str:

@@ -170,7 +170,9 @@ class Result:
             chosen = means.index[-1]
         else:
             chosen = means[by].idxmin() if _lower_is_better(by) else means[by].idxmax()
-        each = rows[rows["round"] == chosen].set_index("client")[column]
+        there = rows["round"].to_numpy() == chosen
+        clients = pd.Index(rows["client"].to_numpy()[there], name="client")
+        each = pd.Series(rows[column].to_numpy()[there], clients, name=column)
         return float(means.loc[chosen, column]), each
 
     def plot(self):
@@ -228,4 +230,5 @@ def _means(rows: pd.DataFrame, columns: list[str], known: bool = False) -> pd.Da
     means = rows.groupby("round")[columns].mean()  # pandas skips NaN
     if known:
         return means
-    return means.mask(rows[columns].isna().groupby(rows["round"]).any())
+    unknown = rows[columns].isna()
+    return means.mask(unknown.groupby(rows["round"]).any()) if unknown.to_numpy().any() else means

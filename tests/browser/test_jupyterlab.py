@@ -132,7 +132,7 @@ def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(browser, l
     picture.wait_for(timeout=60 * SECONDS)
     drawn, words = picture.inner_html(), explorer.locator("p").last
     assert words.inner_text() == picture.get_attribute("aria-label")
-    assert words.inner_text().startswith("Round 20, Alice's model is ")
+    assert words.inner_text().startswith("Round 10, Alice's model is ")
     explorer.get_by_role("slider").press("Home")
     explorer.get_by_text("Round 1, Alice's model is ").wait_for(timeout=60 * SECONDS)
     assert words.inner_text() == picture.get_attribute("aria-label")

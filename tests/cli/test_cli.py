@@ -164,7 +164,7 @@ def test_compare_can_be_every_run_or_a_table_in_latex_whose_words_are_comments(c
     argv += ["--results-dir", str(tmp_path), "--format"]
     assert main([*argv, "runs"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head.startswith("dataset,setting,method,metric,protocol,seed,value,status,diverged,page")
+    assert head.startswith("dataset,setting,method,metric,protocol,seed,run,value,status")
     assert len(lines) == 30 * 2  # one seed, best and last round
     assert main([*argv, "latex"]) == 0
     before, _, after = capsys.readouterr().out.partition("\\begin{tabular}")
@@ -281,7 +281,8 @@ def two_pages(tmp_path, monkeypatch):
 
 def test_a_page_says_how_many_runs_were_missing(two_pages, tmp_path):
     assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
-    assert ">0 of 1 runs<" in (tmp_path / "reports" / "quick" / "good.html").read_text()
+    page = (tmp_path / "reports" / "quick" / "good.html").read_text()
+    assert ">0 of 1 runs<" in page and " Stored: 0 of 1 runs.</p>" in page
 
 
 def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_once(

@@ -122,6 +122,18 @@ def test_list_shows_results_of_a_newer_version_by_their_names(say, store):
         assert words in shown
 
 
+def test_list_keeps_to_the_lines_that_have_all_words(say, store):
+    store.save(LOCAL, result(LOCAL))
+    assert len(say("list")[1]) == 3
+    for words, spec in ((["local"], LOCAL), (["FedAvg", FEDAVG.dataset], FEDAVG)):
+        status, lines = say("list", *words)
+        assert status == 0 and len(lines) == 2 and spec.key[:10] in lines[1]
+    assert say("list", "fedavg", "local") == (
+        0,
+        ["none of 2 results has fedavg and local in its line"],
+    )
+
+
 def test_list_says_where_a_run_diverged_and_no_number(say, store):
     store.save(LOCAL, result(LOCAL, diverged=4))
     assert f" diverged at round 4 {LOCAL.key[:10]}" in "\n".join(say("list")[1])

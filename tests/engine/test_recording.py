@@ -105,17 +105,17 @@ def same(found, expected) -> bool:
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, torch.float32) for name in models.MODELS]
-    + [
-        (name, torch.float64) for name in models.MODELS if name != "dla"
-    ],  # many operations: it takes long to record
+    + [(name, torch.float64) for name in models.MODELS if name != "dla"],
 )
 def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
+    """DLA, whose many operations take long to record, in one shape and dtype only."""
     torch.manual_seed(1)
     module = models.build(name, SHAPES[name], 2)
-    batches = [*several(6, SHAPES[name], dtype), *several(5, SHAPES[name], dtype)]
+    sizes = (6,) if name == "dla" else (6, 5)
+    batches = [each for size in sizes for each in several(size, SHAPES[name], dtype)]
     recorded = flat(module, name, dtype=dtype)
     found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))
-    assert plays(recorded) == [2, 2] and recorded.recordings.dropped is None
+    assert plays(recorded) == [2] * len(sizes) and recorded.recordings.dropped is None
     assert same(found, expected) and found[0].abs().sum() > 0
 
 
@@ -147,7 +147,7 @@ def test_statistics_are_left_alone_where_none_are_given(at_once):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
 def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_once, monkeypatch):
-    """From the first batch, from the ninth in the middle of a round, or never; with BatchNorm,
+    """From the first batch, from the seventh in the middle of a round, or never; with BatchNorm,
     momentum and short last batches.
     """
     data = [
@@ -155,11 +155,11 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_o
         for size in (7, 12, 5, 10)
     ]
     states, counts = [], []
-    for worth in (1, 9, 10**9):
+    for worth in (1, 7, 10**9):
         recording.recordings.cache_clear()
         monkeypatch.setattr(recording, "WORTH_RECORDING", worth)
         schedule = Schedule(
-            3, local_epochs=4, batch_size=4, lr=0.05, momentum=0.9, weight_decay=0.01
+            3, local_epochs=2, batch_size=4, lr=0.05, momentum=0.9, weight_decay=0.01
         )
         network = models.Architecture("pfedla_cnn-norm", (3, 16, 16), 2)
         fed = Federation.from_arrays(data, data, network, schedule, device="cpu", threads=threads)
@@ -169,7 +169,7 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_o
         states.append(state)
         counts.append(sum(made(fed._modules[0])))
         assert fed._modules[0].recordings.dropped is None
-        assert worth > 9 or sum(sum(plays(module)) for module in fed._modules) > 9
+        assert worth > 7 or sum(sum(plays(module)) for module in fed._modules) > 9
     assert counts[0] == 4 and 0 < counts[1] <= 4 and counts[2] == 0  # batches of 4, 3, 1 and 2
     for other in states[1:]:
         assert all(torch.equal(states[0][name], other[name]) for name in other)

@@ -131,6 +131,7 @@ def test_one_worker_and_two_give_the_same_bits(tmp_path):
 
     get_reusable_executor().shutdown(wait=True)
     for one, two in zip(alone, together, strict=True):
+        assert all(result.config.pop("finished") for result in (one, two))
         assert one.config == two.config and same_bits(one, two)
     assert len(alone[1].metrics) == 2 * 2
 

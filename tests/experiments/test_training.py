@@ -1,13 +1,16 @@
 """A run evaluates as often as it is asked to, and loses nothing else by it."""
 
 import math
+import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar
 
 import pytest
 import torch
 
 from pfl_lib import Federation, Schedule
+from pfl_lib.experiments import made
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import APFL, FedAvg, Local
 from pfl_lib.rows import with_rows
@@ -103,8 +106,10 @@ def test_a_run_resumed_between_two_evaluations_goes_on_as_if_nothing_had_happene
     assert again.metrics.equals(whole.metrics) and (again.weights == whole.weights).all()
 
 
-def test_a_result_says_every_device_and_torch_that_took_part():
-    """The first rounds were another machine's; its checkpoint says so."""
+def test_a_result_says_when_with_what_and_on_which_machines_it_was_made():
+    """The first rounds were another machine's, of a version that recorded device and torch alone;
+    its checkpoint says so.
+    """
     first = Run(FedAvg(), federation())
     assert next(first.rounds()) == 1
     checkpoint = first.checkpoint() | {
@@ -114,9 +119,29 @@ def test_a_result_says_every_device_and_torch_that_took_part():
     second.restore(checkpoint)
     third = Run(FedAvg(), federation())
     third.restore(second.checkpoint())
-    made = {"device": "cuda, cpu", "torch": torch.__version__}
-    assert finished(third).result({"seed": 1}).config == {"seed": 1, **made}
-    assert finished(Run(FedAvg(), federation())).result({}).config == {**made, "device": "cpu"}
+    before = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    config = finished(third).result({"seed": 1}).config
+    assert before <= config.pop("finished") <= datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    here = {"code": made.code_at_start(), "processor": made.processor()}
+    assert config == {
+        "seed": 1,
+        "device": "cuda; cpu",
+        "torch": torch.__version__,
+        **{name: f"not recorded; {words}" for name, words in here.items()},
+    }
+    alone = finished(Run(FedAvg(), federation())).result({}).config
+    del alone["finished"]
+    assert alone == {"device": "cpu", "torch": torch.__version__, **here}
+
+
+def test_code_and_processor_are_named():
+    """Here the package is installed from a checkout, in a clone of which this test runs."""
+    assert re.fullmatch(
+        r"\d+\.\d+\.\d+(, commit [0-9a-f]{7}( with changes)?)?", made.code_version()
+    )
+    name, instructions = made.processor().rsplit(", ", 1)
+    assert name and instructions == torch.backends.cpu.get_cpu_capability()
+    assert made.graphics_card("cuda:99") == "unknown"
 
 
 @pytest.mark.parametrize("alice", [None, 1])

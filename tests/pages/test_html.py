@@ -233,7 +233,7 @@ PAPER = dataclasses.replace(
     STAMP,
     profile="paper",
     answer="Alice's share is **1**.",
-    verdicts={"reproduced": 24, "not reproduced": 2},
+    verdicts={"not reproduced": 2, "reproduced": 24},
     megabytes=512,
     runs="42 of 150 runs",
 )
@@ -258,7 +258,7 @@ def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code(li
     for words in (
         '<a href="paper/waffle-fig3.html">Figure 3: &lt;weights&gt;</a>',
         "Alice's share is <strong>1</strong>.",
-        '<span class="chip reproduced">24 reproduced</span>',
+        '<span class="chip reproduced">24 reproduced</span> '
         '<span class="chip not-reproduced">2 not reproduced</span>',
         "42 of 150 runs stored · 4 s · 512 MB · made 2026-11-21 08:30 UTC",
         "commit 1a2b3c4",

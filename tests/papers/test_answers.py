@@ -25,8 +25,8 @@ def test_table_1_counts_verdicts_of_mnist_and_pairs_of_each_row_once():
     """Two rows of the table: 2 + 3 clear pairs, 1 + 3 in order."""
     said = waffle.table_1(compared("paper"))
     assert said == (
-        "Of 4 values printed for MNIST 2 are reproduced, 1 are not reproduced and 1 are not run;"
-        " of 5 pairs of methods that the paper tells clearly apart 4 stand in its order."
+        "The verdicts on the 4 values printed for MNIST: 2 reproduced, 1 not reproduced and 1 not"
+        " run; of 5 pairs of methods that the paper tells clearly apart 4 stand in its order."
         " 1 of the verdicts rest on fewer seeds than the paper's."
     )
 

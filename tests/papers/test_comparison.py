@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from pfl_lib import papers
+from pfl_lib.display import tables
+from pfl_lib.display.table_format import Place, run_place
 from pfl_lib.errors import BadInput
 from pfl_lib.papers import comparison, waffle
 from pfl_lib.papers.exhibits import Exhibit
@@ -65,6 +67,22 @@ def test_the_seeds_of_a_place_are_gathered_with_those_that_diverged_and_are_miss
     assert list(ours) == list(waffle.METHODS)
     assert (ours["WE"].diverged, ours["WE"].missing, ours["WE"].comparable) == (((1, 2),), 4, False)
     assert ours["Local"].seeds == (1,) and ours["Local"].mean == pytest.approx(99.42)
+
+
+def test_a_number_links_to_the_row_of_the_first_run_that_finished():
+    """Local's first seed is missing; WE's diverged, so it has no number."""
+    runs = {waffle.spec("Local", "B", waffle.FULL, seed): result(99.0) for seed in (2, 3)}
+    runs[waffle.spec("WE", "B", waffle.FULL, 1)] = result(99.0, diverged=2)
+    beside = comparison.compare(B, waffle.FULL, Shelf(runs))
+    slug = waffle.spec("Local", "B", waffle.FULL, 2).slug
+    assert dict(zip(beside["method"], beside["run"], strict=True)) == {
+        method: slug if method == "Local" else "" for method in waffle.METHODS
+    }
+    shown = tables.to_html(comparison.as_printed(beside, B), "B")
+    # The best round and the last.
+    assert shown.count(f'href="#{run_place(slug)}"') == shown.count("<a ") == 2
+    listed = pd.DataFrame({"run": [Place(slug, run_place(slug))]})
+    assert f' id="{run_place(slug)}"' in tables.to_html(listed, "Runs")
 
 
 def test_a_run_without_the_number_counts_as_missing_not_as_a_number():

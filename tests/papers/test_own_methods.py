@@ -97,6 +97,21 @@ def test_its_differences_are_paired_by_seed(shelf):
     assert row["95 % from"] < row["difference"] < row["95 % to"]
 
 
+def test_the_pages_answer_names_it_and_counts_its_comparisons(shelf):
+    """One row, one method beside it: one comparison, whose word is that of the table below."""
+    page = papers.exhibit("waffle-table1").with_methods([EXAMPLE])
+    profile, (table,) = shorter(page), page.tables
+    (row,) = own_methods.differences(table, profile, shelf.find).to_dict("records")
+    times = {word: int(row["seen as"] == word) for word in ("above", "below", "undecided")}
+    assert own_methods.in_a_sentence(table, profile, shelf.find) == (
+        f"{OWN} (yours): above the others in {times['above']} of 1 comparisons on common seeds,"
+        f" below in {times['below']}, undecided in {times['undecided']}."
+    )
+    nothing = own_methods.in_a_sentence(table, profile, lambda run: None)
+    assert nothing == f"{OWN} (yours) was not run."
+    assert own_methods.in_a_sentence(waffle.TABLE1, profile, shelf.find) == ""
+
+
 def test_rows_without_a_run_of_ones_own_have_no_figure(shelf):
     page = papers.exhibit("waffle-table1").with_methods([EXAMPLE])
     found = own_methods.results_by_row(page.tables[0], shorter(page), shelf.find)
@@ -130,7 +145,8 @@ def test_every_page_with_a_printed_table_takes_methods_of_ones_own():
         source = (ROOT / "notebooks" / page.notebook).read_text()
         takes = "methods: list = []" in source and "with_methods(settings.methods)" in source
         assert takes == bool(page.tables), page.id
-        assert ("own_methods.show(page, profile, settings)" in source) == takes, page.id
+        for use in ("show", "sentence"):
+            assert (f"own_methods.{use}(page, profile, settings)" in source) == takes, page.id
 
 
 def made_up(spec, rounds: int = 5) -> Result:

@@ -216,9 +216,12 @@ def test_the_small_profile_is_judged_by_its_order_alone():
     assert word("small", "low", TWO, as_printed(TWO, low=20.0)) == "same order"
     turned = judge("small", "low", TWO, as_printed(TWO, low=95.0))
     assert str(turned) == (
-        "not reproduced: 0 of 1 clear pairs in the paper's order, turned: high above low; reason"
-        " unknown"
+        "other order: 0 of 1 clear pairs in the paper's order, turned: high above low"
     )
+    told = judge("small", "low", TWO, as_printed(TWO, low=95.0), explained_by="waffle-shift")
+    assert str(told) == f"{turned}; explained on page waffle-shift"
+    diverged = judge("small", "low", TWO, as_printed(TWO) | {"low": DIVERGED})
+    assert diverged.word == "not reproduced"
 
 
 def test_quick_pages_give_no_verdict():

@@ -143,11 +143,11 @@ def test_more_seeds_keep_the_runs_of_fewer():
 
 
 def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_runs_to_compare():
-    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=20, seed=1)` is the first of
+    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=10, seed=1)` is the first of
     them, so it trains once.
     """
     typed = [
-        RunSpec(method, Schedule(rounds=20), dataset="digits")
+        RunSpec(method, Schedule(rounds=10), dataset="digits")
         for method in (Waffle(), Local(), Waffle(slope=10))
     ]
     quickstart = papers.exhibit("quickstart")

@@ -252,9 +252,9 @@ def _quick(setting: Setting) -> Setting:
         setting,
         dataset="digits",
         partition=replace(setting.partition, examples=80),
-        evaluate_every=5,
+        evaluate_every=3,
     )
-    return setting.scheduled(rounds=5, local_epochs=2, lr=0.05, batch_size=16)
+    return setting.scheduled(rounds=3, local_epochs=2, lr=0.05, batch_size=16)
 
 
 # A pass over the ten clients' 4,200 images takes a second of one core on CIFAR10.

@@ -118,8 +118,8 @@ QUICK = replace(
     name="quick",
     data="scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's MNIST",
     seeds=(1,),
-    make=only(is_quick, smaller(rounds=20, dataset="digits")),
-    differs=_SCALED.format(factor=5),
+    make=only(is_quick, smaller(rounds=10, dataset="digits")),
+    differs=_SCALED.format(factor=10),
 )
 # One FedAvg run trains 25 x 12,000 examples; Table 1 costs about 26 such runs, a quarter of an hour
 # on two slow cores.

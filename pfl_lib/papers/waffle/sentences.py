@@ -41,8 +41,8 @@ def table_1(compared: pd.DataFrame, dataset: str = "MNIST") -> str:
     fewer = int(here["verdict"].str.contains(r"\(\d+ of \d+ seeds\)").sum())
     rows = here.drop_duplicates("setting")
     return (
-        f"Of {len(here)} values printed for {dataset}"
-        f" {listed(f'{count} are {word}' for word, count in counts.items())}; of"
+        f"The verdicts on the {len(here)} values printed for {dataset}:"
+        f" {listed(f'{count} {word}' for word, count in counts.items())}; of"
         f" {rows['clear pairs'].sum()} pairs of methods that the paper tells clearly apart"
         f" {rows['pairs in order'].sum()} stand in its order."
         + (f" {fewer} of the verdicts rest on fewer seeds than the paper's." if fewer else "")
