@@ -6,6 +6,7 @@ import argparse
 import textwrap
 
 from pfl_lib.cli import arguments
+from pfl_lib.display.table_format import setting_words
 from pfl_lib.papers import comparison
 from pfl_lib.results.summary import NOTHING
 
@@ -89,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
             print("nothing to compare: nothing was run yet (pfl-lib reproduce)")
         else:
             print(
-                "nothing to compare: these pages set no printed results beside ours, but"
-                f" {', '.join(comparing)} does"
+                "nothing to compare: these pages set no printed results beside ours; pages that do:"
+                f" {', '.join(comparing)}"
             )
     elif args.format == "csv":
         print(tables.to_csv(pd.concat([table for *_, table in found])), end="")
@@ -148,7 +149,7 @@ def _compact(table) -> str:
     if ran.empty:
         return left
     words = comparison.in_words(ran)
-    words["setting"] = words["dataset"] + ", " + words["setting"]
+    words["setting"] = (words["dataset"] + ", " + words["setting"]).map(setting_words)
     words["ours"] = words["ours"].str.partition(" at ")[0]  # "diverged at round 7"
     words["verdict"] = words["verdict"].str.partition(":")[0]
     words.attrs.clear()  # the banner is printed already
@@ -171,6 +172,6 @@ def _line(row: dict[str, str]) -> str:
     """A row of the table in one line: its ranking and what its tolerance can tell apart."""
     place = ", ".join(filter(None, [row["dataset"], row["setting"], row.get("metric", "")]))
     passing = row.get("wrong pairings that pass")
-    words = f"{place}: {row['ranking']}"
+    words = f"{setting_words(place)}: {row['ranking']}"
     words += f"; {passing} wrong pairings would pass as reproduced" if passing else ""
     return textwrap.fill(words, WIDTH, subsequent_indent="    ")
