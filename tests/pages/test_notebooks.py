@@ -175,13 +175,9 @@ def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_a_notebook_answers_in_a_computed_sentence_before_anything_else_is_shown(path):
-    """The quickstart has nothing to answer: it shows how."""
     cells = read(path).cells
     tags = [(cell.metadata.get("tags") or [""])[0] for cell in cells if cell.cell_type == "code"]
     first = [tag for tag in tags[:4] if tag != "runs"][:3]
-    if path.name == "01_quickstart.ipynb":
-        assert tags[:3] == ["parameters", "settings", "runs"]
-        return
     assert first == ["parameters", "settings", "answer"] and tags.count("answer") == 1
     place = next(i for i, cell in enumerate(cells) if "answer" in cell.metadata.get("tags", []))
     assert "notebook.say(" in cells[place].source
