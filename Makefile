@@ -57,7 +57,7 @@ reproduce: setup
 	@$(IN_VENV) $(PYTHON) -m pfl_lib reproduce $(ARGS)
 
 # One worker more than there are cores, since browsers, kernels and programs that tests start are waited for; one thread each.
-WORKERS = $$($(PYTHON) -c "import os; print(1 + (os.cpu_count() or 1))")
+WORKERS = $$($(PYTHON) -c "from pfl_lib.federation.devices import cores; print(1 + cores())")
 
 test: setup
 	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal

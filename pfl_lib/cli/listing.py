@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 PROFILES = {
     "quick": "each page in seconds, on data that need no download; shows that the code works",
-    "small": "the paper's data, with fewer images, rounds or seeds; each page says which",
-    "paper": "the paper's exact setting",
+    "small": "the paper's data, with fewer images, rounds or seeds, or a smaller network",
+    "paper": "the paper's setting; where something stands in, the page says so",
 }
 
 

@@ -149,7 +149,12 @@ def _as_text(table: pd.DataFrame, digits: int) -> pd.DataFrame:
             return written(value, digits=digits)
         return value if isinstance(value, str) else str(value)
 
-    return keep(table, table.astype(object).map(word).astype(object))
+    # Column by column, as objects: pandas would make plain words of those that link or are bold.
+    columns = [[word(value) for value in table.iloc[:, place]] for place in range(table.shape[1])]
+    text = pd.DataFrame(dict(enumerate(columns)), dtype=object)
+    text.columns = table.columns
+    text.attrs.update(table.attrs)
+    return text
 
 
 def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:

@@ -26,7 +26,7 @@ def made_with(device: str) -> dict[str, str]:
 
 def code_version() -> str:
     """The package's version and, in a checkout, its commit: "0.1.0, commit 1a2b3c4" ("with changes"
-    if files differ from it).
+    if files of the package differ from it).
     """
     try:
         version = metadata.version("pfl-lib")
@@ -37,15 +37,15 @@ def code_version() -> str:
     commit = _said("git", "-C", str(ROOT), "rev-parse", "--short=7", "HEAD")
     if not commit:
         return version
-    changed = _said(
-        *("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "--", "pfl_lib")
-    )
+    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--", "pfl_lib")
     return f"{version}, commit {commit}" + (" with changes" if changed else "")
 
 
 @functools.cache
 def code_at_start() -> str:
-    """`code_version` when a process first asks: files that change later do not change what runs."""
+    """`code_version` when a process first asks, which is before its first run; files that changed
+    between that and their import, or change later, are not told.
+    """
     return code_version()
 
 

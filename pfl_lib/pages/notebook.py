@@ -223,6 +223,8 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
     words = "\n".join(f"{name}: {value}" for name, value in facts.items())
     text = f'<table class="pfl-table"><tbody>{rows}</tbody></table>'
     if specs:
+        # Numbers link into the list; a browser then opens it, JupyterLab does not.
+        folded = "" if os.environ.get("PFL_PAGE") else " open"
         keys = pd.DataFrame(
             [
                 {
@@ -232,18 +234,15 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
                     "seconds": f"{result.seconds:.1f}" if result else "",
                     "code": result.config.get("code", NO_RECORD) if result else "",
                     "torch": result.config.get("torch", "") if result else "",
-                    "machine": _machine(result.config) if result else "",
+                    "device": result.config.get("device", "") if result else "",
+                    "processor": result.config.get("processor", NO_RECORD) if result else "",
                 }
                 for spec, result in found
-            ]
+            ],
+            dtype=object,  # a column of words would lose their links
         )
         text += (
-            f"<details><summary>Keys of the {len(specs)}"
+            f"<details{folded}><summary>Keys of the {len(specs)}"
             f" runs</summary>{tables.to_html(keys, 'Runs behind this page')}</details>"
         )
     display({"text/html": text, "text/plain": words}, raw=True)
-
-
-def _machine(config: dict) -> str:
-    """A run's device, and its name where that was recorded."""
-    return ", ".join(filter(None, [config.get("device", ""), config.get("processor", "")]))

@@ -37,7 +37,7 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     Columns: profile, dataset and setting (the paper's), run on (our data set, empty where this
     package has no runs), method, metric, paper and paper std, ours and ours std (mean and sample
     standard deviation over seeds, by the table's protocol), last round (mean), seeds (how many
-    finished), run (the slug of the first that finished), difference (ours - paper; none for the
+    finished), run (the first's slug, where there is a mean), difference (ours - paper; none for the
     quick profile, whose data are not the paper's), protocol, status ("ran", "not run", "diverged at
     round 7"), verdict, and, the same for a whole row of the table, ranking (in words), clear pairs,
     pairs compared, pairs in order, wrong pairings that pass and wrong pairings.  Behind a row's
@@ -48,7 +48,7 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     frame = table.frame(profile, store.find)
     by_row = ["dataset", "setting", "metric", "protocol"]
     ours = {key: gathered(lines) for key, lines in frame.groupby(by_row, sort=False)}
-    finished = frame[frame["status"] == "ran"].groupby([*by_row[:3], "method"], sort=False)
+    finished = frame[frame["status"] == "ran"].groupby([*by_row, "method"], sort=False)
     first_runs = finished["run"].first().to_dict()
     explained = {
         place for place, page in table.explained_by.items() if _shown(page, profile, store)
@@ -93,7 +93,9 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
                     "ours std": of.std,
                     "last round": last[method].mean,
                     "seeds": len(of.seeds),
-                    "run": first_runs.get((dataset, setting, name, method), ""),
+                    "run": first_runs[dataset, setting, name, table.protocol, method]
+                    if of.comparable
+                    else "",
                     "difference": math.nan if profile.name == "quick" else of.mean - printed.value,
                     "protocol": _protocol(table, run),
                     "status": of.status,

@@ -9,6 +9,7 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table, gathered
 from pfl_lib.results.paired import paired
 from pfl_lib.results.result import Result
+from pfl_lib.results.summary import LEFT_OUT, NOT_RUN
 
 
 def results_by_row(
@@ -59,18 +60,25 @@ def differences(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
 
 
 def in_a_sentence(table: Table, profile: Profile, find: Find) -> str:
-    """How often each of the user's methods is above, below or level with the table's others: over
-    its rows, on common seeds.
+    """How often each of the user's methods is above or below the table's own, or neither for sure
+    ("undecided", as always on one seed): over its rows, on common seeds.
     """
     against = differences(table, profile, find)
+    frame = table.frame(profile, find)
     words = []
     for own in table.own_columns:
-        seen = [row["seen as"] for row in against.to_dict("records") if row["method"] == own]
-        words.append(
-            f"{own} (yours): above the others in {seen.count('above')} of {len(seen)} comparisons"
-            f" on common seeds, below in {seen.count('below')}, undecided in"
-            f" {seen.count('undecided')}."
-            if seen
-            else f"{own} (yours) was not run."
-        )
+        rows = [row for row in against.to_dict("records") if row["method"] == own]
+        seen = [row["seen as"] for row in rows]
+        if rows:
+            words.append(
+                f"{own} (yours): above the others in {seen.count('above')} of {len(seen)}"
+                f" comparisons on common seeds, below in {seen.count('below')}, undecided in"
+                f" {seen.count('undecided')}."
+            )
+            if all(row["seeds"] == 1 for row in rows):
+                words.append("One seed decides nothing: ask for three.")
+        else:
+            became = set(frame.loc[frame["method"] == own, "status"]) - {NOT_RUN, LEFT_OUT}
+            told = "has no seed in common with the others" if "ran" in became else ", ".join(became)
+            words.append(f"{own} (yours) {told or 'was not run'}.")
     return " ".join(words)

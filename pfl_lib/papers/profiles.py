@@ -131,10 +131,10 @@ class Profile:
                 f" {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
             )
         run = self.made
-        shown = (
-            f"{self.name.capitalize()} profile: {self.data}, {_all('clients', run)},"
-            f" {_all('rounds', run)}, {seeds}."
+        parts = (
+            [self.data, _all("clients", run), _all("rounds", run), seeds] if run else [self.data]
         )
+        shown = f"{self.name.capitalize()} profile: {', '.join(parts)}."
         return " ".join(filter(None, [shown, self._made_smaller(run), self.differs]))
 
     def table(self, rows: Iterable) -> pd.DataFrame:

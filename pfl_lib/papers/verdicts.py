@@ -48,10 +48,13 @@ MEANINGS = {
         " half the range of its row, or 1 point"
     ),
     "other order": (
-        "small profile only: at least one of these pairs is turned here; with less data or fewer"
-        " rounds than the paper's that does not refute its value"
+        "small profile only: at least one pair with this method that the paper's row separates"
+        " clearly is turned here; with less data or fewer rounds than the paper's that does not"
+        " refute its value"
     ),
-    "not reproduced": "none of these, or a run diverged",
+    "not reproduced": (
+        "paper profile: neither reproduced nor in the same order; in every profile: a run diverged"
+    ),
     "no verdict": (
         "nothing can be said: the data are not the paper's (quick profile, or others stand in),"
         " methods of the row that were not run could still decide the order, or (small profile)"

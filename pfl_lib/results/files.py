@@ -118,7 +118,16 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
             None if sent is None else tuple(sent),
             {int(client): round for client, round in non_finite.items()},
         )
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, BadZipFile):
+    except (
+        csv.Error,
+        OSError,
+        ValueError,
+        KeyError,
+        RuntimeError,
+        AttributeError,
+        TypeError,
+        BadZipFile,
+    ):
         return None
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -134,11 +135,34 @@ def test_a_result_says_when_with_what_and_on_which_machines_it_was_made():
     assert alone == {"device": "cpu", "torch": torch.__version__, **here}
 
 
-def test_code_and_processor_are_named():
-    """Here the package is installed from a checkout, in a clone of which this test runs."""
-    assert re.fullmatch(
-        r"\d+\.\d+\.\d+(, commit [0-9a-f]{7}( with changes)?)?", made.code_version()
-    )
+def test_a_checkout_is_named_by_its_commit_and_by_whether_it_has_changes(tmp_path, monkeypatch):
+    """A file of the package that is new or other counts, one beside the package does not."""
+    monkeypatch.setattr(made, "ROOT", tmp_path)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", made.code_version())
+
+    def git(*words: str) -> str:
+        names = ("-c", "user.name=A", "-c", "user.email=a@b")
+        command = ["git", "-C", str(tmp_path), *names, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    package = tmp_path / "pfl_lib"
+    package.mkdir()
+    (package / "one.py").touch()
+    git("init", "-q")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", made.code_version()), "no commit yet"
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    clean = f", commit {git('rev-parse', '--short=7', 'HEAD')}"
+    (tmp_path / "notes.txt").touch()
+    assert made.code_version().endswith(clean)
+    (package / "two.py").touch()
+    assert made.code_version().endswith(f"{clean} with changes")
+    (package / "two.py").unlink()
+    (package / "one.py").write_text("1")
+    assert made.code_version().endswith(f"{clean} with changes")
+
+
+def test_processor_and_graphics_card_are_named():
     name, instructions = made.processor().rsplit(", ", 1)
     assert name and instructions == torch.backends.cpu.get_cpu_capability()
     assert made.graphics_card("cuda:99") == "unknown"

@@ -70,9 +70,10 @@ def test_the_seeds_of_a_place_are_gathered_with_those_that_diverged_and_are_miss
 
 
 def test_a_number_links_to_the_row_of_the_first_run_that_finished():
-    """Local's first seed is missing; WE's diverged, so it has no number."""
+    """Local's first seed is missing; one of WE's diverged, so it has no number and no link."""
     runs = {waffle.spec("Local", "B", waffle.FULL, seed): result(99.0) for seed in (2, 3)}
-    runs[waffle.spec("WE", "B", waffle.FULL, 1)] = result(99.0, diverged=2)
+    for seed, diverged in ((1, 2), (2, None)):
+        runs[waffle.spec("WE", "B", waffle.FULL, seed)] = result(99.0, diverged=diverged)
     beside = comparison.compare(B, waffle.FULL, Shelf(runs))
     slug = waffle.spec("Local", "B", waffle.FULL, 2).slug
     assert dict(zip(beside["method"], beside["run"], strict=True)) == {

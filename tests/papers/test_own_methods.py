@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -107,8 +108,20 @@ def test_the_pages_answer_names_it_and_counts_its_comparisons(shelf):
         f"{OWN} (yours): above the others in {times['above']} of 1 comparisons on common seeds,"
         f" below in {times['below']}, undecided in {times['undecided']}."
     )
-    nothing = own_methods.in_a_sentence(table, profile, lambda run: None)
-    assert nothing == f"{OWN} (yours) was not run."
+    one = own_methods.in_a_sentence(table, replace(profile, seeds=(1,)), shelf.find)
+    assert one.endswith(", undecided in 1. One seed decides nothing: ask for three.")
+
+    def says(keep) -> str:
+        found = {run.key: shelf.find(run) for run in table.runs(profile)}
+        kept = {key: keep(one) for key, one in found.items() if one is not None}
+        return own_methods.in_a_sentence(table, profile, lambda run: kept.get(run.key))
+
+    mine = "same_direction"
+    assert says(lambda one: None) == f"{OWN} (yours) was not run."
+    assert says(lambda one: one if one.config["method"]["name"] == mine else None) == (
+        f"{OWN} (yours) has no seed in common with the others."
+    )
+    assert says(lambda one: replace(one, diverged=2)) == f"{OWN} (yours) diverged at round 2."
     assert own_methods.in_a_sentence(waffle.TABLE1, profile, shelf.find) == ""
 
 

@@ -273,7 +273,10 @@ def _of_digits(page: Exhibit) -> Exhibit:
     same = "the way alone, on scikit-learn's digits in every profile"
     return replace(
         page,
-        profiles={name: replace(profile, data=same) for name, profile in page.profiles.items()},
+        profiles={
+            name: replace(profile, data=same, settings=(), differs="")
+            for name, profile in page.profiles.items()
+        },
     )
 
 
