@@ -16,7 +16,7 @@ from pfl_lib.experiments.training import Run
 from pfl_lib.federation.devices import cores
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import METHODS, Method, make_method
+from pfl_lib.methods import Method, check_method, make_method
 from pfl_lib.partitions import Recipe
 from pfl_lib.progress import progress
 from pfl_lib.results.result import Result
@@ -254,17 +254,7 @@ def _method(method: str | Method) -> Method:
     """
     if isinstance(method, str):
         return make_method(method)
-    missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
-    if not missing and not isinstance(method.name, str):
-        raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
-    if missing or isinstance(method, type):
-        what = (
-            "an instance, not the class itself"
-            if isinstance(method, type)
-            else f"an object with {', '.join(missing)}"
-        )
-        raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
-    return method
+    return check_method(method)
 
 
 def _unstored(method: Method, fed: Federation) -> Result:

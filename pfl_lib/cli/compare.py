@@ -141,9 +141,9 @@ def _compact(table) -> str:
     """The values that were run, in at most WIDTH columns, and how many were not."""
     from pfl_lib.display import tables
 
-    absent = table["status"].isin(NOTHING)
-    ran, missing = table[~absent], table.loc[absent, "dataset"].value_counts()
-    left = f"{missing.sum()} of {len(table)} printed values not run: " + ", ".join(
+    absent, printed = table["status"].isin(NOTHING), table["paper"].notna()
+    ran, missing = table[~absent], table.loc[absent & printed, "dataset"].value_counts()
+    left = f"{missing.sum()} of {printed.sum()} printed values not run: " + ", ".join(
         f"{count} on {dataset}" for dataset, count in missing.items()
     )
     if ran.empty:
@@ -164,7 +164,7 @@ def _compact(table) -> str:
             f"{setting}\n{tables.to_text(rows[shown])}"
             for setting, rows in words.groupby("setting", sort=False)
         )
-    parts = [values, "\n".join(lines), left * (len(ran) < len(table))]
+    parts = [values, "\n".join(lines), left * bool(missing.sum())]
     return "\n\n".join(filter(None, parts))
 
 

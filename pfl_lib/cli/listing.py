@@ -20,6 +20,12 @@ def add_parser(subparsers) -> None:
             " profiles."
         ),
     )
+    parser.add_argument(
+        "words",
+        metavar="WORD",
+        nargs="*",
+        help="only lines that have all these words, such as waffle table",
+    )
     parser.set_defaults(run=run)
 
 
@@ -49,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     }
     width = max(len(name) for names in sections.values() for name in names)
     for title, names in sections.items():
-        print(title)
-        for name, words in names.items():
-            print(f"  {name:<{width}}  {words}".rstrip())
-        print()
+        lines = [f"  {name:<{width}}  {words}".rstrip() for name, words in names.items()]
+        kept = [line for line in lines if all(word.lower() in line.lower() for word in args.words)]
+        if kept:
+            print("\n".join([title, *kept, ""]))
     return 0

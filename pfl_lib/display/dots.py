@@ -1,13 +1,12 @@
 """A printed table beside ours as dots: what the paper prints, what was measured, both spreads."""
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from pfl_lib.display.table_format import setting_words
+from pfl_lib.display.table_format import run_on, setting_words
 from pfl_lib.display.theme import blank, theme
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
@@ -80,9 +79,7 @@ def _title(row: pd.Series, several: bool) -> str:
     those are not the paper's.
     """
     words = f"{row['dataset']}, {row['setting']}" if several else str(row["setting"])
-    paper, ours = (re.sub(r"[\W_]", "", row[name]).lower() for name in ("dataset", "run on"))
-    same = paper == ours
-    return setting_words(words) + ("" if same else f" (run on {row['run on']})")
+    return setting_words(words) + run_on(row["dataset"], row["run on"])
 
 
 def _width(std: float) -> float | None:

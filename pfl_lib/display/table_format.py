@@ -82,7 +82,8 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
         f"<br>{html.escape(banner)}" if banner else ""
     )
     return (
-        f'<table class="pfl-table">\n<caption style="text-align:left">{said}</caption>\n'
+        '<table class="pfl-table">\n'
+        f'<caption style="text-align:left"><span>{said}</span></caption>\n'
         f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
     )
 
@@ -125,6 +126,12 @@ def setting_words(text: str) -> str:
         return f"{found[1].replace('non_iid_', 'non-IID.').replace('_', ' ')}, {found[2]} clients"
 
     return re.sub(r"\b([a-z]\w*?)_(\d+)_clients\b", words, text)
+
+
+def run_on(dataset: str, ours: str) -> str:
+    """ " (run on digits)" where our data set is not the paper's; else nothing."""
+    same = len({re.sub(r"[\W_]", "", name).lower() for name in (dataset, ours)}) == 1
+    return "" if same or not ours else f" (run on {ours})"
 
 
 def to_text(table: pd.DataFrame, digits: int = 2) -> str:

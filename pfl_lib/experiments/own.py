@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pfl_lib.errors import BadInput
+from pfl_lib.methods import check_method
 
 PLAIN = (bool, int, float, str, types.NoneType)
 
@@ -144,7 +145,7 @@ def load(named: str) -> Any:
             there = [n for n, v in found.items() if isinstance(v, type) and hasattr(v, "served")]
             words = f"; it has {', '.join(there)}" if there else ""
             raise BadInput(f"method {named!r}: {place} has no {name}{words}")
-        return found[name]() if isinstance(found[name], type) else found[name]
+        return check_method(found[name]() if isinstance(found[name], type) else found[name])
     except BadInput:
         raise
     except Exception as error:  # noqa: BLE001  whatever a user's file does is told in one line

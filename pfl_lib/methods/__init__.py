@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from pfl_lib.errors import choose
+from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
@@ -106,3 +106,18 @@ def short_name(method: type[Method] | Method) -> str:
 def make_method(name: str) -> Method:
     """The method of that name with its paper's hyper-parameters; BadInput for an unknown name."""
     return METHODS[choose("method", name, METHODS)]()
+
+
+def check_method(method: Method) -> Method:
+    """The method itself; BadInput for something without name, start, round and served."""
+    missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
+    if not missing and not isinstance(method.name, str):
+        raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
+    if missing or isinstance(method, type):
+        what = (
+            "an instance, not the class itself"
+            if isinstance(method, type)
+            else f"an object with {', '.join(missing)}"
+        )
+        raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
+    return method

@@ -203,13 +203,13 @@ def live_sentence(stamps: list[Stamp]) -> str:
     of = f"{pages} page{'s' * (pages != 1)}"
     words = f"{compared:,} numbers of {of} were computed here and agree with recorded ones"
     if failed:
-        return f"{words}; {len(failed)} of {len(stamps)} pages do not: {', '.join(failed)}."
+        return f"{words}; {len(failed)} of {len(stamps)} pages failed: {', '.join(failed)}."
     return f"{words}; none differs." if compared else "No number was compared with a recorded one."
 
 
 def _agrees(stamp: Stamp) -> str:
     if stamp.status == "failed":
-        return f'<span class="chip failed">differs</span> {html.escape(stamp.error)}'
+        return f'<span class="chip failed">failed</span> {html.escape(stamp.error)}'
     if stamp.status == "not run":
         return '<span class="chip not-run">not run</span>'
     word = "agree" if stamp.compared else "not compared"

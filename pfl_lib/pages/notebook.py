@@ -4,6 +4,7 @@
 answers in a sentence; `show_partitions` says who holds what; `provenance` closes the page.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -147,7 +148,7 @@ def split_of(setting, settings: Settings, seed: int = 1):
     except BadInput as error:
         if not settings.plots_only:
             raise
-        print(f"Distribution {setting.partition} cannot be shown: {error}")
+        print(f"Who holds what under {setting.partition} cannot be shown: {error}")
         return None
     return dataset, partitions.make(setting.partition, dataset, setting.clients, seed)
 
@@ -230,6 +231,8 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
                 {
                     "run": Place(spec.slug, run_place(spec.slug)),
                     "key": spec.key[:16],
+                    "best, %": 100 * result.best_accuracy if result else math.nan,
+                    "last, %": 100 * result.last_accuracy if result else math.nan,
                     "finished": result.config.get("finished", NO_RECORD) if result else "not run",
                     "seconds": f"{result.seconds:.1f}" if result else "",
                     "code": result.config.get("code", NO_RECORD) if result else "",

@@ -8,6 +8,7 @@ def show(page, profile, settings: Settings) -> None:
     with a band over seeds, and the differences from the paper's methods; else nothing.
     """
     from pfl_lib.display import figures, spread, tables
+    from pfl_lib.display.table_format import setting_words
     from pfl_lib.pages.notebook import say
     from pfl_lib.papers import own_methods
 
@@ -17,8 +18,10 @@ def show(page, profile, settings: Settings) -> None:
         say("## Your methods beside the paper's")
         find = settings.store.find
         for place, results in own_methods.results_by_row(table, profile, find).items():
-            say(f"**{place}**: accuracy by round.")
-            figures.show(*spread.accuracy_with_spread(results))
+            rounds = {len(run.accuracy_by_round()) for runs in results.values() for run in runs}
+            if max(rounds) > 1:  # of one round the dots above show all
+                say(f"**{setting_words(place)}**: accuracy by round.")
+                figures.show(*spread.accuracy_with_spread(results))
         shown = own_methods.differences(table, profile, find)
         caption = "Your methods against the paper's, in points of accuracy, on common seeds"
         tables.show_table(shown, caption)

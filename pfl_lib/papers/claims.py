@@ -80,8 +80,8 @@ def answers(
     ours: Mapping[Place, Ours],
     printed: Mapping[Place, Printed],
 ) -> pd.DataFrame:
-    """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here; a
-    row for each claim.
+    """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here (the
+    comparisons that are contradicted, "no", or "undecided"); a row for each claim.
 
     The quick profile answers nothing, since its data are not the paper's; its numbers are shown all
     the same.  An answer from fewer seeds than the paper averages says from how many: "yes (1 of 5
@@ -101,7 +101,7 @@ def answers(
         ]
         ran = [all(of.ran for of in pair) for pair in pairs]
         open_or_no = [
-            f"{where}: {better} above {worse}"
+            f"{where}: {better} above {worse} ({answer([holds])})"
             for (where, better, worse), holds, there in zip(claim.above, found, ran, strict=True)
             if there and not holds
         ]

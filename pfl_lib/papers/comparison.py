@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from pfl_lib.display import latex
-from pfl_lib.display.table_format import NONE, OfRun, Strong, keep, written
+from pfl_lib.display.table_format import NONE, OfRun, Strong, keep, run_on, written
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import UNPRINTED, Table, gathered
@@ -198,6 +198,7 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
         place = f"{dataset}, {setting}" if compared["dataset"].nunique() > 1 else setting
         place += f", {metric}" if len(better) > 1 else ""
         first = rows.iloc[0]
+        place += run_on(dataset, first["run on"])
         order = f"{first['pairs in order']} of {first['pairs compared']}"
         if first["pairs compared"] < first["clear pairs"]:
             order += f" compared ({first['clear pairs']} clear)"
@@ -212,8 +213,8 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
 
 def row_by_row(compared: pd.DataFrame) -> pd.DataFrame:
     """What the rows of a table say as a whole, and what its tolerance can tell apart: columns
-    dataset, setting, ranking ("9 of 12 clear pairs in the paper's order, turned: ...") and, in the
-    paper profile, wrong pairings that pass ("24 of 30"), with a line for the whole table in the
+    dataset, setting, ranking ("9 of 12 clear pairs in the paper's order, turned here: ...") and, in
+    the paper profile, wrong pairings that pass ("24 of 30"), with a line for the whole table in the
     end.
     """
     there = compared[compared["ranking"] != "not run"]

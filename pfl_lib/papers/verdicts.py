@@ -117,7 +117,8 @@ class Ranking:
         if self.unknown:
             words.append(f"{len(self.unknown)} not compared")
         if self.turned:
-            words.append("turned: " + "; ".join(f"{one} above {two}" for one, two in self.turned))
+            pairs = "; ".join(f"{one} above {two}" for one, two in self.turned)
+            words.append(f"turned here: the paper has {pairs}")
         return ", ".join(words)
 
 

@@ -303,7 +303,7 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     assert (
         "BadInput: too bad" in bad
         and "ZeroDivisionError" not in bad
-        and 'chip failed">differs' in listed
+        and 'chip failed">failed' in listed
     )
     assert (
         listed.index("The bad page") < listed.index("The good page")
@@ -319,7 +319,7 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     assert "1 page, 1 run behind it, 1 stored" in printed and "training" not in printed
     assert "1 page up to date (quick/good.html)" in printed
     assert (tmp_path / "reports" / "executed" / "quick" / "good.ipynb").stat().st_mtime_ns == made
-    assert 'chip failed">differs' in (tmp_path / "reports" / "index.html").read_text()
+    assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
 
     # A changed notebook is executed again.
     notebook(tmp_path / "notebooks" / "good.ipynb", "print('better', profile)")

@@ -302,8 +302,8 @@ def test_the_live_check_names_the_pages_whose_numbers_differ(listed):
     error = "AssertionError: accuracy, 3 of 30 values differ: A: Local is 1, recorded 2"
     wrong = dataclasses.replace(STAMP, status="failed", error=error, compared=4)
     text = listed({"quick/waffle-fig3.html": wrong})
-    assert "; 1 of 1 pages do not: waffle-fig3." in text
-    assert '<span class="chip failed">differs</span> AssertionError: accuracy, 3 of 30' in text
+    assert "; 1 of 1 pages failed: waffle-fig3." in text
+    assert '<span class="chip failed">failed</span> AssertionError: accuracy, 3 of 30' in text
 
 
 def test_values_compared_are_counted_from_what_a_notebook_prints():

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from pfl_lib import data
+from pfl_lib.display.table_format import run_place
 from pfl_lib.errors import BadInput
 from pfl_lib.pages import notebook, recorded
 from pfl_lib.pages.execute import Job, execute_all
@@ -270,7 +271,7 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
     assert notebook.partition_of(waffle.FULL, "C", settings(plots_only=True)) is None
     line = capsys.readouterr().out
     assert (
-        line.startswith("Distribution C cannot be shown: mnist: ")
+        line.startswith("Who holds what under C cannot be shown: mnist: ")
         and line.count("\n") == 1
         and not downloads
     )
@@ -303,6 +304,20 @@ def test_provenance_tells_the_seeds_of_the_runs_or_where_there_are_none_the_prof
         settings(results_dir=str(tmp_path)), waffle.FULL, EXHIBITS[id].runs(waffle.FULL)
     )
     assert f"seeds: {seeds}\n" in shown[0]
+
+
+def test_the_list_of_runs_is_open_where_no_browser_opens_it_for_a_link(monkeypatch, tmp_path):
+    """JupyterLab leaves a closed list closed; a page of its own does not."""
+    shown = []
+    monkeypatch.setattr(
+        "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/html"])
+    )
+    runs = EXHIBITS["waffle-fig3"].runs(waffle.QUICK)
+    for page in ("", "1"):
+        monkeypatch.setenv("PFL_PAGE", page)
+        notebook.provenance(settings(results_dir=str(tmp_path)), waffle.QUICK, runs)
+    assert ["<details open>" in shown[0], "<details>" in shown[1]] == [True, True]
+    assert all(f'id="{run_place(run.slug)}"' in shown[1] for run in runs)
 
 
 def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:

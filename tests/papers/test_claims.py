@@ -132,7 +132,7 @@ def test_the_table_of_answers_lists_the_numbers_best_first_and_what_is_not_confi
     row = answers([claim], waffle.SMALL, ours, printed).iloc[0]
     assert row["here"] == "undecided (1 of 5 seeds)"
     assert row["numbers here"] == "C: a 99.00, b 97.00, c diverged at round 7"
-    assert row["not confirmed here"] == "C: a above c"
+    assert row["not confirmed here"] == "C: a above c (undecided)"
     assert (
         answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
     )
@@ -234,7 +234,7 @@ def test_what_was_not_run_is_counted_and_not_listed_comparison_by_comparison():
     none = {place: Ours(missing=5) for place in printed}
     row = answers([claim], waffle.FULL, none | ours, printed).iloc[0]
     assert row["numbers here"] == "C: b 96.00, a 91.00; C: c not run; A: not run"
-    assert row["not confirmed here"] == "C: a above b; 2 of 3 comparisons, not run"
+    assert row["not confirmed here"] == "C: a above b (no); 2 of 3 comparisons, not run"
 
 
 def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common():

@@ -105,8 +105,8 @@ def test_a_rows_ranking_and_what_its_tolerance_tells_apart_are_told_once_and_sum
     """SCAFFOLD and APFL are above WE and WAFFLE here, and clearly below them in the paper."""
     rows = comparison.row_by_row(comparison.compare(B, waffle.FULL, shelf()))
     assert rows["ranking"].tolist() == [
-        "7 of 11 clear pairs in the paper's order, turned: WE above SCAFFOLD; WAFFLE above"
-        " SCAFFOLD; WE above APFL; WAFFLE above APFL",
+        "7 of 11 clear pairs in the paper's order, turned here: the paper has WE above"
+        " SCAFFOLD; WAFFLE above SCAFFOLD; WE above APFL; WAFFLE above APFL",
         "7 of 11 clear pairs in the paper's order",
     ]
     assert rows["wrong pairings that pass"].tolist() == ["20 of 30", "20 of 30"]

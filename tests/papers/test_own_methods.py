@@ -139,7 +139,11 @@ def test_rows_without_a_run_of_ones_own_have_no_figure(shelf):
         ("waffle-table1", ["pfl_lib.methods:FedAvg"], "has a column 'FedAvg'"),
         ("waffle-table1", [EXAMPLE, EXAMPLE], f"has a column {OWN!r}"),
         ("waffle-table1", ["nowhere.py:Mine"], "does not exist"),
-        ("waffle-table1", ["pfl_lib.errors:BadInput"], "cannot be stored: make it a frozen"),
+        (
+            "waffle-table1",
+            ["pfl_lib.errors:BadInput"],
+            "give an object with name, start, round, served",
+        ),
     ],
 )
 def test_what_cannot_join_is_told_in_one_line(id, methods, says):

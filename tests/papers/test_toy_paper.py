@@ -69,7 +69,7 @@ def test_every_printed_value_is_judged_in_its_own_unit_and_shown_in_the_papers_l
     sent = compared.iloc[-1]
     assert sent["verdict"] == "reproduced (2 of 3 seeds): 0.00 apart, 0.05 allowed (MB)"
     shown = set(comparison.as_printed(compared, TOY)["setting"])
-    assert "Tumours, 4_clients, communication_MB" in shown
+    assert "Tumours, 4_clients, communication_MB (run on breast_cancer)" in shown
     latex = comparison.to_latex(compared)
     assert latex.count(r" \\") == 2 + 3 and r"\multicolumn{2}{c}{FedFomo (n=3)}" in latex
 

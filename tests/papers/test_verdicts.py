@@ -161,7 +161,8 @@ def test_the_order_of_a_value_is_that_of_the_pairs_with_its_method_alone():
     )
     assert str(judge("paper", "SCAFFOLD", C, ours, 5)) == (
         "not reproduced (1 of 5 seeds): 0.43 apart, 0.40 allowed (%); 3 of 5 clear pairs in the"
-        " paper's order, turned: WE above SCAFFOLD; WAFFLE above SCAFFOLD; reason unknown"
+        " paper's order, turned here: the paper has WE above SCAFFOLD; WAFFLE above SCAFFOLD;"
+        " reason unknown"
     )
 
 
@@ -216,7 +217,8 @@ def test_the_small_profile_is_judged_by_its_order_alone():
     assert word("small", "low", TWO, as_printed(TWO, low=20.0)) == "same order"
     turned = judge("small", "low", TWO, as_printed(TWO, low=95.0))
     assert str(turned) == (
-        "other order: 0 of 1 clear pairs in the paper's order, turned: high above low"
+        "other order: 0 of 1 clear pairs in the paper's order, turned here: the paper has high"
+        " above low"
     )
     told = judge("small", "low", TWO, as_printed(TWO, low=95.0), explained_by="waffle-shift")
     assert str(told) == f"{turned}; explained on page waffle-shift"

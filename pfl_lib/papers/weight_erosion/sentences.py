@@ -68,12 +68,13 @@ def figure_1(ends: Mapping[str, pd.DataFrame]) -> str:
         [table.pivot(index="client", columns="method", values=RIGHT) for table in ends.values()]
     ).apply(pd.to_numeric, errors="coerce")
     words = []
+    cases = "clients" if len(ends) == 1 else f"cases, clients of {len(ends)} splits"
     for other in ("FedAvg", "Local"):
         if {"WE", other} <= set(right.columns):
             gain = (right["WE"] - right[other]).dropna()
             words.append(
                 f"above {other} for {int((gain > 0).sum())}, level for {int((gain == 0).sum())} and"
-                f" below for {int((gain < 0).sum())} of {len(gain)} clients"
+                f" below for {int((gain < 0).sum())} of {len(gain)} {cases}"
                 f" ({gain.mean():+.1f} points on average)".replace("-", "−")
             )
     return f"In single runs Weight Erosion ends {'; '.join(words) or 'nowhere: it was not run'}."
