@@ -251,7 +251,7 @@ def _quick(setting: Setting) -> Setting:
     setting = replace(
         setting,
         dataset="digits",
-        partition=replace(setting.partition, examples=40),
+        partition=replace(setting.partition, examples=80),
         evaluate_every=3,
     )
     return setting.scheduled(rounds=3, local_epochs=2, lr=0.05, batch_size=16)
@@ -278,7 +278,7 @@ def _shorter(setting: Setting) -> Setting:
 QUICK = replace(
     FULL,
     name="quick",
-    data="scikit-learn's digits enlarged to 28x28, 40 images a client",
+    data="scikit-learn's digits enlarged to 28x28, 80 images a client",
     seeds=(1,),
     make=only(is_quick, _quick),
     differs=f"Two local epochs at rate 0.05 and batches of 16. {_UNPRINTED}",

@@ -74,7 +74,7 @@ OTHERS = replace(
 
 
 def _quick(setting: Setting) -> Setting:
-    partition = replace(setting.partition, examples=40)
+    partition = replace(setting.partition, examples=80)
     setting = replace(setting, dataset="digits", partition=partition, evaluate_every=1)
     return setting.scheduled(rounds=3, local_epochs=2, lr=0.05, batch_size=16)
 
@@ -96,7 +96,7 @@ PROFILES = {
     "quick": replace(
         FULL,
         name="quick",
-        data="scikit-learn's digits without the nines, enlarged to 28x28, 40 images a client",
+        data="scikit-learn's digits without the nines, enlarged to 28x28, 80 images a client",
         seeds=(1,),
         make=_quick,
     ),
