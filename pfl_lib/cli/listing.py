@@ -3,8 +3,10 @@
 import argparse
 from collections.abc import Mapping
 
+from pfl_lib.cli.words import has_all
+
 PROFILES = {
-    "quick": "each page in seconds, on data that need no download; shows that the code works",
+    "quick": "small data that need no download; shows that the code works",
     "small": "the paper's data, with fewer images, rounds or seeds, or a smaller network",
     "paper": "the paper's setting; where something stands in, the page says so",
 }
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     width = max(len(name) for names in sections.values() for name in names)
     for title, names in sections.items():
         lines = [f"  {name:<{width}}  {words}".rstrip() for name, words in names.items()]
-        kept = [line for line in lines if all(word.lower() in line.lower() for word in args.words)]
+        kept = [line for line in lines if has_all(line, args.words)]
         if kept:
             print("\n".join([title, *kept, ""]))
     return 0

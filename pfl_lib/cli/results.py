@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from pfl_lib.cli import arguments
+from pfl_lib.cli.words import has_all
 
 
 def add_parser(subparsers) -> None:
@@ -194,7 +195,7 @@ def _table(results: Iterable, words: Sequence[str] = ()) -> str:
     frame = pd.DataFrame(rows).rename(columns={"settings": ""})
     frame[""] = frame[""].str.ljust(frame[""].str.len().max())
     head, *lines = [line.rstrip() for line in frame.to_string(index=False).splitlines()]
-    kept = [line for line in lines if all(word.lower() in line.lower() for word in words)]
+    kept = [line for line in lines if has_all(line, words)]
     if not kept:
         return f"none of {len(lines)} results has {' and '.join(words)} in its line"
     return "\n".join([head, *kept])

@@ -1,5 +1,7 @@
 """How the commands speak: a line at a time, numbers with their nouns."""
 
+from collections.abc import Iterable
+
 
 def say(line: str) -> None:
     """Print a line at once."""
@@ -9,6 +11,11 @@ def say(line: str) -> None:
 def count(number: int, noun: str) -> str:
     """ "1 run", "2 runs"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def has_all(line: str, words: Iterable[str]) -> bool:
+    """Whether a line has all of these words in it, in capitals or not."""
+    return all(word.lower() in line.lower() for word in words)
 
 
 def duration(seconds: float) -> str:

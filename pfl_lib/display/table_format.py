@@ -42,7 +42,7 @@ class Place(str):
 
 
 def run_place(slug: str) -> str:
-    """The id that the row of a run has in a page's list of runs (`pages.notebook.provenance`)."""
+    """The id that the row of a run has in a page's list of runs."""
     return "run-" + re.sub(r"[^\w.-]+", "-", slug)
 
 

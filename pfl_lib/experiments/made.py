@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 NO_RECORD = "not recorded"
-"""Of what was run before a result said with what."""
+"""For a word of `made_with` in results and checkpoints stored before it was recorded."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -43,8 +43,8 @@ def code_version() -> str:
 
 @functools.cache
 def code_at_start() -> str:
-    """`code_version` when a process first asks, which is before its first run; files that changed
-    between that and their import, or change later, are not told.
+    """`code_version` as it was at this process's first run; files that change later do not change
+    it, though a module that was imported before may be older.
     """
     return code_version()
 

@@ -79,6 +79,8 @@ def in_a_sentence(table: Table, profile: Profile, find: Find) -> str:
                 words.append("One seed decides nothing: ask for three.")
         else:
             became = set(frame.loc[frame["method"] == own, "status"]) - {NOT_RUN, LEFT_OUT}
-            told = "has no seed in common with the others" if "ran" in became else ", ".join(became)
+            told = ", ".join(sorted(became))
+            if "ran" in became:
+                told = "has no seed in common with the others"
             words.append(f"{own} (yours) {told or 'was not run'}.")
     return " ".join(words)

@@ -8,8 +8,8 @@ Let a paper print a value with standard deviation s over n seeds, and ours be th
 * *same order*, paper and small profiles: all pairs of methods *with this one* that the row
   separates clearly stand in the paper's order here, on common seeds; in the paper profile the value
   also lies within reach of the printed one.
-* *other order*, small profile only: such a pair is turned here.  With less data or fewer rounds
-  that does not refute the printed value.
+* *other order*, small profile only: such a pair is turned here; a pair of which one run diverged
+  counts as turned.  With less data or fewer rounds that does not refute the printed value.
 * *not reproduced*: in the paper profile none of these; in both, a run diverged.  With the page that
   explains it or "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
@@ -49,8 +49,8 @@ MEANINGS = {
     ),
     "other order": (
         "small profile only: at least one pair with this method that the paper's row separates"
-        " clearly is turned here; with less data or fewer rounds than the paper's that does not"
-        " refute its value"
+        " clearly is turned here, or the run of its other method diverged; with less data or fewer"
+        " rounds than the paper's that does not refute its value"
     ),
     "not reproduced": (
         "paper profile: neither reproduced nor in the same order; in every profile: a run diverged"
