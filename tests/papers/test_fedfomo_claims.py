@@ -3,12 +3,14 @@ sentences.
 """
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_lib.papers import fedfomo
+from pfl_lib.papers import comparison, fedfomo
 from pfl_lib.papers.fedfomo import (
     D5,
     DOWNLOADS,
@@ -116,6 +118,23 @@ def test_traffic_of_what_was_not_run_is_no_number():
     part = TABLE1.only(["pathological_100_clients"], ["FedAvg"], ["CIFAR10"])
     [line] = numbers.traffic(part, SMALL, lambda run: None).to_dict("records")
     assert math.isnan(line["accuracy"]) and math.isnan(line["MB up"])
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(rounds):
+    """In its first round, before any was evaluated, or later; the page's answer counts it as run
+    and as not reproduced.
+    """
+    part = TABLE1.only(["pathological_15_clients"], ["pFedMe", "FedFomo (n=5)"], ["CIFAR10"])
+    lost, ended = part.runs(SMALL)
+    diverged = replace(result(98.0, max(rounds, 1)), diverged=rounds + 1)
+    if not rounds:  # what methods send is then not among the columns
+        diverged.metrics = diverged.metrics[["round", "client", "accuracy"]][:0]
+    find = {lost: diverged, ended: result(97.0)}.get
+    line = numbers.traffic(part, SMALL, find).set_index("method").loc["pFedMe"]
+    assert line[["accuracy", "models down", "models up", "MB down", "MB up"]].isna().all()
+    said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=find)))
+    assert said.startswith("2 of 2 printed values were run: ") and "1 not reproduced" in said
 
 
 # --- claims ---

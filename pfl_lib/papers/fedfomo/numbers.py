@@ -25,7 +25,7 @@ def traffic(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
 
     Columns dataset, setting, method, accuracy (percent: the table's protocol), models down and
     models up (vectors of the model's parameters), MB down and MB up (2**20 bytes, 4 bytes a
-    number); means over rounds, clients and seeds, NaN where nothing was run.
+    number); means over rounds, clients and seeds, NaN where nothing was run or a run diverged.
     """
     lines = []
     for row in table.rows:
@@ -33,12 +33,12 @@ def traffic(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
         part = table.only([row.setting], datasets=[row.dataset])
         results = part.results(find, profile)
         for column in part.columns:
-            found = [_per_client(result, made) for result in results.get(column.name, [])]
+            runs = results.get(column.name, [])
+            if any(run.diverged is not None for run in runs):
+                runs = []
+            found = [_per_client(run, made) for run in runs]
             numbers = np.mean(found, axis=0) if found else np.full(4, np.nan)
-            accuracy = [
-                100 * result.value("accuracy", table.protocol, table.over)
-                for result in results.get(column.name, [])
-            ]
+            accuracy = [100 * run.value("accuracy", table.protocol, table.over) for run in runs]
             lines.append(
                 {
                     "dataset": row.dataset,

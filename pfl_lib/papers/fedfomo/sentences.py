@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pfl_lib.papers.fedfomo import OURS
+from pfl_lib.results.summary import NOTHING as ABSENT
 
 NOTHING = "None of the runs behind this page is stored."
 NO_VERDICT = " (Other data than the paper's: no verdict.)"
@@ -34,7 +35,8 @@ def table(compared: pd.DataFrame) -> str:
     told = ", ".join(f"{count} {word}" for word, count in counts.items())
     rows = compared[compared["ranking"] != "not run"].drop_duplicates(["dataset", "setting"])
     return (
-        f"{len(ran)} of {len(compared)} printed values were run: {told}. Of"
+        f"{(~compared['status'].isin(ABSENT)).sum()} of {len(compared)} printed values were run:"
+        f" {told}. Of"
         f" {rows['clear pairs'].sum()} pairs of methods that the paper tells clearly apart"
         f" {rows['pairs compared'].sum()} were compared; {rows['pairs in order'].sum()} of these"
         " stand in its order."
