@@ -12,7 +12,8 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
 
 # Notebooks run on this .venv's own kernel, whatever else the user has installed under the name python3.
 IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupyter" JUPYTER_PREFER_ENV_PATH=1
-unexport PYTHONPATH PYTHONHOME
+# Python keeps what it compiled: each of some hundred kernels, workers and programs would do it again.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup reproduce test test-notebooks test-threads test-arithmetic record scorecard lab format clean FORCE

@@ -109,15 +109,15 @@ def png(figure: "Figure") -> bytes:
     into it.
 
     It has `SHADES` colours: nobody sees it in lines and letters, and it then takes half the room.
+    Compressed no harder: at best a twentieth smaller, for half the time that a picture takes.
     """
     from PIL import Image
 
     drawn, buffer = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=DPI)
-    drawn.seek(0)
-    picture = Image.open(drawn).convert("RGB")
-    few = picture.quantize(SHADES, dither=Image.Dither.NONE)
-    few.save(buffer, "PNG", optimize=True)
+    figure.savefig(drawn, format="rgba", dpi=DPI)
+    size = tuple(int(inches * DPI) for inches in figure.get_size_inches())
+    picture = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
+    picture.quantize(SHADES, dither=Image.Dither.NONE).save(buffer, "PNG")
     return buffer.getvalue()
 
 
