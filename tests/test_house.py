@@ -512,7 +512,7 @@ def snippets(path: Path) -> list[str]:
 
 SNIPPETS = {
     f"{path.name}, snippet {number}": snippet
-    for path in (ROOT / "README.md", ROOT / "docs" / "own_work.md")
+    for path in (ROOT / "README.md", ROOT / "docs" / "own_work.md", ROOT / "CONTRIBUTING.md")
     for number, snippet in enumerate(snippets(path), 1)
 }
 
