@@ -2,7 +2,12 @@
 
 import argparse
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from pfl_lib.errors import BadInput
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.papers import Exhibit
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -37,6 +42,32 @@ def add_only(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="these pages only, such as waffle-table1 (see list)",
     )
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """`--method M ...`: methods of one's own on printed tables."""
+    parser.add_argument(
+        "--method",
+        action="append",
+        default=[],
+        metavar="M",
+        help=(
+            "a method of your own on the tables that --only names: module:Class or"
+            " path/to/file.py:Class (several: again)"
+        ),
+    )
+
+
+def pages(args: argparse.Namespace) -> list["Exhibit"]:
+    """The pages that `--only` names, else all, with the methods of `--method`; raises `BadInput`
+    for an unknown page, and for methods without named pages.
+    """
+    from pfl_lib.papers import EXHIBITS, exhibit
+
+    if args.method and not args.only:
+        raise BadInput("--method joins printed tables: name their pages, as --only waffle-table1")
+    ids = dict.fromkeys(args.only or EXHIBITS)
+    return [exhibit(id).with_methods(args.method) for id in ids]
 
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:

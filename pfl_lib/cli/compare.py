@@ -6,7 +6,7 @@ import argparse
 import textwrap
 
 from pfl_lib.cli import arguments
-from pfl_lib.display.table_format import setting_words
+from pfl_lib.display.table_format import NONE, run_on, setting_words
 from pfl_lib.papers import comparison
 from pfl_lib.results.summary import NOTHING
 
@@ -36,6 +36,7 @@ def add_parser(subparsers) -> None:
         ),
     )
     arguments.add_only(parser)
+    arguments.add_method(parser)
     parser.add_argument(
         "--profile",
         choices=("quick", "small", "paper"),
@@ -66,15 +67,13 @@ def run(args: argparse.Namespace) -> int:
     import pandas as pd
 
     from pfl_lib.display import tables
-    from pfl_lib.papers import EXHIBITS, PROFILES, exhibit
+    from pfl_lib.papers import EXHIBITS, PROFILES
     from pfl_lib.results.store import Store
 
     store = Store(args.results_dir)
     if args.format in ("scorecard", "values"):
         return _scorecard(args, store)
-    exhibits = (
-        [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
-    )
+    exhibits = arguments.pages(args)
     found = []
     for page in exhibits:
         for name in [args.profile] if args.profile else reversed(PROFILES):
@@ -116,9 +115,10 @@ def _scorecard(args: argparse.Namespace, store) -> int:
     from pfl_lib.errors import BadInput
     from pfl_lib.papers.scorecard import scorecard
 
-    if args.only or args.profile or args.seeds:
+    if args.only or args.method or args.profile or args.seeds:
         raise BadInput(
-            f"--format {args.format} is about all papers: leave --only, --profile and --seeds out"
+            f"--format {args.format} is about all papers: leave --only, --method, --profile and"
+            " --seeds out"
         )
     card = scorecard(store)
     if args.format == "values":
@@ -143,19 +143,25 @@ def _compact(table) -> str:
 
     absent, printed = table["status"].isin(NOTHING), table["paper"].notna()
     ran, missing = table[~absent], table.loc[absent & printed, "dataset"].value_counts()
-    left = f"{missing.sum()} of {printed.sum()} printed values not run: " + ", ".join(
-        f"{count} on {dataset}" for dataset, count in missing.items()
-    )
+    left = []
+    if len(missing):
+        where = ", ".join(f"{count} on {dataset}" for dataset, count in missing.items())
+        left.append(f"{missing.sum()} of {printed.sum()} printed values not run: {where}")
+    own = table.loc[absent & ~printed, "method"].value_counts()
+    left += [f"{method}, in {count} settings: not run" for method, count in own.items()]
+    left = "\n".join(left)
     if ran.empty:
         return left
     words = comparison.in_words(ran)
-    words["setting"] = (words["dataset"] + ", " + words["setting"]).map(setting_words)
+    elsewhere = [run_on(*pair) for pair in zip(ran["dataset"], ran["run on"], strict=True)]
+    places = words["dataset"] + ", " + words["setting"] + elsewhere
+    words["setting"] = places.map(setting_words)
     words["ours"] = words["ours"].str.partition(" at ")[0]  # "diverged at round 7"
     words["verdict"] = words["verdict"].str.partition(":")[0]
     words.attrs.clear()  # the banner is printed already
     columns = [name for name in COLUMNS if name in words]
-    ranked = comparison.row_by_row(table)
-    lines = [_line(row) for row in ranked.to_dict("records")]
+    ranked = comparison.row_by_row(table).to_dict("records")
+    lines = [_line(row) for row in ranked if row["ranking"] != NONE]
     values = tables.to_text(words[columns])
     if max(map(len, values.splitlines())) > WIDTH:
         # Long names of settings become headings; what has them is read in the last round anyway.
@@ -164,7 +170,7 @@ def _compact(table) -> str:
             f"{setting}\n{tables.to_text(rows[shown])}"
             for setting, rows in words.groupby("setting", sort=False)
         )
-    parts = [values, "\n".join(lines), left * bool(missing.sum())]
+    parts = [values, "\n".join(lines), left]
     return "\n\n".join(filter(None, parts))
 
 

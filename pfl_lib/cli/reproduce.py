@@ -87,16 +87,7 @@ def add_parser(subparsers) -> None:
         action="store_true",
         help="train what is missing, make no pages: needs no notebook packages",
     )
-    parser.add_argument(
-        "--method",
-        action="append",
-        default=[],
-        metavar="M",
-        help=(
-            "a method of your own on the tables that --only names: module:Class or"
-            " path/to/file.py:Class (several: again)"
-        ),
-    )
+    arguments.add_method(parser)
     parser.add_argument(
         "--again",
         action="store_true",
@@ -112,15 +103,9 @@ def run(args: argparse.Namespace) -> int:
     """
     from pfl_lib.data import data_root
     from pfl_lib.federation.devices import choose_device
-    from pfl_lib.papers import EXHIBITS, exhibit
     from pfl_lib.results.store import Store
 
-    exhibits = (
-        [exhibit(id) for id in dict.fromkeys(args.only)] if args.only else list(EXHIBITS.values())
-    )
-    if args.method and not args.only:
-        raise BadInput("--method joins printed tables: name their pages, as --only waffle-table1")
-    exhibits = [page.with_methods(args.method) for page in exhibits]
+    exhibits = arguments.pages(args)
     if args.data_dir is not None and not data_root(args.data_dir).is_dir():
         raise BadInput(
             f"data folder {args.data_dir} does not exist: give the folder that holds the data sets"

@@ -227,4 +227,4 @@ def test_compare_prints_the_same_scorecard(card, capsys, monkeypatch, tmp_path):
     assert main([*argv, "values"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 559
     assert main([*argv, "values", "--profile", "paper"]) == 2
-    assert "is about all papers: leave --only, --profile" in capsys.readouterr().err
+    assert "is about all papers: leave --only, --method, --profile" in capsys.readouterr().err
