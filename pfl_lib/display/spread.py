@@ -1,7 +1,7 @@
 """Accuracy by round over several seeds: a line for the mean, a band for the spread."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from pfl_lib.results.result import Result
 
 
-def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Figure", str]:
+def accuracy_with_spread(
+    results: Mapping[str, Sequence["Result"]], own: Collection[str] = ()
+) -> tuple["Figure", str]:
     """Each round's accuracy in percent, a line for each name: the mean over its results, and a band
     of one sample standard deviation to either side where there are several.
 
     `results`: name -> its results, a seed each.  A line stops where the first of its runs diverged;
-    its name in the legend says so.  Returns the figure and its alt text.
+    its name in the legend says so.  `own`: names whose lines are thick and above all others.
+    Returns the figure and its alt text.
     """
     means = tables.accuracy_by_round(results)
     numbers = {len(several) for several in results.values()}
@@ -34,7 +37,9 @@ def accuracy_with_spread(results: Mapping[str, Sequence["Result"]]) -> tuple["Fi
         spacing = max(1, len(means) // 8)
         for name, mean in means.items():
             mean, spread = mean.dropna(), deviation(results[name])
-            drawn = look(name, means.columns)
+            drawn = look(name, means.columns) | (
+                {"linewidth": 3.2, "zorder": 4} if name in own else {}
+            )
             ended = f", {at_round(diverged[name])}" if name in diverged else ""
             told = "" if seeds_of_all else f" ({_count(len(results[name]))})"
             axes.plot(mean.index, mean, label=f"{name}{told}{ended}", markevery=spacing, **drawn)

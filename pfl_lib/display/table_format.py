@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 NONE = "–"  # for a number that does not exist
+RAN_AS = "ran-as"  # class of the banner in a caption, which a page shows once (`said_once`)
 LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
 
 
@@ -29,6 +30,16 @@ class OfRun(str):
     def __new__(cls, word: str, slug: str) -> "OfRun":
         made = super().__new__(cls, word)
         made.slug, made.strong = slug, isinstance(word, Strong)
+        return made
+
+
+class Joined(str):
+    """A word of a table put together from others, which go on linking where they do."""
+
+    def __new__(cls, parts: Iterable[str]) -> "Joined":
+        parts = tuple(parts)
+        made = super().__new__(cls, "".join(parts))
+        made.parts = parts
         return made
 
 
@@ -79,7 +90,7 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     groups = _groups(rows) if right and not right[0] else None
     bodies = [_group(of_group, right) for of_group in groups] if groups else [_rows(rows, right)]
     said = f"<strong>{html.escape(caption)}</strong>" + (
-        f"<br>{html.escape(banner)}" if banner else ""
+        f'<br><span class="{RAN_AS}">{html.escape(banner)}</span>' if banner else ""
     )
     return (
         '<table class="pfl-table">\n'
@@ -168,15 +179,21 @@ def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
     style = f"text-align:{'right' if right else 'left'}"
     if right and name == "td" and len(word) > LONG:
         style += ";white-space:normal;min-width:7rem"
+    inner = "".join(map(_marked, getattr(word, "parts", [word])))
+    inner = f'<a href="{inner}">{inner}</a>' if isinstance(word, Link) else inner
+    if isinstance(word, Place):
+        attributes += f' id="{html.escape(word.id)}"'
+    return f'<{name}{attributes} style="{style}">{inner}</{name}>'
+
+
+def _marked(word: str) -> str:
+    """A word in HTML: bold, or as a link to its run, where it is one of these."""
     inner = html.escape(setting_words(str(word)))
     strong = isinstance(word, Strong) or getattr(word, "strong", False)
     inner = f"<strong>{inner}</strong>" if strong else inner
     if isinstance(word, OfRun):
         inner = f'<a class="of-run" href="#{run_place(word.slug)}">{inner}</a>'
-    inner = f'<a href="{inner}">{inner}</a>' if isinstance(word, Link) else inner
-    if isinstance(word, Place):
-        attributes += f' id="{html.escape(word.id)}"'
-    return f'<{name}{attributes} style="{style}">{inner}</{name}>'
+    return inner
 
 
 def _to_the_right(words: pd.Series) -> bool:

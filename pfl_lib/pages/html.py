@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from pfl_lib.display.table_format import RAN_AS
 from pfl_lib.pages.order import answer_first, with_contents, without_runs
 
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
@@ -178,7 +179,22 @@ def render(
     text = re.sub(
         r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, page, links), text
     )
-    return with_contents(text)
+    return with_contents(said_once(text))
+
+
+def said_once(text: str) -> str:
+    """A page on which the captions of tables say what was run once, and again where it was not the
+    same.
+    """
+    before = []
+
+    def first(found: re.Match) -> str:
+        if before[-1:] == [found[1]]:
+            return ""
+        before.append(found[1])
+        return found[0]
+
+    return re.sub(rf'<br ?/?><span class="{RAN_AS}">(.*?)</span>', first, text, flags=re.DOTALL)
 
 
 def figures_without_words(notebook) -> list[str]:

@@ -20,8 +20,8 @@ def show(page, profile, settings: Settings) -> None:
         for place, results in own_methods.results_by_row(table, profile, find).items():
             rounds = {len(run.accuracy_by_round()) for runs in results.values() for run in runs}
             if max(rounds) > 1:  # of one round the dots above show all
-                say(f"**{setting_words(place)}**: accuracy by round.")
-                figures.show(*spread.accuracy_with_spread(results))
+                say(f"**{setting_words(place)}**: accuracy by round, yours in thick lines.")
+                figures.show(*spread.accuracy_with_spread(results, own=table.own_columns))
         shown = own_methods.differences(table, profile, find)
         caption = "Your methods against the paper's, in points of accuracy, on common seeds"
         tables.show_table(shown, caption)

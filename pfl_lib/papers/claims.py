@@ -13,9 +13,11 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pandas as pd
 
+from pfl_lib.display.table_format import Joined, OfRun
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table, gathered
@@ -121,7 +123,9 @@ def answers(
                 else "; ".join(open_or_no) or "nothing",
             }
         )
-    return profile.table(rows)
+    told = profile.table(rows)
+    numbers = pd.Series([row["numbers here"] for row in rows], dtype=object)
+    return told.assign(**{"numbers here": numbers})  # as objects: plain words do not link
 
 
 def comparisons(
@@ -204,18 +208,19 @@ def _numbers(claim: Claim, ours: Mapping[Place, Ours], profile: Profile) -> str:
             absent.setdefault((where, found.status), []).append(method)
             continue
         word = f"{found.mean:.2f}" if found.status == "ran" else found.status
+        after = ""
         if differ and found.comparable:
-            word += f" ({replace(profile, seeds=found.seeds).seed_words})"
-        by_place.setdefault(where, []).append(
-            (-found.mean if found.comparable else math.inf, f"{method} {word}")
-        )
-    told = [
-        f"{where}: {', '.join(word for _, word in sorted(words))}"
-        for where, words in by_place.items()
-    ]
+            after = f" ({replace(profile, seeds=found.seeds).seed_words})"
+        number = OfRun(word, found.run) if found.run and found.comparable else word
+        value = -found.mean if found.comparable else math.inf
+        by_place.setdefault(where, []).append((value, [f"{method} ", number, after]))
+    told = []
+    for where, words in by_place.items():
+        words = [parts for _, parts in sorted(words, key=lambda found: (found[0], found[1][0]))]
+        told.append([f"{where}: ", *chain(words[0], *([", ", *parts] for parts in words[1:]))])
     for (where, status), methods in absent.items():
-        told.append(f"{where}: {', '.join(methods) + ' ' if where in by_place else ''}{status}")
-    return "; ".join(told)
+        told.append([f"{where}: {', '.join(methods) + ' ' if where in by_place else ''}{status}"])
+    return Joined(chain(*told[:1], *(["; ", *parts] for parts in told[1:])))
 
 
 def _beyond(difference: float, margin: float) -> bool | None:

@@ -244,22 +244,25 @@ def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:
     tuple of values) to `Ours`, in the frame's order.
     """
     by = list(by)
-    columns = [frame[name].tolist() for name in (*by, "status", "seed", "value", "diverged")]
+    read = [*by, "status", "seed", "value", "diverged"]
+    columns = [frame[name].tolist() for name in read]
+    runs = frame["run"].tolist() if "run" in frame else [""] * len(frame)
     places: dict = {}
-    for *key, word, seed, value, diverged in zip(*columns, strict=True):
+    for *key, word, seed, value, diverged, run in zip(*columns, runs, strict=True):
         place = key[0] if len(key) == 1 else tuple(key)
-        places.setdefault(place, []).append((word, seed, value, diverged))
+        places.setdefault(place, []).append((word, seed, value, diverged, run))
     return {place: _together(lines) for place, lines in places.items()}
 
 
 def _together(lines: list[tuple]) -> Ours:
-    """The (status, seed, value, round of divergence) of one place's runs together."""
+    """The (status, seed, value, round of divergence, slug) of one place's runs together."""
     ran = [line for line in lines if line[0] == "ran"]
     lost = [line for line in lines if not pd.isna(line[3])]
     return Ours(
-        seeds=tuple(int(seed) for _, seed, _, _ in ran),
-        diverged=tuple((int(seed), int(round)) for _, seed, _, round in lost),
+        seeds=tuple(int(seed) for _, seed, *_ in ran),
+        diverged=tuple((int(seed), int(round)) for _, seed, _, round, _ in lost),
         missing=sum(line[0] != LEFT_OUT for line in lines) - len(ran) - len(lost),
-        values=tuple(float(value) for _, _, value, _ in ran),
+        values=tuple(float(value) for _, _, value, *_ in ran),
         left_out=all(line[0] == LEFT_OUT for line in lines),
+        run=next((run for *_, run in ran), ""),
     )

@@ -21,7 +21,8 @@ class Ours:
     `values` are the numbers to compare, as `gather` read them by a table's protocol; where none are
     given, `best`.  `best` and `last` are the accuracies of the best and last round (percent).
     `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing`
-    counts the runs without a result; `left_out`: the profile has no run here.
+    counts the runs without a result; `left_out`: the profile has no run here.  `run`: the slug of
+    the first finished run, where it is known.
     """
 
     seeds: tuple[int, ...] = ()
@@ -31,6 +32,7 @@ class Ours:
     missing: int = 0
     values: tuple[float, ...] = ()
     left_out: bool = False
+    run: str = ""
 
     def __post_init__(self) -> None:
         if not self.values:

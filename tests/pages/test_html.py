@@ -3,13 +3,16 @@
 import base64
 import dataclasses
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import pandas as pd
 import pytest
 from PIL import Image
 
+from pfl_lib.display.table_format import to_html
 from pfl_lib.pages import html, index, order, summary
 from pfl_lib.pages.recorded import values_compared
 from pfl_lib.pages.up_to_date import made_from
@@ -217,6 +220,22 @@ def test_a_pages_parameters_and_runs_stand_below_its_answer_before_the_checks(tm
     ]
     cells[2].outputs = [error("BadInput", "too bad")]
     assert order.answer_first(cells) == cells, "what went wrong is read first"
+
+
+def test_captions_say_what_was_run_once_and_again_where_it_is_not_the_same():
+    """Two tables of one run, then another's, then the first's again."""
+
+    def captioned(*banners):
+        frames = [pd.DataFrame({"x": [1]}) for _ in banners]
+        for frame, banner in zip(frames, banners, strict=True):
+            frame.attrs["banner"] = banner
+        return [to_html(frame, "A table") for frame in frames]
+
+    text = html.said_once(
+        "".join(captioned("ten rounds", "ten rounds", "five rounds", "ten rounds"))
+    )
+    assert re.findall(r"\w+ rounds", text) == ["ten rounds", "five rounds", "ten rounds"]
+    assert text.count("<br") == 3 and text.count("A table") == 4
 
 
 def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):

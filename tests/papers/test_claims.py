@@ -4,11 +4,13 @@ table.
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from pfl_lib.display.table_format import to_html
 from pfl_lib.papers import values, waffle
 from pfl_lib.papers.claims import (
     Claim,
@@ -254,6 +256,15 @@ def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common()
     assert row(b=Ours((4,), (10.0,), (10.0,)))["here"] == "undecided (0 of 5 seeds)"
     assert row(a=Ours(diverged=((4, 7),)))["here"] == "no (1 of 5 seeds)"
     assert row(a=Ours(diverged=((5, 7),)))["here"] == "undecided (0 of 5 seeds)"
+
+
+def test_a_claims_numbers_link_to_their_runs():
+    ours = {("C", "a"): replace(seeds(99.0), run="a-C-1"), ("C", "b"): seeds(91.0)}
+    printed = dict.fromkeys(ours, Printed(0, 0))
+    told = answers([Claim("a is best", "4", (("C", "a", "b"),))], waffle.FULL, ours, printed)
+    shown = to_html(told, "told")
+    assert 'C: a <a class="of-run" href="#run-a-C-1">99.00</a>, b 91.00</td>' in shown
+    assert told["numbers here"].tolist() == ["C: a 99.00, b 91.00"]
 
 
 def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_two_rounds_earlier():

@@ -224,7 +224,7 @@ def all_claims(profile: Profile, find: Find) -> pd.DataFrame:
         )
         parts.append(answers(CLAIMS[number], profile, ours, printed))
     parts += [unaffected(profile, find), about_figures(profile, find)]
-    return profile.table(pd.concat(parts).to_dict("records"))
+    return profile.table(pd.concat(parts, ignore_index=True))
 
 
 def like_with_like(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
