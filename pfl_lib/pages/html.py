@@ -16,6 +16,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from pfl_lib.display.table_format import RAN_AS
+from pfl_lib.pages.cited import WHERE
 from pfl_lib.pages.order import answer_first, with_contents, without_runs
 
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
@@ -242,7 +243,7 @@ def _header(page: Page, stamp: Stamp, links: Links, around: tuple[Page | None, P
     )
     return (
         f'<header class="top"><nav aria-label="pages"><a href="{links.index}">All pages</a>'
-        f"{_neighbours(links, around)}<span"
+        f"{_paper(page)}{_neighbours(links, around)}<span"
         f' class="package">{PACKAGE}</span></nav>\n'
         f"{banner_line(stamp.profile, stamp.banner)}{failed}</header>"
     )
@@ -266,6 +267,13 @@ def in_line(markdown: str) -> str:
 
 def css_class(status: str) -> str:
     return status.replace(" ", "-")
+
+
+def _paper(page: Page) -> str:
+    """A link to the page's paper, where it is free to read."""
+    if page.paper not in WHERE:
+        return ""
+    return f'<a class="paper" href="{WHERE[page.paper]}">{html.escape(page.paper)}, the paper</a>'
 
 
 def _neighbours(links: Links, around: tuple[Page | None, Page | None]) -> str:

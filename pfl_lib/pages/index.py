@@ -4,29 +4,12 @@ import html
 from collections.abc import Mapping
 from pathlib import Path
 
+from pfl_lib.pages.cited import PAPERS, WHERE
 from pfl_lib.pages.html import Page, Stamp, css_class, in_line, styles
 from pfl_lib.pages.scores import scorecard_html
 from pfl_lib.papers.scorecard import Scorecard
 from pfl_lib.papers.verdicts import MEANINGS
 
-PAPERS = {
-    "WAFFLE": (
-        "WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart et al., 2021)"
-    ),
-    "Weight Erosion": (
-        "Weight Erosion: an Update Aggregation Scheme for Personalized Collaborative Machine"
-        " Learning (Grimberg et al., 2020)"
-    ),
-    "FedFomo": (
-        "Personalized Federated Learning with First Order Model Optimization (Zhang et al., 2021)"
-    ),
-    "pFedLA": "Layer-wised Model Aggregation for Personalized Federated Learning (Ma et al., 2022)",
-}
-WHERE = {
-    "WAFFLE": "https://arxiv.org/abs/2110.06978",
-    "FedFomo": "https://openreview.net/forum?id=ehJqJQk9cw",
-}
-"""Where a paper can be read, as in CITATION.cff."""
 RESULTS, LIVE = ("paper", "small"), "quick"
 
 
@@ -48,12 +31,17 @@ def build_index(
         for paper in papers
     ]
     general = "".join(
-        _general(page, stamps[name])
+        _general(page, name, stamps[name])
         for page in pages.values()
         if not page.paper
         for name in by_id.get(page.id, {}).values()
     )
-    links = {id: _best(names) for id, names in by_id.items() if _best(names)}
+    links = {
+        id: _best(names) if pages[id].paper else next(iter(names.values()))
+        for id, names in by_id.items()
+        if id in pages and (_best(names) or not pages[id].paper)
+    }
+    sections_of = {paper: f"#{_anchor(paper)}" for paper in papers}
     text = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -67,7 +55,7 @@ def build_index(
 <body>
 <main class="index">
 <h1>Personalised federated learning, reproduced</h1>
-{scorecard_html(card, links)}
+{scorecard_html(card, links, sections_of)}
 <nav class="contents" aria-label="sections">{_contents(papers)}</nav>
 {"".join(sections)}
 {_live(pages, by_id, stamps)}
@@ -138,29 +126,31 @@ def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> s
         if word in stamp.verdicts
     ]
     words = in_line(stamp.answer) or html.escape(stamp.error or page.about)
-    facts = " · ".join(
-        filter(
-            None,
-            [
-                stamp.runs and f"{stamp.runs} stored",
-                f"{stamp.seconds:.0f} s",
-                stamp.megabytes and f"{stamp.megabytes:,} MB",
-                f"made {stamp.finished} UTC",
-                f"pfl_lib {stamp.version}",
-            ],
-        )
-    )
-    command = _command(page) if stamp.status == "not run" else ""
+    facts = [stamp.runs and f"{stamp.runs} stored", *_made(stamp)]
+    absent = stamp.status == "not run"
+    profile = "paper" if absent else stamp.profile
+    command = _command(page, profile) if absent or stamp.runs else ""  # of some runs, or of all
     return (
         f'<article class="page {css_class(stamp.status)}"><a class="picture" href="{name}"'
         f' tabindex="-1" aria-hidden="true">{picture}</a><div><h3><a href="{name}">{title}</a></h3>'
         f'<p class="answer">{words}</p><p>{" ".join([*chips, *others])}</p>{command}'
-        f'<p class="facts">{html.escape(facts)}</p></div></article>\n'
+        f'<p class="facts">{_joined(facts)}</p></div></article>\n'
     )
 
 
-def _command(page: Page) -> str:
-    return f"<p><code>pfl-lib reproduce --profile paper --only {page.id}</code></p>"
+def _made(stamp: Stamp) -> list[str]:
+    """Time, memory, date and code of a page."""
+    memory = f"{stamp.megabytes:,} MB" if stamp.megabytes else ""
+    made = [f"made {stamp.finished} UTC", f"pfl_lib {stamp.version}"]
+    return [f"{stamp.seconds:.0f} s", memory, *made]
+
+
+def _joined(facts: list[str]) -> str:
+    return html.escape(" · ".join(filter(None, facts)))
+
+
+def _command(page: Page, profile: str = "paper") -> str:
+    return f"<p><code>pfl-lib reproduce --profile {profile} --only {page.id}</code></p>"
 
 
 def _live(
@@ -216,9 +206,8 @@ def _agrees(stamp: Stamp) -> str:
     return f'<span class="chip {"ok" if stamp.compared else "not-run"}">{word}</span>'
 
 
-def _general(page: Page, stamp: Stamp) -> str:
-    name = "start.html" if page.id == "index" else f"{page.id}.html"
+def _general(page: Page, name: str, stamp: Stamp) -> str:
     return (
         f'<p><a href="{name}">{html.escape(page.title)}</a> <span class="about">'
-        f"{html.escape(page.about)}</span></p>\n"
+        f'{html.escape(page.about)}</span> <span class="facts">{_joined(_made(stamp))}</span></p>\n'
     )

@@ -105,7 +105,7 @@ def run(page, profile, settings: Settings, least: int = 1) -> None:
             )
         print(
             f"{len(specs) - len(missing)} of {len(specs)} runs are stored; the others count as not"
-            " run (plots_only)."
+            f" run (plots_only): pfl-lib reproduce --profile {settings.profile} --only {page.id}"
         )
         return
     if missing:

@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -27,6 +28,7 @@ COLOURS = {
     "undecided": "#8a6fb0",
 }
 FILTERED = ("paper", "table", "verdict")
+NOWHERE: Mapping[str, str] = MappingProxyType({})
 SCRIPT = """
 document.querySelectorAll('.filters').forEach(function (bar) {
   var table = bar.parentNode.querySelector('table.values');
@@ -46,10 +48,13 @@ document.querySelectorAll('.filters').forEach(function (bar) {
 """
 
 
-def scorecard_html(card: Scorecard, links: Mapping[str, str]) -> str:
+def scorecard_html(
+    card: Scorecard, links: Mapping[str, str], papers: Mapping[str, str] = NOWHERE
+) -> str:
     """The sentence, and `bars_html`.
 
-    `links`: where a page's id leads; "scorecard" is the page of all values.
+    `links`: where a page's id leads; "scorecard" is the page of all values.  `papers`: where a
+    paper's name leads.
     """
     every = (
         f' <a href="{links["scorecard"]}">All {len(card.values)} values</a>.'
@@ -58,19 +63,22 @@ def scorecard_html(card: Scorecard, links: Mapping[str, str]) -> str:
     )
     return (
         f'<section class="scorecard"><p class="answer">{html.escape(card.sentence())}{every}</p>\n'
-        f"{bars_html(card)}</section>\n"
+        f"{bars_html(card, papers)}</section>\n"
     )
 
 
-def bars_html(card: Scorecard) -> str:
-    """A bar and the counts for each paper, of printed values and of sentences."""
+def bars_html(card: Scorecard, papers: Mapping[str, str] = NOWHERE) -> str:
+    """A bar and the counts for each paper, of printed values and of sentences; its name leads where
+    `papers` says.
+    """
     return (
-        f"{_bars(card.counts(), 'printed values')}<p>{html.escape(card.claims_sentence())}</p>"
-        f"{_bars(card.answers(), 'sentences')}"
+        f"{_bars(card.counts(), 'printed values', papers)}"
+        f"<p>{html.escape(card.claims_sentence())}</p>"
+        f"{_bars(card.answers(), 'sentences', papers)}"
     )
 
 
-def _bars(counts: pd.DataFrame, what: str) -> str:
+def _bars(counts: pd.DataFrame, what: str, papers: Mapping[str, str]) -> str:
     words = [name for name in counts.columns[2:] if counts[name].any()]
     head = "".join(
         f'<th><span class="key" style="background:{COLOURS[word]}"></span>{word}</th>'
@@ -88,8 +96,11 @@ def _bars(counts: pd.DataFrame, what: str) -> str:
             f'<td data-word="{word}"{"" if row[word] else " data-none"}>{row[word] or "–"}</td>'
             for word in words
         )
+        name = html.escape(row["paper"])
+        if row["paper"] in papers:
+            name = f'<a href="{papers[row["paper"]]}">{name}</a>'
         rows.append(
-            f'<tr><th scope="row">{html.escape(row["paper"])}</th>'
+            f'<tr><th scope="row">{name}</th>'
             f'<td class="bar" aria-hidden="true"><div>{parts}</div></td>'
             f'<td data-word="{what}">{row[what]}</td>{cells}</tr>'
         )

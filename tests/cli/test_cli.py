@@ -286,7 +286,7 @@ def two_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(papers, "EXHIBITS", pages)
     monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
     monkeypatch.setattr("pfl_lib.papers.scorecard.scorecard", lambda store: "a card")
-    monkeypatch.setattr(index, "scorecard_html", lambda card, links: "")
+    monkeypatch.setattr(index, "scorecard_html", lambda card, *links: "")
     return [
         "reproduce",
         "--profile",

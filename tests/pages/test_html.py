@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from pfl_lib.display.table_format import to_html
-from pfl_lib.pages import html, index, order, summary
+from pfl_lib.pages import cited, html, index, order, summary
 from pfl_lib.pages.recorded import values_compared
 from pfl_lib.pages.up_to_date import made_from
 
@@ -248,6 +248,7 @@ def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
 # --- the index ---
 
 NEVER = html.Page("waffle-fig8", "Figure 8", "Omega.", Path("/n/waffle/fig8.ipynb"), "WAFFLE")
+CARD = html.Page("scorecard", "Scorecard", "All values.", Path("/n/02_scorecard.ipynb"), "")
 PAPER = dataclasses.replace(
     STAMP,
     profile="paper",
@@ -261,10 +262,12 @@ PAPER = dataclasses.replace(
 @pytest.fixture
 def listed(tmp_path, monkeypatch):
     """The index of these stamps, as text without its style; the scorecard is tested elsewhere."""
-    monkeypatch.setattr(index, "scorecard_html", lambda card, links: f"<p>{sorted(links)}</p>")
+    monkeypatch.setattr(
+        index, "scorecard_html", lambda card, links, papers: f"<p>{links} {papers}</p>"
+    )
 
     def build(stamps) -> str:
-        pages = {page.id: page for page in (PAGE, NEVER)}
+        pages = {page.id: page for page in (PAGE, NEVER, CARD)}
         text = index.build_index(tmp_path, pages, stamps, None).read_text(encoding="utf-8")
         assert html.faults(text) == []
         return text.partition("</style>")[2]
@@ -286,10 +289,25 @@ def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code(li
         assert words in text, words
 
 
+def test_the_index_links_to_the_page_of_all_values_and_from_each_paper_to_its_pages(listed):
+    card = dataclasses.replace(STAMP, id="scorecard")
+    text = listed({"paper/waffle-fig3.html": PAPER, "scorecard.html": card})
+    assert "'scorecard': 'scorecard.html'" in text and "'WAFFLE': '#waffle'" in text
+    assert '<section id="waffle">' in text
+    assert '<a href="scorecard.html">Scorecard</a>' in text
+    assert "4 s · made 2026-11-21 08:30 UTC" in text.partition('id="more"')[2]
+
+
+def test_a_page_of_which_runs_are_missing_says_how_to_train_them(listed):
+    command = "pfl-lib reproduce --profile paper --only waffle-fig3</code>"
+    assert command in listed({"paper/waffle-fig3.html": PAPER})  # 42 of 150 runs
+    assert command not in listed({"paper/waffle-fig3.html": dataclasses.replace(PAPER, runs="")})
+
+
 def test_links_to_papers_are_those_of_the_citation_file(listed):
-    cited = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
-    assert index.WHERE and all(f'url: "{url}"' in cited for url in index.WHERE.values())
-    assert f'href="{index.WHERE["WAFFLE"]}">the paper</a>' in listed({})
+    file = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
+    assert cited.WHERE and all(f'url: "{url}"' in file for url in cited.WHERE.values())
+    assert f'href="{cited.WHERE["WAFFLE"]}">the paper</a>' in listed({})
 
 
 def test_what_was_not_run_is_grey_with_its_command_and_never_failed(listed):

@@ -173,6 +173,8 @@ def test_every_value_is_a_row_that_can_be_filtered_and_leads_to_its_page(card):
 def test_bars_have_the_counts_in_words_beside_them(card):
     shown = scores.scorecard_html(card, {"scorecard": "scorecard.html"})
     assert 'href="scorecard.html">All 558 values' in shown and card.sentence() in shown
+    linked = scores.scorecard_html(card, {}, {"WAFFLE": "#waffle"})
+    assert linked.count('<th scope="row"><a href="#waffle">WAFFLE</a></th>') == 2
     assert shown.count('class="bars"') == 2 and '<td data-word="printed values">558</td>' in shown
 
 
