@@ -146,9 +146,12 @@ def _shown(page: str, profile: Profile, store: Store) -> bool:
 
 
 def in_words(compared: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `compare` as they are read: numbers as text, words where there is no number."""
+    """The rows of `compare` as they are read: numbers as text, ours linking to their runs, words
+    where there is no number.
+    """
     signed = compared["difference"].map(lambda number: written(number, sign=True))
-    ours = [_ours(row.ours, row.status) for row in compared.itertuples()]
+    words = [_ours(row.ours, row.status) for row in compared.itertuples()]
+    ours = pd.Series(_of_runs(words, compared["run"]), compared.index, dtype=object)
     columns = {name: compared[name] for name in ("dataset", "run on", "setting", "method")}
     if compared["metric"].nunique() > 1:
         columns["metric"] = compared["metric"]

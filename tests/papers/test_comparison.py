@@ -82,6 +82,8 @@ def test_a_number_links_to_the_row_of_the_first_run_that_finished():
     shown = tables.to_html(comparison.as_printed(beside, B), "B")
     # The best round and the last.
     assert shown.count(f'href="#{run_place(slug)}"') == shown.count("<a ") == 2
+    value_by_value = tables.to_html(comparison.in_words(beside), "Value by value")
+    assert value_by_value.count(f'href="#{run_place(slug)}"') == value_by_value.count("<a ") == 1
     listed = pd.DataFrame({"run": [Place(slug, run_place(slug))]})
     assert f' id="{run_place(slug)}"' in tables.to_html(listed, "Runs")
 
