@@ -112,6 +112,26 @@ def test_a_smaller_setting_is_not_measured_by_the_printed_values(profile):
     assert f"in a larger setting than this; here 2 readings give {first}" in said
 
 
+def test_a_smaller_setting_tells_which_readings_stay_within_a_point_of_local_training():
+    """Local 92 on both; a point above on A and half a point below on A* is near, 5 above is not."""
+    methods = {column.name: column.method for column in apfl.READINGS}
+    found = {(methods["fixed at 1: Local"], on): (0.92, None) for on in apfl.ON}
+    found |= {
+        (methods["fixed at 0.9"], "A"): (0.93, 0.9),
+        (methods["fixed at 0.9"], "A*"): (0.915, 1),
+    }
+    found |= {(methods["first batch"], on): (0.97, 0.0) for on in apfl.ON}
+    said = sentences.apfl(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
+    assert said.endswith(
+        "The paper's APFL lies +0.67 points on A and −0.32 points on A* from its local training;"
+        " here 1 of 2 stay within a point of it, with mixtures of 0.90 to 1.00 in the end:"
+        " *fixed at 0.9*."
+    )
+    del found[methods["fixed at 0.9"], "A"]
+    said = sentences.apfl(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
+    assert said.endswith("here no reading stays within a point of it.")
+
+
 def test_a_mixture_that_stopped_says_where_and_local_training_has_none():
     by_round = apfl.mixtures(waffle.FULL, Shelf(FOUND), "A")
     assert by_round.columns.tolist() == ["first batch", "every batch"]

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
+from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import tolerance
 from pfl_lib.papers.waffle import ALICE, FULL, printed, run_on
 from pfl_lib.papers.waffle import apfl as of_apfl
 from pfl_lib.papers.waffle import readings as of_equation
-from pfl_lib.results.summary import NOTHING
+from pfl_lib.results.summary import HAIR, NOTHING
 
 
 def listed(words: Iterable[str]) -> str:
@@ -181,7 +182,8 @@ def apfl(table: pd.DataFrame, profile: Profile) -> str:
         return f"{words}; no reading of it was run."
     if profile.name != "paper":
         ranges = " and ".join(_range(ran, name) for name in on)
-        return f"{words}, in a larger setting than this; here {len(ran)} readings give {ranges}."
+        words += f", in a larger setting than this; here {len(ran)} readings give {ranges}."
+        return words + _beside_local(ran, on)
     nearest, ours = (
         ran.loc[ran["distance"].idxmin()],
         ran[ran["reading"] == of_apfl.READINGS[0].name],
@@ -201,6 +203,32 @@ def apfl(table: pd.DataFrame, profile: Profile) -> str:
 def _range(ran: pd.DataFrame, name: str) -> str:
     best = ran.set_index("reading")[f"{name}, best round"]
     return f"{best.min():.2f} (*{best.idxmin()}*) to {best.max():.2f} (*{best.idxmax()}*) on {name}"
+
+
+def _beside_local(ran: pd.DataFrame, on: Iterable[str]) -> str:
+    """Which readings stay within a point of local training, as the paper's APFL does: of a smaller
+    setting the distance tells more than the level.
+    """
+    last = of_apfl.READINGS[-1].name
+    if last not in set(ran["reading"]):
+        return ""
+    local, rows = ran.set_index("reading").loc[last], ran[ran["reading"] != last]
+    apart = {name: printed(name, "APFL").value - printed(name, "Local").value for name in on}
+    paper = " and ".join(f"{points:+.2f} points on {name}" for name, points in apart.items())
+    paper = paper.replace("-", "−")
+    near, mixtures = [], []
+    for row in rows.to_dict("records"):
+        best = [row[f"{name}, best round"] - local[f"{name}, best round"] for name in on]
+        if max(map(abs, best)) <= ACCURACY.near + HAIR:
+            near.append(f"*{row['reading']}*")
+            mixtures += [row[f"{name}, mixture in the end"] for name in on]
+    words = f" The paper's APFL lies {paper} from its local training; "
+    if not near:
+        return f"{words}here no reading stays within a point of it."
+    return (
+        f"{words}here {len(near)} of {len(rows)} stay within a point of it, with mixtures of"
+        f" {min(mixtures):.2f} to {max(mixtures):.2f} in the end: {', '.join(near)}."
+    )
 
 
 def _reproduces(row: dict) -> bool:
