@@ -124,12 +124,12 @@ def test_a_smaller_setting_tells_which_readings_stay_within_a_point_of_local_tra
     said = sentences.apfl(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
     assert said.endswith(
         "The paper's APFL lies +0.67 points on A and −0.32 points on A* from its local training;"
-        " here 1 of 2 stay within a point of it, with mixtures of 0.90 to 1.00 in the end:"
-        " *fixed at 0.9*."
+        " within a point of it here: *fixed at 0.9* (1 of 2 readings, whose mixtures end at 0.90 to"
+        " 1.00)."
     )
     del found[methods["fixed at 0.9"], "A"]
     said = sentences.apfl(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
-    assert said.endswith("here no reading stays within a point of it.")
+    assert said.endswith("within a point of it here: none of 1 readings.")
 
 
 def test_a_mixture_that_stopped_says_where_and_local_training_has_none():

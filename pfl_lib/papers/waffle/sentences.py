@@ -222,13 +222,12 @@ def _beside_local(ran: pd.DataFrame, on: Iterable[str]) -> str:
         if max(map(abs, best)) <= ACCURACY.near + HAIR:
             near.append(f"*{row['reading']}*")
             mixtures += [row[f"{name}, mixture in the end"] for name in on]
-    words = f" The paper's APFL lies {paper} from its local training; "
+    words = f" The paper's APFL lies {paper} from its local training; within a point of it here:"
     if not near:
-        return f"{words}here no reading stays within a point of it."
-    return (
-        f"{words}here {len(near)} of {len(rows)} stay within a point of it, with mixtures of"
-        f" {min(mixtures):.2f} to {max(mixtures):.2f} in the end: {', '.join(near)}."
-    )
+        return f"{words} none of {len(rows)} readings."
+    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(mixtures), max(mixtures))))
+    told = f"({len(near)} of {len(rows)} readings, whose mixtures end at {ends})"
+    return f"{words} {', '.join(near)} {told}."
 
 
 def _reproduces(row: dict) -> bool:
