@@ -195,18 +195,24 @@ def test_binder_has_what_package_and_notebooks_import():
     } == set()
 
 
-def test_binders_start_runs_what_it_is_given_on_one_thread():
-    command = [
-        ROOT / "binder" / "start",
-        sys.executable,
-        "-c",
-        "import os, sys; print(os.environ['OMP_NUM_THREADS'], sys.argv[1])",
-    ]
+def test_binders_start_runs_what_it_is_given_on_one_thread_and_one_core():
+    seen = "import os; from pfl_lib.federation.devices import cores"
+    told = "import sys; print(os.environ['OMP_NUM_THREADS'], cores(), sys.argv[1])"
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     done = subprocess.run(
-        [*command, "a b"], env=environment, capture_output=True, text=True, check=True
+        [ROOT / "binder" / "start", sys.executable, "-c", f"{seen}; {told}", "a b"],
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.stdout == "1 a b\n"
+    assert done.stdout == "1 1 a b\n"
+
+
+def test_binders_link_in_the_docs_opens_a_notebook_that_is_there():
+    told = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    (path,) = re.findall(r"/gh/OWNER/REPOSITORY/HEAD\?urlpath=lab/tree/([^)\s]+)\)", told)
+    assert (ROOT / path).is_file() and path == "notebooks/00_index.ipynb"
 
 
 @pytest.mark.parametrize("script", ["binder/postBuild", "binder/start", ".ci/run"])
@@ -419,6 +425,26 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
     done = make(clone, "setup")
     assert done.returncode == 0 and "-m venv --clear .venv" in done.stdout
     assert (clone / ".venv" / "set-up").read_text() == f"{clone}\n"
+
+
+def test_the_commands_for_windows_are_those_of_the_makefile():
+    told = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t\t", "")
+    strip = re.search(r"^STRIP = (.*)$", makefile, re.MULTILINE)[1]
+    for variable, words in {
+        "$(WORKERS)": "3",
+        "$(STRIP)": strip,
+        "$(NOTEBOOKS)": "$notebooks",
+    }.items():
+        makefile = makefile.replace(variable, words)
+    commands = []
+    for target in ("test", "test-notebooks", "lab"):
+        (recipe,) = re.findall(rf"^{target}: setup\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        commands += re.findall(r"\$\(PYTHON\) (-m .*?)(?: && \\)?$", recipe, re.MULTILINE)
+    assert len(commands) == 7
+    assert [
+        command for command in commands if f".venv\\Scripts\\python {command}\n" not in told
+    ] == []
 
 
 def test_waffles_table_in_the_docs_is_what_the_published_results_say():
