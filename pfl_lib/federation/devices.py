@@ -26,7 +26,8 @@ def cores() -> int:
     sees more cores than it is given.
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(there or 1, int(os.environ.get("LOKY_MAX_CPU_COUNT") or there or 1))
+    allowed = int(os.environ.get("LOKY_MAX_CPU_COUNT") or there or 1)
+    return max(1, min(there or 1, allowed))
 
 
 DEVICES = ("auto", "cpu", "cuda")
