@@ -195,18 +195,24 @@ def test_binder_has_what_package_and_notebooks_import():
     } == set()
 
 
-def test_binders_start_runs_what_it_is_given_on_one_thread():
-    command = [
-        ROOT / "binder" / "start",
-        sys.executable,
-        "-c",
-        "import os, sys; print(os.environ['OMP_NUM_THREADS'], sys.argv[1])",
-    ]
+def test_binders_start_runs_what_it_is_given_on_one_thread_and_one_core():
+    seen = "import os; from pfl_lib.federation.devices import cores"
+    told = "import sys; print(os.environ['OMP_NUM_THREADS'], cores(), sys.argv[1])"
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     done = subprocess.run(
-        [*command, "a b"], env=environment, capture_output=True, text=True, check=True
+        [ROOT / "binder" / "start", sys.executable, "-c", f"{seen}; {told}", "a b"],
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.stdout == "1 a b\n"
+    assert done.stdout == "1 1 a b\n"
+
+
+def test_binders_link_in_the_docs_opens_a_notebook_that_is_there():
+    told = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    (path,) = re.findall(r"/gh/OWNER/REPOSITORY/HEAD\?urlpath=lab/tree/([^)\s]+)\)", told)
+    assert (ROOT / path).is_file() and path == "notebooks/00_index.ipynb"
 
 
 @pytest.mark.parametrize("script", ["binder/postBuild", "binder/start", ".ci/run"])
@@ -421,7 +427,27 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
     assert (clone / ".venv" / "set-up").read_text() == f"{clone}\n"
 
 
-def test_the_readmes_table_is_what_the_published_results_say():
+def test_the_commands_for_windows_are_those_of_the_makefile():
+    told = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t\t", "")
+    strip = re.search(r"^STRIP = (.*)$", makefile, re.MULTILINE)[1]
+    for variable, words in {
+        "$(WORKERS)": "3",
+        "$(STRIP)": strip,
+        "$(NOTEBOOKS)": "$notebooks",
+    }.items():
+        makefile = makefile.replace(variable, words)
+    commands = []
+    for target in ("test", "test-notebooks", "lab"):
+        (recipe,) = re.findall(rf"^{target}: setup\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        commands += re.findall(r"\$\(PYTHON\) (-m .*?)(?: && \\)?$", recipe, re.MULTILINE)
+    assert len(commands) == 7
+    assert [
+        command for command in commands if f".venv\\Scripts\\python {command}\n" not in told
+    ] == []
+
+
+def test_waffles_table_in_the_docs_is_what_the_published_results_say():
     """A pair of rows for each distribution on which all methods were run in the exact setting, and
     for no other.
     """
@@ -446,13 +472,13 @@ def test_the_readmes_table_is_what_the_published_results_say():
             apart[letters] = [
                 abs(value - ours.mean) for value, ours in zip(printed, found, strict=True)
             ]
-    readme = (ROOT / "README.md").read_text()
-    table = re.search(r"from `reports/published/`:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", readme)[1]
+    told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    table = re.search(r"from `reports/published/`:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
     assert table.splitlines() == [f"| {' | '.join(row)} |" for row in rows]
     assert max(apart["C"]) <= 0.4
 
 
-def test_the_readmes_second_table_is_what_the_small_profile_says_of_pfedla():
+def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
     """Both partitions and data sets; the paper prints nothing for FedAvg after own epochs."""
     from pfl_lib.display.table_format import setting_words
     from pfl_lib.papers import pfedla
@@ -472,9 +498,8 @@ def test_the_readmes_second_table_is_what_the_small_profile_says_of_pfedla():
             here = [ours[dataset, setting, name].mean for name in methods]
             rows.append([f"{words}, paper", *("–" if x is None else f"{x:.1f}" for x in paper)])
             rows.append([f"{words}, ours", *(f"{x:.1f}" for x in here)])
-    found = re.search(
-        r"one seed\):\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text()
-    )[1]
+    told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    found = re.search(r"one seed\):\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
     assert found.splitlines() == [f"| {' | '.join(row)} |" for row in rows] and len(rows) == 8
 
 
@@ -528,6 +553,17 @@ def test_each_snippet_runs_when_it_is_pasted_alone(name, tmp_path):
         timeout=300,
     )
     assert (tmp_path / "alice.pt").is_file() == ("save_model" in SNIPPETS[name])
+
+
+def test_the_readme_has_three_snippets_on_two_screens():
+    readme = ROOT / "README.md"
+    assert len(snippets(readme)) == 3
+    assert len(readme.read_text(encoding="utf-8").splitlines()) <= 110
+
+
+def test_the_readme_names_the_readings_behind_waffles_table():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert all(reading in readme for reading in ("the mean reading", "tanh units", "p_s = 0"))
 
 
 def test_there_are_snippets_for_a_method_data_and_a_table_of_ones_own():

@@ -22,8 +22,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use; joblib's LOKY_MAX_CPU_COUNT lowers their number where a container
+    sees more cores than it is given.
+    """
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    allowed = int(os.environ.get("LOKY_MAX_CPU_COUNT") or there or 1)
+    return max(1, min(there or 1, allowed))
 
 
 DEVICES = ("auto", "cpu", "cuda")
