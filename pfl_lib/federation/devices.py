@@ -23,11 +23,13 @@ def choose_device(name: str) -> torch.device:
 
 def cores() -> int:
     """Cores this process may use; joblib's LOKY_MAX_CPU_COUNT lowers their number where a container
-    sees more cores than it is given.
+    sees more cores than it is given.  Raises BadInput where that is no whole number, 1 or more.
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    allowed = int(os.environ.get("LOKY_MAX_CPU_COUNT") or there or 1)
-    return max(1, min(there or 1, allowed))
+    most = os.environ.get("LOKY_MAX_CPU_COUNT") or str(there or 1)
+    if not most.isdecimal() or int(most) < 1:
+        raise BadInput(f"LOKY_MAX_CPU_COUNT is {most!r}: give a whole number, 1 or more")
+    return min(there or 1, int(most))
 
 
 DEVICES = ("auto", "cpu", "cuda")
