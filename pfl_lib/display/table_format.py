@@ -12,6 +12,8 @@ import pandas as pd
 NONE = "–"  # for a number that does not exist
 RAN_AS = "ran-as"  # class of the banner in a caption, which a page shows once (`said_once`)
 LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
+VERDICT = "verdict"  # names a column of verdicts, or a row of them
+HALF_A_LINE = 19  # letters that half a telephone's width holds
 
 
 class Strong(str):
@@ -77,7 +79,8 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     the right.
 
     Rows with one word in the first column, one below another, are a group that has this word as
-    heading, where the second column tells them apart.
+    heading, where the second column tells them apart.  A table with verdicts is laid out in blocks
+    where there is no room for it (page.css): its cells know their columns' names.
     """
     banner = table.attrs.get("banner", "")
     words = _as_text(table, digits)
@@ -88,15 +91,38 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     )
     rows = list(words.itertuples(index=False, name=None))
     groups = _groups(rows) if right and not right[0] else None
-    bodies = [_group(of_group, right) for of_group in groups] if groups else [_rows(rows, right)]
+    in_blocks = _has_verdicts(words)
+    labels = list(words.columns) if in_blocks else [""] * len(right)
+    bodies = (
+        [_group(of_group, right, labels) for of_group in groups]
+        if groups
+        else [_rows(rows, right, labels)]
+    )
     said = f"<strong>{html.escape(caption)}</strong>" + (
         f'<br><span class="{RAN_AS}">{html.escape(banner)}</span>' if banner else ""
     )
-    return (
-        '<table class="pfl-table">\n'
+    page = (
+        f'<table class="pfl-table{" in-blocks" if in_blocks else ""}">\n'
         f'<caption style="text-align:left"><span>{said}</span></caption>\n'
         f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
     )
+    return _with_roles(page) if in_blocks else page
+
+
+def _has_verdicts(words: pd.DataFrame) -> bool:
+    """Whether a table has a column of verdicts, or rows of them, named in its second column."""
+    return VERDICT in words.columns or (words.shape[1] > 1 and (words.iloc[:, 1] == VERDICT).any())
+
+
+def _with_roles(page: str) -> str:
+    """A table that says what its parts are: some browsers forget it where one is laid out in
+    blocks.
+    """
+    page = re.sub(r'<th scope="(row|col)\w*"', r'\g<0> role="\1header"', page)
+    page = page.replace('role="colheader"', 'role="columnheader"')
+    for tag, role in (("table", "table"), ("tr", "row"), ("td", "cell")):
+        page = re.sub(rf"<{tag}\b", f'<{tag} role="{role}"', page)
+    return re.sub(r"<(thead|tbody)\b", r'<\1 role="rowgroup"', page)
 
 
 def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
@@ -110,22 +136,35 @@ def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
     return groups if told_apart else None
 
 
-def _rows(rows: Iterable[tuple], right: Sequence[bool], first: str = "") -> str:
+def _rows(
+    rows: Iterable[tuple], right: Sequence[bool], labels: Sequence[str], first: str = ""
+) -> str:
     """A table's body, each row below the heading in its first column; `first` goes before the first
     row's.
     """
     lines = []
     for row in rows:
         cells = [_tag("th", row[0], right[0], ' scope="row"')]
-        cells += [_tag("td", word, side) for word, side in zip(row[1:], right[1:], strict=True)]
+        cells += [
+            _tag("td", word, side, _label(label, word))
+            for word, side, label in zip(row[1:], right[1:], labels[1:], strict=True)
+        ]
         lines.append("".join(cells))
     lines[:1] = [first + line for line in lines[:1]]
     return "<tbody>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
 
 
-def _group(rows: list[tuple], right: Sequence[bool]) -> str:
+def _group(rows: list[tuple], right: Sequence[bool], labels: Sequence[str]) -> str:
     heading = _tag("th", rows[0][0], False, f' scope="rowgroup" rowspan="{len(rows)}"')
-    return _rows([row[1:] for row in rows], right[1:], heading)
+    return _rows([row[1:] for row in rows], right[1:], labels[1:], heading)
+
+
+def _label(label: str, word: str) -> str:
+    """A cell's attributes where it says its column's name: with it, a long word takes the line."""
+    if not label:
+        return ""
+    is_long = ' class="long"' if len(label) + len(word) > HALF_A_LINE else ""
+    return f'{is_long} data-label="{html.escape(label)}"'
 
 
 def setting_words(text: str) -> str:

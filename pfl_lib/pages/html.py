@@ -20,6 +20,8 @@ from pfl_lib.pages.cited import WHERE
 from pfl_lib.pages.order import answer_first, with_contents, without_runs
 
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
+LONG = 100  # letters of a banner behind its first sentence, from which on a telephone folds them
+LARGEST = 1_000_000  # bytes of a page
 CODE_LABELS = {
     "parameters": "Parameters of this page",
     "injected-parameters": "Parameters given to this run",
@@ -91,8 +93,8 @@ def finish(
     """Write the page of an executed notebook, and its stamp into the notebook; returns the stamp.
 
     A page that is not what a page has to be (a figure without alt text, something to be fetched
-    from elsewhere) is written and counts as failed.  With `links`, links between notebooks work
-    here too; `around` is the page before and the one after.
+    from elsewhere, more than `LARGEST`) is written and counts as failed.  With `links`, links
+    between notebooks work here too; `around` is the page before and the one after.
     """
     import nbformat
 
@@ -103,7 +105,7 @@ def finish(
             cells=[nbformat.v4.new_markdown_cell(f"# {page.title}")]
         )
     text = render(notebook, page, stamp, links, around)
-    wrong = figures_without_words(notebook) + faults(text)
+    wrong = figures_without_words(notebook) + faults(text) + too_large(text)
     if wrong and stamp.status == "ok":
         stamp = replace(stamp, status="failed", error=wrong[0])
         text = render(notebook, page, stamp, links, around)
@@ -226,6 +228,17 @@ def faults(text: str) -> list[str]:
     return checker.faults
 
 
+def too_large(text: str) -> list[str]:
+    """That a page is larger than a page may be, which somebody on a telephone would pay for."""
+    size = len(text.encode())
+    if size <= LARGEST:
+        return []
+    return [
+        f"the page has {size / 1e6:.2f} MB and may have {LARGEST / 1e6:g} MB: draw fewer or smaller"
+        " pictures"
+    ]
+
+
 def styles() -> str:
     from pygments.formatters import HtmlFormatter
 
@@ -254,8 +267,22 @@ def banner_line(kind: str, words: str, link: str = "") -> str:
         return ""
     head, colon, rest = words.partition(":")
     head = f"<strong>{html.escape(head)}</strong>"
-    body = (f'<a href="{link}">{head}</a>' if link else head) + colon + html.escape(rest)
+    body = (f'<a href="{link}">{head}</a>' if link else head) + colon + rest_of_banner(rest)
     return f'<p class="banner {kind}">{body}</p>\n'
+
+
+def rest_of_banner(words: str) -> str:
+    """Its sentences, of which a telephone folds all but the first, where they are long, and how
+    many runs are stored.
+    """
+    first, more, stored = re.fullmatch(
+        r"(.*?[.](?=\s[A-Z0-9]|$)|.*?$)(.*?)(\sStored: .*)?", words, flags=re.DOTALL
+    ).groups(default="")
+    if len(more) < LONG:
+        return html.escape(words)
+    box = '<label><input type="checkbox"> all of it</label>'
+    folded = f' {box}<span class="more">{html.escape(more)}</span>'
+    return html.escape(first) + folded + html.escape(stored)
 
 
 def in_line(markdown: str) -> str:

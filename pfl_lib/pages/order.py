@@ -13,11 +13,13 @@ BELOW = ("checks", "assertions", "provenance")  # ids of the cells before which 
 
 
 def answer_first(cells: Sequence) -> list:
-    """The cells of an executed notebook with those of its set-up further down, below a heading."""
+    """The cells of an executed notebook with those of its set-up further down, below a heading, and
+    with the answer behind the first paragraph.
+    """
     set_up = [cell for cell in cells if SET_UP & set(cell.metadata.get("tags", []))]
     if not set_up or any(_failed(cell) for cell in set_up):
         return list(cells)  # where the set-up went wrong, that is the first thing to be read
-    rest = [cell for cell in cells if cell not in set_up]
+    rest = _short_before_answer([cell for cell in cells if cell not in set_up])
     place = next(
         (
             place
@@ -27,6 +29,22 @@ def answer_first(cells: Sequence) -> list:
         len(rest),
     )
     return [*rest[:place], _heading("Parameters and runs"), *set_up, *rest[place:]]
+
+
+def _short_before_answer(cells: list) -> list:
+    """The cells with the answer behind the first paragraph of the text that stands before it."""
+    import nbformat
+
+    kinds = [(cell.cell_type, "answer" in cell.metadata.get("tags", [])) for cell in cells[:2]]
+    if kinds != [("markdown", False), ("code", True)]:
+        return cells
+    title, first, *others = [*cells[0].source.split("\n\n", 2), ""][:3]
+    if not "".join(others).strip():
+        return cells
+    before, after = (
+        nbformat.v4.new_markdown_cell(text) for text in (f"{title}\n\n{first}", others[0])
+    )
+    return [before, cells[1], after, *cells[2:]]
 
 
 def without_runs(cells: Sequence) -> list:

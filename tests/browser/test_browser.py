@@ -28,15 +28,18 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder of pages and its address: two pages built from notebooks, and one of explorers."""
+    """A folder of pages and its address: two pages built from notebooks, one drawn from published
+    runs, and one of explorers.
+    """
     folder = tmp_path_factory.mktemp("pages")
-    command = [
-        *(sys.executable, "-m", "pfl_lib", "reproduce", "--profile", "quick", "--jobs", "1"),
-        *("--only", "waffle-fig8", "waffle-table2", "--reports-dir", folder),
-        *("--results-dir", folder / "results"),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for options in (
+        ("--profile", "quick", "--jobs", "1", "--only", "waffle-fig8", "waffle-table2"),
+        ("--profile", "paper", "--plots-only", "--only", "waffle-table1"),
+    ):
+        folders = ("--reports-dir", folder, "--results-dir", folder / "results")
+        command = [sys.executable, "-m", "pfl_lib", "reproduce", *options, *folders]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
     settings = {"dataset": "digits", "model": "linear", "rounds": 6, "results_dir": folder / "r"}
     waffle = run("waffle", **settings)
     each = run("pfedla", **settings | {"alice": None, "model": "lenet5", "rounds": 2})
@@ -59,7 +62,11 @@ def site(tmp_path_factory):
     server.server_close()
 
 
-PAGES = ("index.html", "quick/waffle-fig8.html", "quick/waffle-table2.html", "explorers.html")
+TABLE = "paper/waffle-table1.html"
+PAGES = (
+    *("index.html", "quick/waffle-fig8.html", "quick/waffle-table2.html", TABLE),
+    "explorers.html",
+)
 
 
 @pytest.fixture
@@ -184,8 +191,31 @@ def test_nothing_is_wider_than_the_window(opened, width):
 ANSWERED = [page for page in PAGES if page != "explorers.html"]
 
 
+@pytest.mark.parametrize("width", [1300, 400])
 @pytest.mark.parametrize("opened", ANSWERED, indirect=True)
-def test_the_answer_can_be_read_without_scrolling(opened):
-    opened.set_viewport_size({"width": 1300, "height": 900})
+def test_the_answer_can_be_read_without_scrolling(opened, width):
+    opened.set_viewport_size({"width": width, "height": 900})
     answer = opened.locator(".scorecard > .answer, .tag-answer .output").first.bounding_box()
     assert answer["height"] > 0 and answer["y"] + answer["height"] <= 900
+
+
+@pytest.mark.parametrize("opened", [TABLE], indirect=True)
+def test_on_a_telephone_verdicts_are_read_without_scrolling_to_the_side(opened):
+    opened.set_viewport_size({"width": 400, "height": 900})
+    boxes = opened.evaluate(
+        "[...document.querySelectorAll('td')].filter(e=>e.checkVisibility()"
+        "&&/^(reproduced|same order|other order|not reproduced|no verdict)/.test(e.textContent))"
+        ".map(e=>e.getBoundingClientRect()).map(box=>[box.left,box.right])"
+    )
+    assert len(boxes) == 60  # thirty values, in the table and one by one
+    assert all(0 <= left < right <= 400 for left, right in boxes)
+
+
+@pytest.mark.parametrize("opened", [TABLE], indirect=True)
+def test_in_blocks_a_table_is_still_a_table_to_those_who_hear_it(opened):
+    opened.set_viewport_size({"width": 400, "height": 900})
+    table = opened.get_by_role("table").filter(has=opened.locator("[data-label=verdict]")).first
+    assert table.get_by_role("columnheader").count() == 10
+    assert table.get_by_role("row").count() == 31
+    opened.set_viewport_size({"width": 1300, "height": 900})
+    assert table.locator("tbody tr").first.evaluate("e=>getComputedStyle(e).display") == "table-row"

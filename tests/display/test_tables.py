@@ -367,6 +367,26 @@ def test_numbers_that_repeat_below_one_another_are_numbers_not_headings():
     assert "rowgroup" not in page and page.count(">1<") == 3
 
 
+@pytest.mark.parametrize("in_rows", [False, True])
+def test_cells_of_a_table_with_verdicts_say_their_columns_names_and_all_parts_what_they_are(
+    in_rows,
+):
+    frame = pd.DataFrame(
+        {"setting": ["A", "A"], "value": ["ours", "verdict"], "a < b": ["1", "no verdict"]}
+        if in_rows
+        else {"setting": ["A", "A"], "method": ["one", "two"], "ours": [1.0, 2.0], "verdict": "ok"}
+    )
+    page = tables.to_html(frame, "Table 1")
+    labels = re.findall(r'<td role="cell"[^>]* data-label="([^"]+)"', page)
+    assert labels == (["a &lt; b"] * 2 if in_rows else ["ours", "verdict"] * 2)
+    assert page.startswith('<table role="table" class="pfl-table in-blocks">')
+    assert page.count("<t") == page.count(' role="') and 'scope="rowgroup"' in page
+    assert page.count('role="rowheader"') == 3 and page.count('role="row"') == 3
+    assert page.count('role="columnheader"') == len(frame.columns)
+    assert "data-label" not in tables.to_html(frame.iloc[:1, :2], "No verdict")
+    assert "role" not in tables.to_html(frame.iloc[:1, :2], "No verdict")
+
+
 def test_the_same_table_gives_the_same_html(full):
     assert tables.to_html(full, "Table 1") == tables.to_html(full.copy(), "Table 1")
 

@@ -124,6 +124,34 @@ def test_a_page_that_would_fetch_something_fails(tmp_path):
     assert stamp.status == "failed" and "would be fetched" in stamp.error
 
 
+def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, monkeypatch):
+    data = base64.b64encode(bytes(800_000)).decode()
+    large = nbformat.v4.new_output("display_data", {"image/png": data})
+    large.metadata["image/png"] = {"alt": "noise"}
+    stamp, page = made(tmp_path, large)
+    assert stamp.status == "failed" and "This page is incomplete" in page
+    assert re.search(r"1\.\d\d MB and may have 1 MB", stamp.error) and "\n" not in stamp.error
+    monkeypatch.setattr(html, "LARGEST", 2_000_000)
+    assert made(tmp_path, large)[0].status == "ok"
+
+
+def test_a_long_banner_can_fold_all_but_its_first_sentence_and_the_stored_runs():
+    more = "The paper has 2.5 times as many. " + "Five epochs in place of ten. " * 4
+    line = html.banner_line("small", f"Small: 3.4 < 5, seed 1. {more}Stored: 3 of 5 runs.")
+    shown = re.sub(r"<label>.*?</label>", "", line)
+    assert re.sub(r"<[^>]*>", "", shown).split() == (
+        f"Small: 3.4 &lt; 5, seed 1. {more}Stored: 3 of 5 runs.".split()
+    )
+    (folded,) = re.findall(r'<span class="more">(.*?)</span>', line)
+    assert folded.strip() == more.strip() and '<input type="checkbox">' in line
+    for short in (
+        "Paper: all images. Stored: 3 of 5 runs.",
+        "Not run",
+        "Failed: a.b is bad.\nWhy?",
+    ):
+        assert "<label>" not in html.banner_line("paper", short)
+
+
 def test_links_between_notebooks_become_links_between_pages(tmp_path):
     """By their files: two papers have a notebook claims.ipynb each."""
     text = (
@@ -218,6 +246,10 @@ def test_a_pages_parameters_and_runs_stand_below_its_answer_before_the_checks(tm
         "## Checks",
         "assert a",
     ]
+    cells[0] = text("# T\n\nWhat it is.\n\nThe methods.\n\n- one")
+    moved = [cell.source for cell in order.answer_first(cells)]
+    assert moved[:3] == ["# T\n\nWhat it is.", "say()", "The methods.\n\n- one"]
+    assert moved[3:] == sources[2:] and cells[0].source.endswith("- one")
     cells[2].outputs = [error("BadInput", "too bad")]
     assert order.answer_first(cells) == cells, "what went wrong is read first"
 
