@@ -16,11 +16,13 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bar(Protocol):
-    """What every kind of progress offers: `update(n)` moves on by n steps, `say(line)` prints a
-    line without breaking a bar.
+    """What every kind of progress offers: `update(n)` moves on by n steps, `label(text)` says
+    something else before them, `say(line)` prints a line without breaking a bar.
     """
 
     def update(self, n: int = 1) -> None: ...
+
+    def label(self, text: str) -> None: ...
 
     def say(self, line: str) -> None: ...
 
@@ -55,13 +57,17 @@ class _Silent:
     def update(self, n: int = 1) -> None:
         pass
 
+    def label(self, text: str) -> None:
+        pass
+
     def say(self, line: str) -> None:
         print(line, flush=True)
 
 
 class _Lines(_Silent):
     def __init__(self, total: int, label: str, unit: str) -> None:
-        self._steps, self._words = 0, f"{label}: {{}} of {total} {unit}{'' if total == 1 else 's'}"
+        self._steps, self._label = 0, label
+        self._of = f"of {total} {unit}{'' if total == 1 else 's'}"
         self._began = self._said = time.monotonic()
 
     def update(self, n: int = 1) -> None:
@@ -70,10 +76,13 @@ class _Lines(_Silent):
         if now - self._said >= SECONDS_BETWEEN_LINES:
             self._said = now
             print(
-                f"{self._words.format(self._steps)} after {now - self._began:,.0f} s",
+                f"{self._label}: {self._steps} {self._of} after {now - self._began:,.0f} s",
                 file=sys.stderr,
                 flush=True,
             )
+
+    def label(self, text: str) -> None:
+        self._label = text
 
 
 class _Shown:
@@ -82,6 +91,9 @@ class _Shown:
 
     def update(self, n: int = 1) -> None:
         self._bar.update(n)
+
+    def label(self, text: str) -> None:
+        self._bar.set_description(text, refresh=False)
 
     def say(self, line: str) -> None:
         self._bar.write(line)

@@ -15,12 +15,12 @@ from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, whole
 from pfl_lib.experiments.backends import BACKENDS, completed, completed_by_dask
 from pfl_lib.experiments.own_data import FederationRun
+from pfl_lib.experiments.rounds import Counts, rounds_shown
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.devices import DEVICES, cores
 from pfl_lib.federation.federation import ENGINES, Federation
-from pfl_lib.progress import progress as shown
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 
@@ -199,33 +199,29 @@ def run_many(
         missing.sort(
             key=lambda spec: -spec.examples()
         )  # long ones first, so that the last core is not left alone
-        if backend == "dask":
+        allowed = jobs or cores()
+        workers = min(allowed, len(missing))
+        with rounds_shown(missing, progress) as (counts, end):
+            if backend == "dask":
+                root, threads = data.data_root(data_dir), 1
+            else:
+                root, threads = data_dir, max(1, allowed // workers)
             settings = (
                 store,
-                data.data_root(data_dir),
+                root,
                 device,
                 engine,
-                1,
+                threads,
+                counts,
                 checkpoint_seconds,
                 with_model,
             )
-            ended = completed_by_dask(_guarded, missing, settings, jobs, scheduler)
-        else:
-            allowed = jobs or cores()
-            workers = min(allowed, len(missing))
-            settings = (
-                store,
-                data_dir,
-                device,
-                engine,
-                max(1, allowed // workers),
-                checkpoint_seconds,
-                with_model,
-            )
-            ended = completed(_guarded, waiting(), settings, workers)
-        with shown(len(missing), "training", "run", progress) as bar:
+            if backend == "dask":
+                ended = completed_by_dask(_guarded, missing, settings, jobs, scheduler)
+            else:
+                ended = completed(_guarded, waiting(), settings, workers)
             for key, message in ended:
-                bar.update()
+                end(key)
                 if message is not None and message.startswith(UNSTORED):
                     unstored.append(message.removeprefix(UNSTORED))
                     if backend == "dask":  # where all that is missing has been started
@@ -253,12 +249,14 @@ def _guarded(
     device: str,
     engine: str,
     threads: int,
+    counts: Counts | None,
     checkpoint_seconds: float,
     with_model: bool,
 ) -> tuple[str, str | None]:
+    reached = None if counts is None else counts.of(spec)
     try:
         run_one(
-            spec, store, data_dir, device, engine, threads, None, checkpoint_seconds, with_model
+            spec, store, data_dir, device, engine, threads, reached, checkpoint_seconds, with_model
         )
     except Exception as error:  # noqa: BLE001  one failed spec must not stop the others; its line is shown with the results
         return spec.key, f"{type(error).__name__}: {error}".splitlines()[0]
