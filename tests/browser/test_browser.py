@@ -106,9 +106,13 @@ def test_every_picture_of_a_page_has_words(opened):
 
 CONTROLS = (
     "(()=>{const all=[...document.querySelectorAll('a[href],button,input,select,textarea,summary')]"
-    ".filter(e=>!e.disabled&&e.checkVisibility({visibilityProperty:true}));"
+    ".filter(e=>!e.disabled&&e.checkVisibility({visibilityProperty:true})&&!SAME);"
     "all.forEach((e,i)=>e.dataset.k=i);"
     "return all.map(e=>(e.outerHTML.slice(0,90)));})()"
+).replace(
+    "SAME",  # a picture beside the link to the same page, which keyboard and reader pass over
+    "(e.matches('a[tabindex=\\'-1\\'][aria-hidden=true]')"
+    "&&e.parentNode.querySelector('h3 a').href===e.href)",
 )
 
 
