@@ -109,11 +109,13 @@ def test_the_sentence_counts_what_diverged_who_gained_and_what_cheats_keep():
     )
     alices = pd.DataFrame({"Local": [90.0, 91.0, "not run"], "WAFFLE": [91.0, 90.0, 99.0]})
     cheats = pd.DataFrame({"attack": ["honest", "random labels"], "WAFFLE": [20.0, 4.0]})
-    assert sentences.open_questions(grid, alices, cheats) == (
-        "On MNIST's distribution C 1 of 3 runs with control variates diverge (0 of them clipped);"
+    ended = grid.assign(**{"WAFFLE, clipped": [48.0, "not run"]})
+    assert sentences.open_questions(grid, ended, alices, cheats) == (
+        "On MNIST's distribution C 1 of 3 runs with control variates diverge (0 of them clipped),"
+        " and 1 more end below half of their best round;"
         " WAFFLE is above Local for 1 of 2 clients as Alice; three clients keep 20 % (honest) and"
         " 4 % (random labels) of WAFFLE's weights."
     )
     cheats["WAFFLE"] = math.nan
-    said = sentences.open_questions(grid, alices.iloc[2:], cheats)
+    said = sentences.open_questions(grid, grid, alices.iloc[2:], cheats)
     assert said.endswith("diverge (0 of them clipped).")

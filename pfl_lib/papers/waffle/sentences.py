@@ -259,16 +259,24 @@ def readings(read: pd.DataFrame, profile: Profile) -> str:
     return f"{head} Near enough to count as reproduced, with {fewest}: {told}."
 
 
-def open_questions(grid: pd.DataFrame, alices: pd.DataFrame, cheats: pd.DataFrame) -> str:
+def open_questions(
+    grid: pd.DataFrame, ended: pd.DataFrame, alices: pd.DataFrame, cheats: pd.DataFrame
+) -> str:
     """What became of the grid, of each client as Alice and of the clients that cheat.
 
-    `grid`, `alices`: `open_questions.answered`; `cheats`: `open_questions.share_of_cheats`.
+    `grid`, `alices`: `open_questions.answered`, `ended` the grid's last rounds; `cheats`:
+    `open_questions.share_of_cheats`.
     """
     cells = grid.drop(columns="setting").stack().astype(str)
     lost, ran = int(cells.str.startswith("diverged").sum()), int((~cells.isin(NOTHING)).sum())
     words = [f"{lost} of {ran} runs with control variates diverge"]
     clipped = grid.drop(columns=[c for c in grid if "clipped" not in c]).stack().astype(str)
     words[0] += f" ({int(clipped.str.startswith('diverged').sum())} of them clipped)"
+    best, last = (
+        of.drop(columns="setting").apply(pd.to_numeric, errors="coerce") for of in (grid, ended)
+    )
+    if broken := int((last < best / 2).to_numpy().sum()):
+        words[0] += f", and {broken} more end below half of their best round"
     both = alices[["Local", "WAFFLE"]].apply(pd.to_numeric, errors="coerce").dropna()
     if len(both):
         above = int((both["WAFFLE"] > both["Local"]).sum())
