@@ -6,6 +6,7 @@ import argparse
 import textwrap
 
 from pfl_lib.cli import arguments
+from pfl_lib.cli.words import count
 from pfl_lib.display.table_format import NONE, run_on, setting_words
 from pfl_lib.papers import comparison
 from pfl_lib.results.summary import NOTHING
@@ -145,10 +146,10 @@ def _compact(table) -> str:
     ran, missing = table[~absent], table.loc[absent & printed, "dataset"].value_counts()
     left = []
     if len(missing):
-        where = ", ".join(f"{count} on {dataset}" for dataset, count in missing.items())
+        where = ", ".join(f"{values} on {dataset}" for dataset, values in missing.items())
         left.append(f"{missing.sum()} of {printed.sum()} printed values not run: {where}")
     own = table.loc[absent & ~printed, "method"].value_counts()
-    left += [f"{method}, in {count} settings: not run" for method, count in own.items()]
+    left += [f"{method}, in {count(places, 'setting')}: not run" for method, places in own.items()]
     left = "\n".join(left)
     if ran.empty:
         return left

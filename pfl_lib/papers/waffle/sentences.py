@@ -206,8 +206,8 @@ def _range(ran: pd.DataFrame, name: str) -> str:
 
 
 def _beside_local(ran: pd.DataFrame, on: Iterable[str]) -> str:
-    """Which readings stay within a point of local training, as the paper's APFL does: of a smaller
-    setting the distance tells more than the level.
+    """Which readings stay within a point of local training, as the paper's APFL does; levels of a
+    smaller setting cannot be set beside the paper's.
     """
     last = of_apfl.READINGS[-1].name
     if last not in set(ran["reading"]):
