@@ -16,9 +16,9 @@ from pfl_lib.bench.workloads import WORKLOADS
 from pfl_lib.cli import arguments
 from pfl_lib.errors import choose
 
-PARTS = (*WORKLOADS, "cores", "cells", "server", "pfl", "flwr")
-"""What `--only` may name: the workloads, all cores beside one, and LeNet-5's workload in other
-libraries.
+PARTS = (*WORKLOADS, "cores", "cells", "server", "candidates", "pfl", "flwr")
+"""What `--only` may name: the workloads, all cores beside one, what methods do besides training,
+and LeNet-5's workload in other libraries.
 """
 
 MINUTES = 60  # after which a part is given up
@@ -104,7 +104,7 @@ def measure(name: str, repeats: int, data_dir: Path | None = None) -> list[dict[
     """
     settings = ["--repeats", str(repeats), *(["--data-dir", str(data_dir)] if data_dir else [])]
     rows = _fresh_process(name, *settings)
-    if name in WORKLOADS:
+    if name in (*WORKLOADS, "candidates"):
         rows[0]["peak MiB"] = _fresh_process(name, "--memory", *settings) / 2**20
     return rows
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pfl_lib.bench import PARTS, peers, server, speed
+from pfl_lib.bench import PARTS, candidates, peers, server, speed
 from pfl_lib.bench.workloads import WORKLOADS
 from pfl_lib.errors import BadInput
 
@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measured(args: argparse.Namespace) -> object:
+    if args.memory and args.name == "candidates":
+        return candidates.memory()
     if args.memory:
         return speed.memory(WORKLOADS[args.name], args.data_dir)
     match args.name:
@@ -34,6 +36,8 @@ def _measured(args: argparse.Namespace) -> object:
             return [speed.cells(args.repeats)]
         case "server":
             return server.server(args.repeats)
+        case "candidates":
+            return candidates.candidates(args.repeats)
         case "pfl" | "flwr":
             return [peers.peer(args.name, args.repeats, args.data_dir)]
         case name:

@@ -118,8 +118,11 @@ def federation(
     threads: int = 1,
     device: str = "cpu",
     alice: int | None = None,
+    validation: float = 0.0,
 ) -> Federation:
-    """The workload's federation; every client is tested on all test images."""
+    """The workload's federation; every client is tested on all test images, and validates on its
+    last ones, so large a share of its own.
+    """
     images = drawn.x.dtype == torch.uint8
     scale, shift = torch.tensor(1 / 64 if images else 1.0), torch.tensor(-2.0 if images else 0.0)
     own = (torch.arange(len(drawn.x)).split(workload.images), drawn.y.split(workload.images))
@@ -127,10 +130,15 @@ def federation(
         (torch.arange(len(drawn.test_y)),) * workload.clients,
         (drawn.test_y,) * workload.clients,
     )
+    pool = Pool(drawn.x, scale, shift)
+    kept = workload.images - round(validation * workload.images)
     splits = {
-        "train": client_data.Split(Pool(drawn.x, scale, shift), *own),
+        "train": client_data.Split(pool, *(tuple(one[:kept] for one in part) for part in own)),
         "test": client_data.Split(Pool(drawn.test_x, scale, shift), *everything),
     }
+    if validation:
+        held_out = (tuple(one[kept:] for one in part) for part in own)
+        splits["validation"] = client_data.Split(pool, *held_out)
     held = client_data.Clients(splits, workload.classes, workload.shape)
     schedule = Schedule(
         1000, batch_size=workload.batch, lr=workload.lr, participation=workload.participation

@@ -14,7 +14,7 @@ import torch
 
 from pfl_lib import bench
 from pfl_lib.__main__ import main
-from pfl_lib.bench import peers, plain, server, speed, timing, workloads
+from pfl_lib.bench import candidates, peers, plain, server, speed, timing, workloads
 from pfl_lib.methods import METHODS
 
 SMALL = workloads.Workload(
@@ -125,6 +125,27 @@ def test_training_is_no_part_of_the_servers_share(monkeypatch):
         torch, "addr", lambda *args, **settings: time.sleep(0.3) or fast(*args, **settings)
     )
     assert server.seconds_outside_training(METHODS["fedavg"](), n=2, repeats=1) < 0.3
+
+
+def test_fedfomos_round_is_told_beside_fedavgs_and_without_what_it_evaluates():
+    [row] = candidates.candidates(1, dataclasses.replace(candidates.WORKLOAD, clients=3))
+    plain, whole, evaluated = (
+        row[name] for name in ("FedAvg s/round", "s/round", "evaluation s/round")
+    )
+    assert 0 < evaluated < whole and plain > 0
+    assert row["times FedAvg's"] == pytest.approx(whole / plain)
+    assert row["times FedAvg's without evaluation"] == pytest.approx((whole - evaluated) / plain)
+
+
+def test_fedfomos_clients_validate_on_their_last_images():
+    workload = dataclasses.replace(candidates.WORKLOAD, clients=2)
+    fed = workloads.federation(workload, workloads.draw(workload), validation=0.2)
+    splits = fed.clients.splits
+    assert [index.tolist() for index in splits["train"].index] == [[*range(16)], [*range(20, 36)]]
+    assert [index.tolist() for index in splits["validation"].index] == [
+        [*range(16, 20)],
+        [*range(36, 40)],
+    ]
 
 
 def test_the_command_prints_json_with_memory_of_a_fresh_process(capsys):
