@@ -61,7 +61,7 @@ reproduce: setup
 WORKERS = $$($(PYTHON) -c "from pfl_lib.federation.devices import cores; print(1 + cores())")
 
 test: setup
-	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 	@$(MAKE) --no-print-directory test-notebooks
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
@@ -84,7 +84,7 @@ test-threads: setup
 # Then all that computes, and every notebook, with other instructions.
 test-arithmetic: export ATEN_CPU_CAPABILITY = default
 test-arithmetic: test-threads
-	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal tests/methods tests/experiments tests/papers
+	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests/methods tests/experiments tests/papers
 	@$(MAKE) --no-print-directory test-notebooks
 
 # After results were published: the README's scorecard and its picture.

@@ -21,11 +21,12 @@ TITANIC = ("titanic_tfds_1309.csv", "titanic3.csv")
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Begin with tests that have a time limit of their own; refuse one whose name holds an address:
-    workers side by side must find the same names.
+    """Begin with tests that have a time limit of their own or share one worker; refuse one whose
+    name holds an address: workers side by side must find the same names.
     """
     # What may take minutes comes first, so that no worker is left alone with it in the end.
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    long = ("timeout", "xdist_group")
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, long)))
     named = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if named:
         raise pytest.UsageError(f"names that differ from process to process; give ids: {named}")

@@ -158,6 +158,7 @@ def test_schedule_arguments_reach_the_schedule(run):
 # --- several seeds ---
 
 
+@pytest.mark.xdist_group("processes")  # started once
 def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
     run, results_dir, tmp_path
 ):

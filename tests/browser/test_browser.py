@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.timeout(900),
+    pytest.mark.xdist_group("site"),  # drawn once
 ]
 
 

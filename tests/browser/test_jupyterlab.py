@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.timeout(900),
+    pytest.mark.xdist_group("lab"),  # one server
 ]
 
 # Every cell in the page, also those out of sight; no question whether to fetch news.

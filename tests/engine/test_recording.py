@@ -111,7 +111,7 @@ def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
     """DLA, whose many operations take long to record, in one shape and dtype only."""
     torch.manual_seed(1)
     module = models.build(name, SHAPES[name], 2)
-    sizes = (6,) if name == "dla" else (6, 5)
+    sizes = (2,) if name == "dla" else (6, 5)
     batches = [each for size in sizes for each in several(size, SHAPES[name], dtype)]
     recorded = flat(module, name, dtype=dtype)
     found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))

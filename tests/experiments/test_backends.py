@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.xdist_group("cluster"),  # one for all
 ]
 
 
@@ -124,21 +125,42 @@ class Cluster:
         self.log.close()
 
 
-@pytest.fixture
-def cluster(tmp_path):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
     pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
-    started = Cluster(tmp_path)
+    started = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         yield started
     finally:
         started.stop()
 
 
+def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster, tmp_path, capsys):
+    from pfl_lib.cli import reproduce
+
+    specs = (spec(), spec(Waffle()))
+    exhibit = SimpleNamespace(
+        runs=lambda profile: specs, models=lambda profile: (), profile=lambda *of: None
+    )
+    store = Store(tmp_path / "results", None)
+    options = {
+        "seeds": None,
+        "plots_only": False,
+        "jobs": None,
+        "data_dir": None,
+        "device": "cpu",
+    }
+    args = SimpleNamespace(**options, backend="dask", scheduler=cluster.address())
+    assert reproduce.train("quick", [exhibit], args, store) == 0
+    assert all(store.find(one) is not None for one in specs)
+    assert "training 2 runs, 2 at a time" in capsys.readouterr().out
+
+
 def test_a_dask_cluster_gives_the_bits_of_a_local_run_though_a_worker_is_killed_half_way(
     cluster, tmp_path
 ):
     """The worker that runs the long spec is killed after a checkpoint; the other one goes on from
-    there.
+    there.  Last of the tests that need both.
     """
     long = spec(Waffle(), 120, model="linear")
     specs = [long, spec(APFL(), 20, model="linear", alice=None), spec(Waffle(), alice=None)]
@@ -173,27 +195,6 @@ def test_a_dask_cluster_gives_the_bits_of_a_local_run_though_a_worker_is_killed_
         found[2].message.startswith("BadInput: WAFFLE makes one client's model")
         and "\n" not in found[2].message
     )
-
-
-def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster, tmp_path, capsys):
-    from pfl_lib.cli import reproduce
-
-    specs = (spec(), spec(Waffle()))
-    exhibit = SimpleNamespace(
-        runs=lambda profile: specs, models=lambda profile: (), profile=lambda *of: None
-    )
-    store = Store(tmp_path / "results", None)
-    options = {
-        "seeds": None,
-        "plots_only": False,
-        "jobs": None,
-        "data_dir": None,
-        "device": "cpu",
-    }
-    args = SimpleNamespace(**options, backend="dask", scheduler=cluster.address())
-    assert reproduce.train("quick", [exhibit], args, store) == 0
-    assert all(store.find(one) is not None for one in specs)
-    assert "training 2 runs, 2 at a time" in capsys.readouterr().out
 
 
 def test_a_worker_that_would_run_two_cells_in_one_process_is_refused(monkeypatch):

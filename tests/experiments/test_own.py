@@ -137,6 +137,7 @@ def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_sa
     assert shelf.find(spec(typed)) is not None
 
 
+@pytest.mark.xdist_group("processes")  # started once
 def test_processes_run_a_method_out_of_a_file_and_note_its_source(tmp_path, shelf):
     method = own.load(written(tmp_path))
     specs = [spec(method, seed=seed) for seed in (1, 2)]

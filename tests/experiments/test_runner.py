@@ -121,6 +121,7 @@ def test_a_cell_that_cannot_be_is_refused(wrong, sentence):
 # --- the same bits ---
 
 
+@pytest.mark.xdist_group("processes")  # started once
 def test_one_worker_and_two_give_the_same_bits(tmp_path):
     specs = [spec(Waffle(), clients=3), spec(APFL(), alice=None)]
     alone, together = (

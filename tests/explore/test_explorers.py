@@ -21,6 +21,8 @@ from pfl_lib.methods import FedAvg
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
+pytestmark = pytest.mark.xdist_group("explorers")  # drawn once
+
 
 def result(weights=None, alice=0, name="m", seed=1, accuracy=(0.5, 0.75), **more) -> Result:
     lines = [

@@ -17,6 +17,7 @@ from pfl_lib.papers.waffle import cifar10, inputs
 from pfl_lib.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("scorecard")  # read once
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from pfl_lib.results.store import Store
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = f"{ROOT / 'notebooks' / 'same_direction.py'}:SameDirection"
 OWN = "Same direction"
+pytestmark = pytest.mark.xdist_group("own methods")  # one worker trains them
 
 
 def shorter(page: papers.Exhibit, rounds: int = 2) -> Profile:
