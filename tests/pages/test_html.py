@@ -331,7 +331,8 @@ def test_the_index_links_to_the_page_of_all_values_and_from_each_paper_to_its_pa
 
 
 def test_a_page_of_which_runs_are_missing_says_how_to_train_them(listed):
-    command = "pfl-lib reproduce --profile paper --only waffle-fig3</code>"
+    words = "<p>To train the missing runs: <code>"
+    command = f"{words}pfl-lib reproduce --profile paper --only waffle-fig3</code>"
     assert command in listed({"paper/waffle-fig3.html": PAPER})  # 42 of 150 runs
     assert command not in listed({"paper/waffle-fig3.html": dataclasses.replace(PAPER, runs="")})
 
@@ -345,6 +346,7 @@ def test_links_to_papers_are_those_of_the_citation_file(listed):
 def test_what_was_not_run_is_grey_with_its_command_and_never_failed(listed):
     text = listed({})
     assert text.count("--profile paper --only waffle-fig8</code>") == 1
+    assert text.count("<p>To train the missing runs: <code>") == 2
     assert text.count('class="page not-run"') == 2 and "failed" not in text
     assert 'href="paper' not in text and "Not run yet." in text
 
