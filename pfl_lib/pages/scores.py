@@ -12,6 +12,7 @@ import pandas as pd
 
 from pfl_lib.display.table_format import written
 from pfl_lib.errors import BadInput
+from pfl_lib.pages.run_links import of_runs
 from pfl_lib.papers.scorecard import Scorecard
 
 COLOURS = {
@@ -112,7 +113,8 @@ def _bars(counts: pd.DataFrame, what: str, papers: Mapping[str, str]) -> str:
 
 def values_html(card: Scorecard, links: Mapping[str, str]) -> str:
     """Every printed value with its verdict, and boxes that filter them where scripts run; each
-    links to its page where `links` has it.
+    links to its page where `links` has it, and ours to its runs once all pages are there
+    (`run_links`).
     """
     frame = card.values
     boxes = "".join(
@@ -138,6 +140,8 @@ def _value(row: dict, links: Mapping[str, str]) -> str:
     printed, ours = (_number(row[name], row["kind"]) for name in ("value", "ours"))
     if row["kind"] == "result" and not math.isnan(row["std"]):
         printed += f" ± {written(row['std'])}"
+    if row["run"]:
+        ours = of_runs(ours, row["page"], row["profile"], row["run"])
     table = html.escape(row["table"])
     if row["page"] in links:
         table = f'<a href="{links[row["page"]]}">{table}</a>'
