@@ -26,7 +26,7 @@ class Link(str):
 
 class OfRun(str):
     """A number of a table that links to the run it comes from, by its slug: to `run_place` on the
-    same page; of several seeds, to the first.
+    same page; of several seeds, to the first, whose list shows them together.
     """
 
     def __new__(cls, word: str, slug: str) -> "OfRun":
@@ -74,13 +74,18 @@ def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     display({"text/html": page, "text/plain": to_text(table, digits)}, raw=True)
 
 
-def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
+def to_html(
+    table: pd.DataFrame, caption: str, digits: int = 2, alike: Sequence[object] = ()
+) -> str:
     """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to
     the right.
 
     Rows with one word in the first column, one below another, are a group that has this word as
     heading, where the second column tells them apart.  A table with verdicts is laid out in blocks
     where there is no room for it (page.css): its cells know their columns' names.
+
+    `alike`: something for each row; rows for which it is the same, one below another, are shown
+    together where a link leads to one of them.
     """
     banner = table.attrs.get("banner", "")
     words = _as_text(table, digits)
@@ -93,11 +98,14 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     groups = _groups(rows) if right and not right[0] else None
     in_blocks = _has_verdicts(words)
     labels = list(words.columns) if in_blocks else [""] * len(right)
-    bodies = (
-        [_group(of_group, right, labels) for of_group in groups]
-        if groups
-        else [_rows(rows, right, labels)]
-    )
+    if groups:
+        bodies = [_group(of_group, right, labels) for of_group in groups]
+    elif alike:
+        places = groupby(zip(alike, rows, strict=True), key=lambda pair: pair[0])
+        together = ([row for _, row in pairs] for _, pairs in places)
+        bodies = [_rows(of_place, right, labels, kind="alike") for of_place in together]
+    else:
+        bodies = [_rows(rows, right, labels)]
     said = f"<strong>{html.escape(caption)}</strong>" + (
         f'<br><span class="{RAN_AS}">{html.escape(banner)}</span>' if banner else ""
     )
@@ -137,10 +145,14 @@ def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
 
 
 def _rows(
-    rows: Iterable[tuple], right: Sequence[bool], labels: Sequence[str], first: str = ""
+    rows: Iterable[tuple],
+    right: Sequence[bool],
+    labels: Sequence[str],
+    first: str = "",
+    kind: str = "",
 ) -> str:
     """A table's body, each row below the heading in its first column; `first` goes before the first
-    row's.
+    row's; `kind` is the body's class.
     """
     lines = []
     for row in rows:
@@ -151,7 +163,8 @@ def _rows(
         ]
         lines.append("".join(cells))
     lines[:1] = [first + line for line in lines[:1]]
-    return "<tbody>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
+    body = f'<tbody class="{kind}">' if kind else "<tbody>"
+    return body + "\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
 
 
 def _group(rows: list[tuple], right: Sequence[bool], labels: Sequence[str]) -> str:

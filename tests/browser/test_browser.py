@@ -204,6 +204,16 @@ def test_the_answer_can_be_read_without_scrolling(opened, width):
 
 
 @pytest.mark.parametrize("opened", [TABLE], indirect=True)
+def test_a_mean_leads_to_all_its_runs_one_for_each_seed(opened):
+    opened.get_by_role("link", name="98.5").first.click()
+    shown = opened.locator("tbody.alike:has(:target)")
+    assert shown.evaluate("e=>getComputedStyle(e).outlineStyle") == "solid"
+    runs = shown.get_by_role("rowheader").all_inner_texts()
+    assert [f"-seed{seed}-" in run for seed, run in enumerate(runs, 1)] == [True] * 5
+    assert all(row.is_visible() for row in shown.locator("tr").all())
+
+
+@pytest.mark.parametrize("opened", [TABLE], indirect=True)
 def test_on_a_telephone_verdicts_are_read_without_scrolling_to_the_side(opened):
     opened.set_viewport_size({"width": 400, "height": 900})
     boxes = opened.evaluate(
