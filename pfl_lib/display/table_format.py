@@ -35,6 +35,11 @@ class OfRun(str):
         return made
 
 
+def of_runs(words: Iterable[str], slugs: Iterable[str]) -> list[str]:
+    """Each word as a number of the run beside it; as it is where there is none ("")."""
+    return [OfRun(word, run) if run else word for word, run in zip(words, slugs, strict=True)]
+
+
 class Joined(str):
     """A word of a table put together from others, which go on linking where they do."""
 
