@@ -170,7 +170,22 @@ def test_every_value_is_a_row_that_can_be_filtered_and_leads_to_its_page(card):
     assert shown.count('href="waffle-table1.html"') == 30
     assert 'data-verdict="used as printed"' in shown and "96.88 ± 0.47" in shown
     assert shown.count('<td data-label="printed">') == shown.count('<td data-label="ours">') == 558
-    assert "<option>pFedLA</option>" in shown and 'class="filters" hidden' in shown
+    assert (
+        "<option>pFedLA</option>" in shown and 'class="filters" data-what="values" hidden' in shown
+    )
+
+
+def test_every_sentence_is_a_row_that_can_be_filtered_and_leads_to_its_papers_page(card):
+    shown = scores.claims_html(card, {"waffle-claims": "waffle-claims.html"})
+    of_waffle = (card.claims["paper"] == "WAFFLE").sum()
+    assert shown.count("<tr data-paper=") == len(card.claims)
+    assert shown.count('<tr data-paper="WAFFLE"') == of_waffle
+    assert shown.count('<a href="waffle-claims.html">WAFFLE</a>') == of_waffle
+    for word, count in card.claims["answer"].value_counts().items():
+        assert shown.count(f' data-answer="{word}">') == count
+        assert f"<option>{word}</option>" in shown
+    assert 'class="filters" data-what="sentences" hidden' in shown and "<script>" in shown
+    assert ", done right: no" in shown
 
 
 def test_each_mean_of_ours_is_marked_with_the_page_the_profile_and_the_first_run_behind_it(card):
