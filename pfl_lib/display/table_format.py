@@ -12,6 +12,7 @@ import pandas as pd
 NONE = "–"  # for a number that does not exist
 RAN_AS = "ran-as"  # class of the banner in a caption, which a page shows once (`said_once`)
 LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
+WIDE = 140  # letters side by side that a page has no room for; of a column no more than LONG count
 VERDICT = "verdict"  # names a column of verdicts, or a row of them
 HALF_A_LINE = 19  # letters that half a telephone's width holds
 
@@ -89,6 +90,8 @@ def to_html(
     heading, where the second column tells them apart.  A table with verdicts is laid out in blocks
     where there is no room for it (page.css): its cells know their columns' names.
 
+    A wide table is set smaller there, spreads below their means.
+
     `alike`: something for each row; rows for which it is the same, one below another, are shown
     together where a link leads to one of them.
     """
@@ -114,12 +117,21 @@ def to_html(
     said = f"<strong>{html.escape(caption)}</strong>" + (
         f'<br><span class="{RAN_AS}">{html.escape(banner)}</span>' if banner else ""
     )
+    is_wide = _letters(words) > WIDE
+    kinds = ["pfl-table", *["in-blocks"] * bool(in_blocks), *["wide"] * is_wide]
     page = (
-        f'<table class="pfl-table{" in-blocks" if in_blocks else ""}">\n'
+        f'<table class="{" ".join(kinds)}">\n'
         f'<caption style="text-align:left"><span>{said}</span></caption>\n'
         f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
     )
+    page = re.sub(r"± [\d.]+", r'<span class="spread">\g<0></span>', page) if is_wide else page
     return _with_roles(page) if in_blocks else page
+
+
+def _letters(words: pd.DataFrame) -> int:
+    """How many letters stand side by side in a table's widest words."""
+    columns = (words.iloc[:, place] for place in range(words.shape[1]))
+    return sum(min(LONG, max(map(len, column), default=0)) for column in columns)
 
 
 def _has_verdicts(words: pd.DataFrame) -> bool:
