@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from typing import Never
 
 from pfl_lib import partitions
 from pfl_lib.data import DATASETS
@@ -55,6 +57,7 @@ def run(
     engine: str = "auto",
     with_model: bool = False,
     federation: Federation | Callable[[int], Federation] | None = None,
+    **unknown: Never,  # refused in our own words; type checkers refuse them as well
 ) -> Result | Results:
     """Train one method and return its result; a run that is stored already is read instead.
 
@@ -82,6 +85,8 @@ def run(
     """
     given = locals()
     method = _method(method)
+    for name in unknown:
+        _refuse(name, method)
     if federation is not None:
         _check_federation(federation, seeds)
         others = [
@@ -148,6 +153,18 @@ def run(
         for spec in specs
     )
     return results[0] if seeds is None else Results(results)
+
+
+def _refuse(setting: str, method: Method) -> Never:
+    """BadInput for a setting that `run` does not have, with the one that was likely meant."""
+    allowed = list(run.__kwdefaults__)
+    if setting in getattr(method, "__dataclass_fields__", {}):
+        does = f"give {type(method).__name__}({setting}=...) in place of the method's name"
+    elif near := get_close_matches(setting, allowed, 1):
+        does = f"did you mean {near[0]}?"
+    else:
+        does = "leave it out"
+    raise BadInput(f"setting {setting!r} is not one of {', '.join(allowed)}: {does}")
 
 
 BESIDE_A_FEDERATION = ("federation", "with_model", "results_dir", "seeds")

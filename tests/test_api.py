@@ -427,6 +427,22 @@ def test_what_is_no_federation_is_told_in_one_line():
     )
 
 
+@pytest.mark.parametrize(
+    "method, setting, does",
+    [
+        ("waffle", "epochs", "did you mean local_epochs?"),
+        ("waffle", "data", "did you mean dataset?"),
+        ("waffle", "slope", "give Waffle(slope=...) in place of the method's name"),
+        (Waffle(), "slope", "give Waffle(slope=...) in place of the method's name"),
+        ("fedavg", "slope", "leave it out"),
+    ],
+)
+def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run, method, setting, does):
+    sentence = refusal(run, method, **{setting: 3})
+    assert sentence.startswith(f"setting '{setting}' is not one of dataset, partition, model, ")
+    assert sentence.endswith(f", with_model, federation: {does}")
+
+
 def test_what_is_no_method_is_told_in_one_line(run):
     names = ", ".join(METHODS)
     assert refusal(run, "wafle") == f"method 'wafle' is not one of {names}"
@@ -458,11 +474,6 @@ def test_what_is_no_method_is_told_in_one_line(run):
 )
 def test_what_a_federation_has_of_its_own_is_not_given_beside_it(settings, words):
     assert refusal(pfl_lib.run, "fedavg", federation=own(), **settings).startswith(words)
-
-
-def test_an_unknown_argument_is_refused(run):
-    with pytest.raises(TypeError, match="slope"):
-        run("waffle", slope=3.2)
 
 
 def test_a_results_folder_that_cannot_be_written_is_told_in_one_line(run, tmp_path):

@@ -12,6 +12,7 @@ import pandas as pd
 NONE = "–"  # for a number that does not exist
 RAN_AS = "ran-as"  # class of the banner in a caption, which a page shows once (`said_once`)
 LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
+WIDE = 140  # letters side by side that a page has no room for; of a column no more than LONG count
 VERDICT = "verdict"  # names a column of verdicts, or a row of them
 HALF_A_LINE = 19  # letters that half a telephone's width holds
 
@@ -26,13 +27,18 @@ class Link(str):
 
 class OfRun(str):
     """A number of a table that links to the run it comes from, by its slug: to `run_place` on the
-    same page; of several seeds, to the first.
+    same page; of several seeds, to the first, whose list shows them together.
     """
 
     def __new__(cls, word: str, slug: str) -> "OfRun":
         made = super().__new__(cls, word)
         made.slug, made.strong = slug, isinstance(word, Strong)
         return made
+
+
+def of_runs(words: Iterable[str], slugs: Iterable[str]) -> list[str]:
+    """Each word as a number of the run beside it; as it is where there is none ("")."""
+    return [OfRun(word, run) if run else word for word, run in zip(words, slugs, strict=True)]
 
 
 class Joined(str):
@@ -74,13 +80,20 @@ def show_table(table: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     display({"text/html": page, "text/plain": to_text(table, digits)}, raw=True)
 
 
-def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
+def to_html(
+    table: pd.DataFrame, caption: str, digits: int = 2, alike: Sequence[object] = ()
+) -> str:
     """An accessible HTML table: caption, headings of columns and rows marked as such, numbers to
     the right.
 
     Rows with one word in the first column, one below another, are a group that has this word as
     heading, where the second column tells them apart.  A table with verdicts is laid out in blocks
     where there is no room for it (page.css): its cells know their columns' names.
+
+    A wide table is set smaller there, spreads below their means.
+
+    `alike`: something for each row; rows for which it is the same, one below another, are shown
+    together where a link leads to one of them.
     """
     banner = table.attrs.get("banner", "")
     words = _as_text(table, digits)
@@ -93,20 +106,32 @@ def to_html(table: pd.DataFrame, caption: str, digits: int = 2) -> str:
     groups = _groups(rows) if right and not right[0] else None
     in_blocks = _has_verdicts(words)
     labels = list(words.columns) if in_blocks else [""] * len(right)
-    bodies = (
-        [_group(of_group, right, labels) for of_group in groups]
-        if groups
-        else [_rows(rows, right, labels)]
-    )
+    if groups:
+        bodies = [_group(of_group, right, labels) for of_group in groups]
+    elif alike:
+        places = groupby(zip(alike, rows, strict=True), key=lambda pair: pair[0])
+        together = ([row for _, row in pairs] for _, pairs in places)
+        bodies = [_rows(of_place, right, labels, kind="alike") for of_place in together]
+    else:
+        bodies = [_rows(rows, right, labels)]
     said = f"<strong>{html.escape(caption)}</strong>" + (
         f'<br><span class="{RAN_AS}">{html.escape(banner)}</span>' if banner else ""
     )
+    is_wide = _letters(words) > WIDE
+    kinds = ["pfl-table", *["in-blocks"] * bool(in_blocks), *["wide"] * is_wide]
     page = (
-        f'<table class="pfl-table{" in-blocks" if in_blocks else ""}">\n'
+        f'<table class="{" ".join(kinds)}">\n'
         f'<caption style="text-align:left"><span>{said}</span></caption>\n'
         f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
     )
+    page = re.sub(r"± [\d.]+", r'<span class="spread">\g<0></span>', page) if is_wide else page
     return _with_roles(page) if in_blocks else page
+
+
+def _letters(words: pd.DataFrame) -> int:
+    """How many letters stand side by side in a table's widest words."""
+    columns = (words.iloc[:, place] for place in range(words.shape[1]))
+    return sum(min(LONG, max(map(len, column), default=0)) for column in columns)
 
 
 def _has_verdicts(words: pd.DataFrame) -> bool:
@@ -137,10 +162,14 @@ def _groups(rows: Sequence[tuple]) -> list[list[tuple]] | None:
 
 
 def _rows(
-    rows: Iterable[tuple], right: Sequence[bool], labels: Sequence[str], first: str = ""
+    rows: Iterable[tuple],
+    right: Sequence[bool],
+    labels: Sequence[str],
+    first: str = "",
+    kind: str = "",
 ) -> str:
     """A table's body, each row below the heading in its first column; `first` goes before the first
-    row's.
+    row's; `kind` is the body's class.
     """
     lines = []
     for row in rows:
@@ -151,7 +180,8 @@ def _rows(
         ]
         lines.append("".join(cells))
     lines[:1] = [first + line for line in lines[:1]]
-    return "<tbody>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
+    body = f'<tbody class="{kind}">' if kind else "<tbody>"
+    return body + "\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</tbody>\n"
 
 
 def _group(rows: list[tuple], right: Sequence[bool], labels: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from pfl_lib.pages import html, summary
 from pfl_lib.pages.execute import Execution, Job, execute_all
 from pfl_lib.pages.html import Links, Page, Stamp
 from pfl_lib.pages.index import build_index
+from pfl_lib.pages.run_links import link_runs
 from pfl_lib.pages.up_to_date import made_from
 from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.profiles import Profile
@@ -148,11 +149,16 @@ def build(
 
 
 def write_index(folders: Folders, card: Scorecard) -> None:
-    """Write the index over all pages that are there, below this scorecard."""
+    """Write the index over all pages that are there, below this scorecard, and let the page of all
+    values lead to them.
+    """
     from pfl_lib.papers import EXHIBITS
 
     described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
     build_index(folders.reports, described, _known(folders), card)
+    values = folders.reports / page_name(EXHIBITS["scorecard"], "")
+    if values.is_file():
+        link_runs(values, lambda id, profile: page_name(EXHIBITS[id], profile))
 
 
 def _page(exhibit: Exhibit, folders: Folders) -> Page:

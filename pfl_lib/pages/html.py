@@ -16,11 +16,11 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from pfl_lib.display.table_format import RAN_AS
+from pfl_lib.pages.banner import banner_line
 from pfl_lib.pages.cited import WHERE
 from pfl_lib.pages.order import answer_first, with_contents, without_runs
 
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
-LONG = 100  # letters of a banner behind its first sentence, from which on a telephone folds them
 LARGEST = 1_000_000  # bytes of a page
 CODE_LABELS = {
     "parameters": "Parameters of this page",
@@ -260,29 +260,6 @@ def _header(page: Page, stamp: Stamp, links: Links, around: tuple[Page | None, P
         f' class="package">{PACKAGE}</span></nav>\n'
         f"{banner_line(stamp.profile, stamp.banner)}{failed}</header>"
     )
-
-
-def banner_line(kind: str, words: str, link: str = "") -> str:
-    if not words:
-        return ""
-    head, colon, rest = words.partition(":")
-    head = f"<strong>{html.escape(head)}</strong>"
-    body = (f'<a href="{link}">{head}</a>' if link else head) + colon + rest_of_banner(rest)
-    return f'<p class="banner {kind}">{body}</p>\n'
-
-
-def rest_of_banner(words: str) -> str:
-    """Its sentences, of which a telephone folds all but the first, where they are long, and how
-    many runs are stored.
-    """
-    first, more, stored = re.fullmatch(
-        r"(.*?[.](?=\s[A-Z0-9]|$)|.*?$)(.*?)(\sStored: .*)?", words, flags=re.DOTALL
-    ).groups(default="")
-    if len(more) < LONG:
-        return html.escape(words)
-    box = '<label><input type="checkbox"> all of it</label>'
-    folded = f' {box}<span class="more">{html.escape(more)}</span>'
-    return html.escape(first) + folded + html.escape(stored)
 
 
 def in_line(markdown: str) -> str:

@@ -150,7 +150,8 @@ def _joined(facts: list[str]) -> str:
 
 
 def _command(page: Page, profile: str = "paper") -> str:
-    return f"<p><code>pfl-lib reproduce --profile {profile} --only {page.id}</code></p>"
+    command = f"pfl-lib reproduce --profile {profile} --only {page.id}"
+    return f"<p>To train the missing runs: <code>{command}</code></p>"
 
 
 def _live(

@@ -184,6 +184,8 @@ def show_partitions(profile, distributions: Sequence[str], settings: Settings) -
 def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
     """Show where a page's numbers come from: profile, seeds and data (none of a page that shows
     several papers), code, and the key of every run, with the versions it was made with.
+
+    Runs that differ in the seed alone stand together: a mean over them links to the first.
     """
     import platform
 
@@ -196,7 +198,11 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
     from pfl_lib.display.table_format import Place, run_place
     from pfl_lib.experiments.made import NO_RECORD, code_version
 
-    found = [(spec, settings.store.find(spec)) for spec in specs]
+    by_setting: dict = {}
+    for spec in specs:
+        by_setting.setdefault(replace(spec, seed=0), []).append(spec)
+    alike = {spec: place for place, runs in enumerate(by_setting.values()) for spec in runs}
+    found = [(spec, settings.store.find(spec)) for spec in alike]
     seconds = sum(result.seconds for _, result in found if result)
     facts = {}
     if profile is not None:
@@ -244,8 +250,9 @@ def provenance(settings: Settings, profile, specs: Sequence = ()) -> None:
             ],
             dtype=object,  # a column of words would lose their links
         )
+        caption = "Runs behind this page; those of a mean, one a seed, stand together"
         text += (
             f"<details{folded}><summary>Keys of the {len(specs)}"
-            f" runs</summary>{tables.to_html(keys, 'Runs behind this page')}</details>"
+            f" runs</summary>{tables.to_html(keys, caption, alike=list(alike.values()))}</details>"
         )
     display({"text/html": text, "text/plain": words}, raw=True)

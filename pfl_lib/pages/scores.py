@@ -12,6 +12,7 @@ import pandas as pd
 
 from pfl_lib.display.table_format import written
 from pfl_lib.errors import BadInput
+from pfl_lib.pages.run_links import of_runs
 from pfl_lib.papers.scorecard import Scorecard
 
 COLOURS = {
@@ -27,10 +28,10 @@ COLOURS = {
     "no": "#c0392b",
     "undecided": "#8a6fb0",
 }
-FILTERED = ("paper", "table", "verdict")
+FILTERED = ("paper", "table", "verdict")  # of the values
 NOWHERE: Mapping[str, str] = MappingProxyType({})
 SCRIPT = """
-document.querySelectorAll('.filters').forEach(function (bar) {
+document.querySelectorAll('.filters[hidden]').forEach(function (bar) {
   var table = bar.parentNode.querySelector('table.values');
   bar.hidden = false;
   bar.addEventListener('input', function () {
@@ -42,7 +43,7 @@ document.querySelectorAll('.filters').forEach(function (bar) {
       row.hidden = !fits;
       shown += fits;
     });
-    bar.querySelector('output').textContent = shown + ' values';
+    bar.querySelector('output').textContent = shown + ' ' + bar.dataset.what;
   });
 });
 """
@@ -112,21 +113,30 @@ def _bars(counts: pd.DataFrame, what: str, papers: Mapping[str, str]) -> str:
 
 def values_html(card: Scorecard, links: Mapping[str, str]) -> str:
     """Every printed value with its verdict, and boxes that filter them where scripts run; each
-    links to its page where `links` has it.
+    links to its page where `links` has it, and ours to its runs once all pages are there
+    (`run_links`).
     """
-    frame = card.values
+    rows = "".join(_value(row, links) for row in card.values.to_dict("records"))
+    heads = ("paper", "table", "data set, setting", "method, metric", "printed", "ours", "verdict")
+    return _filtered(card.values, FILTERED, "values", heads, rows)
+
+
+def _filtered(
+    frame: pd.DataFrame, names: Sequence[str], what: str, heads: Sequence[str], rows: str
+) -> str:
+    """A table of these rows in HTML, which say what they are filtered by, below a box for each of
+    the names.
+    """
     boxes = "".join(
         f'<label>{name} <select name="{name}"><option value="">all</option>'
         + "".join(f"<option>{html.escape(word)}</option>" for word in frame[name].unique())
         + "</select></label>"
-        for name in FILTERED
+        for name in names
     )
-    rows = "".join(_value(row, links) for row in frame.to_dict("records"))
-    heads = ("paper", "table", "data set, setting", "method, metric", "printed", "ours", "verdict")
     head = "".join(f'<th scope="col">{words}</th>' for words in heads)
     return (
-        f'<div class="all-values"><p class="filters" hidden>{boxes}'
-        f"<output>{len(frame)} values</output></p>"
+        f'<div class="all-values"><p class="filters" data-what="{what}" hidden>{boxes}'
+        f"<output>{len(frame)} {what}</output></p>"
         f'<table class="values"><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
         f"<script>{SCRIPT}</script>"
     )
@@ -138,12 +148,12 @@ def _value(row: dict, links: Mapping[str, str]) -> str:
     printed, ours = (_number(row[name], row["kind"]) for name in ("value", "ours"))
     if row["kind"] == "result" and not math.isnan(row["std"]):
         printed += f" ± {written(row['std'])}"
+    if row["run"]:
+        ours = of_runs(ours, row["page"], row["profile"], row["run"])
     table = html.escape(row["table"])
     if row["page"] in links:
         table = f'<a href="{links[row["page"]]}">{table}</a>'
-    verdict = (
-        f'<span class="key" style="background:{COLOURS[row["verdict"]]}"></span>{row["verdict"]}'
-    )
+    verdict = f"{_key(row['verdict'])}{row['verdict']}"
     because = "; ".join(
         filter(None, [row["because"], row["profile"] and f"{row['profile']} profile"])
     )
@@ -163,6 +173,10 @@ def _value(row: dict, links: Mapping[str, str]) -> str:
         for label, cell in zip(labels, cells, strict=True)
     )
     return f"<tr{data}>{told}</tr>\n"
+
+
+def _key(word: str) -> str:
+    return f'<span class="key" style="background:{COLOURS[word]}"></span>'
 
 
 def _number(value: float, kind: str) -> str:
@@ -259,28 +273,21 @@ def svg(card: Scorecard) -> str:
 
 
 def claims_html(card: Scorecard, links: Mapping[str, str]) -> str:
-    """Every sentence with its answer, folded by paper."""
-    blocks: list[str] = []
-    for paper, rows in card.claims.groupby("paper", sort=False):
-        blocks.append(_sentences(str(paper), rows.to_dict("records"), links))
-    return "".join(blocks)
+    """Every sentence with its answer, and boxes that filter them where scripts run; each paper
+    links to the page of its sentences where `links` has it.
+    """
+    rows = "".join(_sentence(row, links) for row in card.claims.to_dict("records"))
+    heads = ("paper", "sentence", "where", "answer")
+    return _filtered(card.claims, ("paper", "answer"), "sentences", heads, rows)
 
 
-def _sentences(paper: str, rows: Sequence[dict], links: Mapping[str, str]) -> str:
-    page = rows[0]["page"]
-    more = f' <a href="{links[page]}">page</a>' if page in links else ""
-    lines = "".join(
-        f'<tr><td style="text-align:left">{html.escape(row["claim"])}</td>'
-        f'<td style="text-align:left">{html.escape(row["where"])}</td>'
-        f'<td style="text-align:left"><span class="key"'
-        f' style="background:{COLOURS[row["answer"]]}"></span>'
-        f"{html.escape(row['in full'] if row['answer'] != 'not run' else 'not run')}"
-        + (f", done right: {html.escape(row['done right'])}" if row["done right"] else "")
-        + "</td></tr>"
-        for row in rows
-    )
-    return (
-        f"<details><summary>{html.escape(paper)}, {len(rows)} sentences</summary>"
-        f"<p>{more}</p><table><thead><tr><th>sentence</th><th>where</th><th>answer</th></tr></thead>"
-        f"<tbody>{lines}</tbody></table></details>"
-    )
+def _sentence(row: dict, links: Mapping[str, str]) -> str:
+    paper = html.escape(row["paper"])
+    if row["page"] in links:
+        paper = f'<a href="{links[row["page"]]}">{paper}</a>'
+    told = row["in full"] if row["answer"] != "not run" else "not run"
+    told += f", done right: {row['done right']}" if row["done right"] else ""
+    cells = [paper, *(html.escape(row[name]) for name in ("claim", "where"))]
+    cells.append(f"{_key(row['answer'])}{html.escape(told)}")
+    data = "".join(f' data-{name}="{html.escape(row[name])}"' for name in ("paper", "answer"))
+    return f"<tr{data}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"

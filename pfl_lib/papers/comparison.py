@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from pfl_lib.display import latex
-from pfl_lib.display.table_format import NONE, OfRun, Strong, keep, run_on, written
+from pfl_lib.display.table_format import NONE, Strong, keep, of_runs, run_on, written
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import UNPRINTED, Table, gathered
@@ -151,7 +151,7 @@ def in_words(compared: pd.DataFrame) -> pd.DataFrame:
     """
     signed = compared["difference"].map(lambda number: written(number, sign=True))
     words = [_ours(row.ours, row.status) for row in compared.itertuples()]
-    ours = pd.Series(_of_runs(words, compared["run"]), compared.index, dtype=object)
+    ours = pd.Series(of_runs(words, compared["run"]), compared.index, dtype=object)
     columns = {name: compared[name] for name in ("dataset", "run on", "setting", "method")}
     if compared["metric"].nunique() > 1:
         columns["metric"] = compared["metric"]
@@ -190,11 +190,11 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
         high = better[metric]
         kinds = {
             "paper": _best(rows["paper"], paper, high),
-            f"ours, {SHORT[table.protocol]}": _of_runs(_best(rows["ours"], ours, high), runs),
+            f"ours, {SHORT[table.protocol]}": of_runs(_best(rows["ours"], ours, high), runs),
         }
         if table.protocol != "last":
             last = rows["last round"]
-            kinds["ours, last round"] = _of_runs(_best(last, last.map(written), high), runs)
+            kinds["ours, last round"] = of_runs(_best(last, last.map(written), high), runs)
         if not quick:
             kinds["difference"] = [written(number, sign=True) for number in rows["difference"]]
             kinds["verdict"] = [verdict.partition(":")[0] for verdict in rows["verdict"]]
@@ -285,7 +285,3 @@ def _best(numbers: pd.Series, words: Sequence[str], high: bool = True) -> list[s
         Strong(word) if number == best else word
         for number, word in zip(rounded, words, strict=True)
     ]
-
-
-def _of_runs(words: Sequence[str], runs: Sequence[str]) -> list[str]:
-    return [OfRun(word, run) if run else word for word, run in zip(words, runs, strict=True)]

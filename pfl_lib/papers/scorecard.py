@@ -46,7 +46,8 @@ PLACE = ["paper", "table", "dataset", "setting", "method", "metric"]
 class Scorecard:
     """`values`: one row a printed value: paper, table, dataset, setting, method, metric, kind
     ("result" or "setting"), value, std, ours, seeds, profile, verdict (one word of `RESULTS` or
-    `SETTINGS`), because, and page (the id of the page that shows it, empty where there is none).
+    `SETTINGS`), because, page (the id of the page that shows it, empty where there is none) and run
+    (the slug of the first run behind ours, empty where there is no mean).
 
     `claims`: one row a sentence: paper, claim, where, answer (of `ANSWERS`), in full, profile and
     page.  Weight Erosion's are answered as the authors ran it; `done right` is the other answer,
@@ -129,6 +130,7 @@ _NOT_RUN = {
     "verdict": "not run",
     "because": "",
     "page": "",
+    "run": "",
 }
 
 
@@ -167,6 +169,7 @@ def _judged(store: Store) -> Iterable[dict[str, object]]:
                     if word not in ABSENT
                     else "",
                     "page": id,
+                    "run": row["run"],
                 }
 
 

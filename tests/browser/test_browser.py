@@ -29,13 +29,13 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder of pages and its address: two pages built from notebooks, one drawn from published
+    """A folder of pages and its address: two pages built from notebooks, two drawn from published
     runs, and one of explorers.
     """
     folder = tmp_path_factory.mktemp("pages")
     for options in (
         ("--profile", "quick", "--jobs", "1", "--only", "waffle-fig8", "waffle-table2"),
-        ("--profile", "paper", "--plots-only", "--only", "waffle-table1"),
+        ("--profile", "paper", "--plots-only", "--only", "waffle-table1", "scorecard"),
     ):
         folders = ("--reports-dir", folder, "--results-dir", folder / "results")
         command = [sys.executable, "-m", "pfl_lib", "reproduce", *options, *folders]
@@ -186,6 +186,35 @@ def test_a_list_shows_the_choice_that_is_picked_and_no_other(opened):
     assert len(shown) == 1 and "B: 10 clients hold" in shown[0].inner_text()
 
 
+scorecard = pytest.mark.parametrize("opened", ["scorecard.html"], indirect=True)
+
+
+@scorecard
+@pytest.mark.parametrize("what, word", [("values", "verdict"), ("sentences", "answer")])
+def test_the_keyboard_alone_filters_values_and_sentences(opened, what, word):
+    part = opened.locator(".all-values", has=opened.locator(f"[data-what={what}]"))
+    rows, told = part.locator("tbody tr"), part.locator("output")
+    everything = rows.count()
+    assert told.inner_text() == f"{everything} {what}"
+    part.locator("select[name=paper]").focus()
+    opened.keyboard.type("WAFFLE")
+    part.locator(f"select[name={word}]").focus()
+    opened.keyboard.type("not r" if what == "values" else "und")
+    assert part.locator(f"select[name={word}]").input_value() in ("not reproduced", "undecided")
+    shown = [row for row in rows.all() if row.is_visible()]
+    assert 0 < len(shown) < everything and told.inner_text() == f"{len(shown)} {what}"
+    assert all(row.get_attribute("data-paper") == "WAFFLE" for row in shown)
+    other = opened.locator(".all-values", has=opened.locator(f".filters:not([data-what={what}])"))
+    assert other.locator("output").inner_text().split()[0] == str(other.locator("tbody tr").count())
+
+
+@scorecard
+def test_a_value_of_the_scorecard_leads_to_its_runs_on_the_page_of_its_table(opened):
+    opened.locator("a.of-run[href]").first.click()
+    assert opened.url.partition("#")[0].endswith(TABLE)
+    assert opened.locator("tbody.alike:has(:target) tr").first.is_visible()
+
+
 @pytest.mark.parametrize("width", [1300, 400])
 @every_page
 def test_nothing_is_wider_than_the_window(opened, width):
@@ -202,6 +231,16 @@ def test_the_answer_can_be_read_without_scrolling(opened, width):
     opened.set_viewport_size({"width": width, "height": 900})
     answer = opened.locator(".scorecard > .answer, .tag-answer .output").first.bounding_box()
     assert answer["height"] > 0 and answer["y"] + answer["height"] <= 900
+
+
+@pytest.mark.parametrize("opened", [TABLE], indirect=True)
+def test_a_mean_leads_to_all_its_runs_one_for_each_seed(opened):
+    opened.get_by_role("link", name="98.5").first.click()
+    shown = opened.locator("tbody.alike:has(:target)")
+    assert shown.evaluate("e=>getComputedStyle(e).outlineStyle") == "solid"
+    runs = shown.get_by_role("rowheader").all_inner_texts()
+    assert [f"-seed{seed}-" in run for seed, run in enumerate(runs, 1)] == [True] * 5
+    assert all(row.is_visible() for row in shown.locator("tr").all())
 
 
 @pytest.mark.parametrize("opened", [TABLE], indirect=True)

@@ -387,6 +387,18 @@ def test_cells_of_a_table_with_verdicts_say_their_columns_names_and_all_parts_wh
     assert "role" not in tables.to_html(frame.iloc[:1, :2], "No verdict")
 
 
+def test_a_table_too_wide_for_a_page_is_marked_and_keeps_every_letter():
+    def shown(columns: int) -> str:
+        methods = {f"M{k}": ["95.47 ± 0.47", "other order (1 of 3 seeds)"] for k in range(columns)}
+        return tables.to_html(pd.DataFrame({"value": ["paper", "verdict"], **methods}), "T")
+
+    narrow, wide = shown(8), shown(9)  # 7 letters, and 16 a method
+    assert 'class="pfl-table"' in narrow and "spread" not in narrow
+    assert 'class="pfl-table wide"' in wide
+    assert wide.count('95.47 <span class="spread">± 0.47</span>') == 9
+    assert re.sub("<[^>]*>", "", wide).count("95.47 ± 0.47") == 9
+
+
 def test_the_same_table_gives_the_same_html(full):
     assert tables.to_html(full, "Table 1") == tables.to_html(full.copy(), "Table 1")
 

@@ -135,23 +135,6 @@ def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, mon
     assert made(tmp_path, large)[0].status == "ok"
 
 
-def test_a_long_banner_can_fold_all_but_its_first_sentence_and_the_stored_runs():
-    more = "The paper has 2.5 times as many. " + "Five epochs in place of ten. " * 4
-    line = html.banner_line("small", f"Small: 3.4 < 5, seed 1. {more}Stored: 3 of 5 runs.")
-    shown = re.sub(r"<label>.*?</label>", "", line)
-    assert re.sub(r"<[^>]*>", "", shown).split() == (
-        f"Small: 3.4 &lt; 5, seed 1. {more}Stored: 3 of 5 runs.".split()
-    )
-    (folded,) = re.findall(r'<span class="more">(.*?)</span>', line)
-    assert folded.strip() == more.strip() and '<input type="checkbox">' in line
-    for short in (
-        "Paper: all images. Stored: 3 of 5 runs.",
-        "Not run",
-        "Failed: a.b is bad.\nWhy?",
-    ):
-        assert "<label>" not in html.banner_line("paper", short)
-
-
 def test_links_between_notebooks_become_links_between_pages(tmp_path):
     """By their files: two papers have a notebook claims.ipynb each."""
     text = (
@@ -331,7 +314,8 @@ def test_the_index_links_to_the_page_of_all_values_and_from_each_paper_to_its_pa
 
 
 def test_a_page_of_which_runs_are_missing_says_how_to_train_them(listed):
-    command = "pfl-lib reproduce --profile paper --only waffle-fig3</code>"
+    words = "<p>To train the missing runs: <code>"
+    command = f"{words}pfl-lib reproduce --profile paper --only waffle-fig3</code>"
     assert command in listed({"paper/waffle-fig3.html": PAPER})  # 42 of 150 runs
     assert command not in listed({"paper/waffle-fig3.html": dataclasses.replace(PAPER, runs="")})
 
@@ -345,6 +329,7 @@ def test_links_to_papers_are_those_of_the_citation_file(listed):
 def test_what_was_not_run_is_grey_with_its_command_and_never_failed(listed):
     text = listed({})
     assert text.count("--profile paper --only waffle-fig8</code>") == 1
+    assert text.count("<p>To train the missing runs: <code>") == 2
     assert text.count('class="page not-run"') == 2 and "failed" not in text
     assert 'href="paper' not in text and "Not run yet." in text
 

@@ -320,6 +320,24 @@ def test_the_list_of_runs_is_open_where_no_browser_opens_it_for_a_link(monkeypat
     assert all(f'id="{run_place(run.slug)}"' in shown[1] for run in runs)
 
 
+def test_the_runs_of_a_mean_stand_together_in_the_list_whatever_the_order_they_were_given_in(
+    monkeypatch, tmp_path
+):
+    shown = []
+    monkeypatch.setattr(
+        "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/html"])
+    )
+    runs = sorted(EXHIBITS["waffle-table1"].runs(waffle.FULL), key=lambda run: run.seed)
+    notebook.provenance(settings(results_dir=str(tmp_path)), waffle.FULL, runs)
+    bodies = re.findall(r'<tbody class="alike">(.*?)</tbody>', shown[0], flags=re.DOTALL)
+    listed = [re.findall(r' id="(run-[^"]*)"', body) for body in bodies]
+    assert sum(map(len, listed)) == len(runs) > len(listed)
+    for of_mean in listed:
+        together = [run for run in runs if run_place(run.slug) in of_mean]
+        assert [run.seed for run in together] == list(waffle.FULL.seeds)
+        assert len({dataclasses.replace(run, seed=0) for run in together}) == 1
+
+
 def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:
     """How the quickstart ended with these parameters, results kept in `folder`, and what it showed
     in words.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from pfl_lib import BadInput, data, partitions
 from pfl_lib.__main__ import main
+from pfl_lib.display.table_format import run_place
 from pfl_lib.pages import scores
 from pfl_lib.papers import EXHIBITS, comparison, scorecard, values, verdicts, waffle
 from pfl_lib.papers.scorecard import ANSWERS, REPLACED, RESULTS, SETTINGS, USED
@@ -82,6 +84,7 @@ def test_the_small_profile_speaks_where_the_papers_own_was_not_run(monkeypatch):
                 "metric": "m",
                 "ours": [1.0 if yes else math.nan for yes in ran],
                 "seeds": ran,
+                "run": ["m-1" if yes else "" for yes in ran],
                 "status": ["ran" if yes else no for yes, no in zip(ran, without, strict=True)],
                 "profile": profile.name,
                 "verdict": verdict,
@@ -168,7 +171,36 @@ def test_every_value_is_a_row_that_can_be_filtered_and_leads_to_its_page(card):
     assert shown.count('href="waffle-table1.html"') == 30
     assert 'data-verdict="used as printed"' in shown and "96.88 ± 0.47" in shown
     assert shown.count('<td data-label="printed">') == shown.count('<td data-label="ours">') == 558
-    assert "<option>pFedLA</option>" in shown and 'class="filters" hidden' in shown
+    assert (
+        "<option>pFedLA</option>" in shown and 'class="filters" data-what="values" hidden' in shown
+    )
+
+
+def test_every_sentence_is_a_row_that_can_be_filtered_and_leads_to_its_papers_page(card):
+    shown = scores.claims_html(card, {"waffle-claims": "waffle-claims.html"})
+    of_waffle = (card.claims["paper"] == "WAFFLE").sum()
+    assert shown.count("<tr data-paper=") == len(card.claims)
+    assert shown.count('<tr data-paper="WAFFLE"') == of_waffle
+    assert shown.count('<a href="waffle-claims.html">WAFFLE</a>') == of_waffle
+    for word, count in card.claims["answer"].value_counts().items():
+        assert shown.count(f' data-answer="{word}">') == count
+        assert f"<option>{word}</option>" in shown
+    assert 'class="filters" data-what="sentences" hidden' in shown and "<script>" in shown
+    assert ", done right: no" in shown
+
+
+def test_each_mean_of_ours_is_marked_with_the_page_the_profile_and_the_first_run_behind_it(card):
+    shown = scores.values_html(card, {})
+    means = card.values[(card.values["kind"] == "result") & card.values["ours"].notna()]
+    marked = [
+        (page, profile, run)
+        for page, profile, run in re.findall(
+            r'<a class="of-run" data-page="(.*?)" data-profile="(.*?)" data-run="(.*?)">', shown
+        )
+    ]
+    runs = means["run"].map(run_place)
+    assert marked == list(zip(means["page"], means["profile"], runs, strict=True)) and marked
+    assert (means["run"] != "").all() and (card.values.drop(means.index)["run"] == "").all()
 
 
 def test_bars_have_the_counts_in_words_beside_them(card):

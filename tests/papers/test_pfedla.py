@@ -110,14 +110,22 @@ def test_what_the_learned_choice_sends_stands_beside_the_printed_costs():
     )
 
 
+def ran_on(**data_sets: str) -> dict[str, Result]:
+    """A run for each of the paper's data sets, on the data beside it."""
+    return {
+        name: Result({"dataset": ours}, None, None, None, 0.0) for name, ours in data_sets.items()
+    }
+
+
 def test_figures_sentences_speak_of_each_data_set():
+    found = ran_on(CIFAR10="cifar10", FashionMNIST="fashion_mnist")
     brief = pd.DataFrame(
         {
             "dataset": ["CIFAR10", "CIFAR10", "FashionMNIST"],
             "order": ["same > similar > others", "others > same > similar"] + ["same = similar"],
         }
     )
-    assert sentences.figure_5(brief).endswith(
+    assert sentences.figure_5(brief, found).endswith(
         "in 1 of 2 layers on CIFAR10, 0 of 1 layers on FashionMNIST."
     )
     table = pd.DataFrame(
@@ -127,9 +135,23 @@ def test_figures_sentences_speak_of_each_data_set():
             "rank correlation": [-0.9, 0.1, -0.5],
         }
     )
-    said = sentences.figure_6(table)
+    said = sentences.figure_6(table, found)
     assert "CIFAR10, 1 of 2 layers" in said and "rank correlation -0.90 to +0.10" in said
     assert "FashionMNIST, 1 of 1 layers" in said and "rank correlation -0.50 to -0.50" in said
+
+
+def test_figures_sentences_say_on_which_data_a_run_was_where_the_papers_are_replaced():
+    found = ran_on(EMNIST="mnist", CIFAR10="cifar10")
+    sets = {"dataset": ["EMNIST", "CIFAR10"]}
+    order = pd.DataFrame(sets | {"order": "same > similar > others"})
+    said = sentences.figure_5(order, found)
+    assert said.endswith("in 1 of 1 layers on EMNIST (run on mnist), 1 of 1 layers on CIFAR10.")
+    own = pd.DataFrame(sets | {"own weight highest": "8 of 8", "rank correlation": -0.5})
+    assert "EMNIST (run on mnist), 1 of 1" in sentences.figure_6(own, found)
+    largest = pd.DataFrame(sets | {"largest here": "fc1", "largest in the paper": "fc3"})
+    assert "EMNIST (run on mnist), fc1 (paper: fc3); CIFAR10, fc1" in (
+        sentences.figure_7(largest, found)
+    )
 
 
 def test_a_layer_counted_elsewhere_would_show_in_the_costs():

@@ -3,6 +3,7 @@ Appendix A.
 """
 
 import dataclasses
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 
 from pfl_lib import data, papers, partitions
 from pfl_lib.cli import reproduce
+from pfl_lib.display.table_format import run_place, to_html
 from pfl_lib.display.tables import some_rounds
 from pfl_lib.display.theme import WIDTH
 from pfl_lib.experiments.runner import Run, federation_of, one_thread, run_many
@@ -269,6 +271,53 @@ def test_averages_and_gains_are_over_seeds(store):
     fedavg = finals["AGE_STRICT", 0, "FedAvg", "predicted rightly"]
     difference = np.subtract(finals[place].values, fedavg.values)
     assert gains.loc[0, "over FedAvg, right"] == tables.spread(difference, sign=True)
+
+
+def linked(table: pd.DataFrame) -> list[str]:
+    """The places of runs that a table's numbers and headings link to."""
+    return re.findall(r'<a class="of-run" href="#(.*?)">', to_html(table, "T"))
+
+
+def place(*spec, table=paper.FIGURES) -> str:
+    return run_place(table.spec(*spec, SHORT, 1).slug)
+
+
+def test_numbers_of_the_figures_link_to_their_runs_and_words_do_not(store):
+    figures = paper.FIGURES.only(datasets=["AGE_STRICT"])
+    ends = tables.in_words(ends_in(store.find))
+    assert list(ends["method"][:4]) == list(paper.METHODS) and "run" not in ends
+    # Two accuracies, and for Weight Erosion the weight of the others.
+    of_client_0 = [
+        place("client 0", method, table=figures)
+        for method in paper.METHODS
+        for _ in range(3 if method == "WE" else 2)
+    ]
+    assert linked(ends)[:9] == of_client_0 and len(linked(ends)) == 4 * 9
+    ends_of_grid = tables.in_words(ends_of_grid_in(store.find))
+    assert linked(ends_of_grid)[:2] == [of_client_0[5], of_client_0[0]]
+    grid = linked(tables.grid_in_words(grid_in(store.find)))
+    assert len(grid) == 2 * len(paper.PENALTIES)
+    assert grid[-1] == place("client 2", "p_d 0.1, p_s 5", table=paper.GRID)
+    find = diverging(store, (figures.spec("client 0", "WE", SHORT, 1), 1))
+    assert of_client_0[2] not in linked(tables.in_words(ends_in(find)))
+
+
+def test_averages_link_to_their_first_run_and_parameters_to_that_of_their_column(store):
+    (first, *_), averages = paper.SPLITS, tables.averages(finals_in(store.find), SHORT)
+    of_first = [paper.spec(method, first, 0, SHORT, 1).slug for method in paper.AVERAGED]
+    found = linked(averages)
+    assert found[:3] == [run_place(slug) for slug in of_first]
+    assert len(found) == len(averages) * len(paper.AVERAGED)
+    inputs = data.DATASETS["breast_cancer"].inputs
+    runs = paper.results(store.find, SHORT, first)[0]
+    learned = {(0, name): pictures.learned(run, inputs) for name, run in runs.items()}
+    table = tables.parameters(learned, 0, SHORT)
+    places = [run_place(paper.spec(name, first, 0, SHORT).slug) for name in runs]
+    assert linked(table) == [place for place in places for _ in range(3)]
+    effect = table["WE: class 1"] - table["WE: class 0"]
+    assert table["WE: effect"].tolist() == effect.tolist()
+    assert table["parameter"].tolist() == ["Bias term", *inputs]
+    assert len(tables.parameters(learned, 2, SHORT)) == 0
 
 
 def test_what_is_not_run_is_a_word(tmp_path):

@@ -1,10 +1,15 @@
 """The sentence that answers each of pFedLA's pages, made from its numbers: none is typed in."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from pfl_lib.papers.pfedla import BASELINES, OURS, TUNED
+from pfl_lib.papers.pfedla.weights import on
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.results.result import Result
 
 OTHER_DATA = " (Other data than the paper's: no verdict.)"
 
@@ -71,23 +76,26 @@ def table_3(sent: pd.DataFrame, frame: pd.DataFrame) -> str:
     return words
 
 
-def figure_5(brief: pd.DataFrame) -> str:
+def figure_5(brief: pd.DataFrame, found: Mapping[str, "Result"]) -> str:
     """For how many layers of each data set the target weighs its twin above the similar client
     above the rest.
 
-    `brief`: `weights.nearest_first`.
+    `brief`: `weights.nearest_first`; `found`: the runs, by data set, as in the next two.
     """
     if brief.empty:
         return "No run of this figure has weights."
     expected = brief["order"].eq("same > similar > others").groupby(brief["dataset"], sort=False)
-    words = [f"{of.sum()} of {len(of)} layers on {dataset}" for dataset, of in expected]
+    words = [
+        f"{of.sum()} of {len(of)} layers on {on(dataset, found[dataset])}"
+        for dataset, of in expected
+    ]
     return (
         "In the last round the client with the same classes weighs more than the similar one, and"
         f" this more than the others, in {', '.join(words)}."
     )
 
 
-def figure_6(table: pd.DataFrame) -> str:
+def figure_6(table: pd.DataFrame, found: Mapping[str, "Result"]) -> str:
     """In how many layers of each data set self-weights are the highest, and how weights go with
     class distance.
 
@@ -100,8 +108,8 @@ def figure_6(table: pd.DataFrame) -> str:
         pairs = rows["own weight highest"].str.split(" of ", expand=True)
         low, high = rows["rank correlation"].min(), rows["rank correlation"].max()
         words.append(
-            f"{dataset}, {(pairs[0] == pairs[1]).sum()} of {len(rows)} layers (weights of others"
-            f" with class distance: rank correlation {low:+.2f} to {high:+.2f})"
+            f"{on(dataset, found[dataset])}, {(pairs[0] == pairs[1]).sum()} of {len(rows)} layers"
+            f" (weights of others with class distance: rank correlation {low:+.2f} to {high:+.2f})"
         )
     return (
         f"Layers in which every client's own weight is the highest of its row: {'; '.join(words)}."
@@ -109,13 +117,14 @@ def figure_6(table: pd.DataFrame) -> str:
     )
 
 
-def figure_7(brief: pd.DataFrame) -> str:
+def figure_7(brief: pd.DataFrame, found: Mapping[str, "Result"]) -> str:
     """Which layer each data set keeps most to itself, against the paper's.
 
     `brief`: `weights.largest_layers`.
     """
     words = [
-        f"{line['dataset']}, {line['largest here']} (paper: {line['largest in the paper']})"
+        f"{on(line['dataset'], found[line['dataset']])}, {line['largest here']}"
+        f" (paper: {line['largest in the paper']})"
         for line in brief.to_dict("records")
     ]
     return f"The layer with the largest self-weight: {'; '.join(words) or 'none, nothing was run'}."

@@ -9,6 +9,7 @@ import pandas as pd
 
 from pfl_lib.data import DATASETS
 from pfl_lib.display.matrices import Matrices, matrices
+from pfl_lib.display.table_format import run_on
 from pfl_lib.papers.pfedla.costs import layers_of
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table
@@ -41,9 +42,14 @@ def layers(result: "Result") -> list[str]:
     return layers_of(result.config["model"])
 
 
+def on(dataset: str, result: "Result") -> str:
+    """The paper's data set, and the run's own where another stands in: "EMNIST (run on mnist)"."""
+    return dataset + run_on(dataset, result.config["dataset"])
+
+
 def explorer(result: "Result", dataset: str) -> Matrices:
     """A run's weights, a heat map for each layer, by round."""
-    title = f"pFedLA's aggregation weights on {dataset}, layer by layer"
+    title = f"pFedLA's aggregation weights on {on(dataset, result)}, layer by layer"
     return matrices(result.weights, result.weights_rounds, layers(result), "weight", title)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.table_format import keep
+from pfl_lib.display.table_format import OfRun, keep, of_runs, written
 from pfl_lib.display.tables import by_round, vanishing
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
@@ -25,6 +25,7 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, differences, few_seeds
 
 SHORT = {RUN: "as measured", RIGHT: "right"}
+ACCURACY_PERCENT = "accuracy (%)"
 # Points; a gain is clear when it is larger, and larger than two standard deviations over the seeds
 CLEAR = 2.0
 
@@ -71,7 +72,7 @@ def in_the_end(frame: pd.DataFrame, split: str, profile: Profile) -> pd.DataFram
 
     Columns client, method, read off Figure 1 (none for the quick profile), as the paper measures,
     predicted rightly, before round 1 (as the paper measures), weight of the others (Weight
-    Erosion's mean after the last round, percent).
+    Erosion's mean after the last round, percent) and run (its slug).
     """
     of_split = frame[frame["split"] == split]
     of = {
@@ -88,8 +89,44 @@ def in_the_end(frame: pd.DataFrame, split: str, profile: Profile) -> pd.DataFram
         RIGHT: _worded(of[RIGHT]),
         BEFORE: before.where(of[BEFORE]["status"] != "not run"),
         OTHERS: of[OTHERS]["value"].where(places.get_level_values("method") == "WE"),
+        "run": of[RUN]["run"],
     }
     return profile.table(pd.DataFrame(columns, index=places).reset_index())
+
+
+def in_words(table: pd.DataFrame, digits: int = 1) -> pd.DataFrame:
+    """The rows of `in_the_end` or `ends_of_grid` as they are read: numbers link to their run."""
+    shown = {name: table[name].astype(object) for name in table if name != "run"}
+    for name in (RUN, RIGHT, OTHERS, ACCURACY_PERCENT):
+        if name in shown:
+            numbers = shown[name].map(lambda value: isinstance(value, float))
+            words = [
+                written(value, digits=digits) if is_number else value
+                for value, is_number in zip(shown[name], numbers, strict=True)
+            ]
+            runs = table["run"].where(numbers & table[name].notna(), "")
+            shown[name] = pd.Series(of_runs(words, runs), table.index, dtype=object)
+    return keep(table, shown)
+
+
+def parameters(
+    learned: Mapping[tuple[int, str], pd.DataFrame], alice: int, profile: Profile
+) -> pd.DataFrame:
+    """What the models of Figure 2 for one client have learned, a row for each parameter.
+
+    `learned`: (client, method) -> `figures.learned`.  For each method both classes' weights and
+    their difference, the effect; each heading links to the run.
+    """
+    table, headings = {}, ["parameter"]
+    for (client, method), both in learned.items():
+        if client == alice:
+            run = paper.spec(method, "AGE_STRICT", alice, profile).slug
+            of = both.assign(effect=both["class 1"] - both["class 0"])
+            table |= {f"{method}: {name}": of[name] for name in of}
+            headings += [OfRun(f"{method}: {name}", run) for name in of]
+    told = profile.table(pd.DataFrame(table).rename_axis("parameter").reset_index())
+    told.columns = pd.Index(headings[: told.shape[1]], dtype=object)  # plain words do not link
+    return told
 
 
 def grid(frame: pd.DataFrame) -> pd.DataFrame:
@@ -97,26 +134,29 @@ def grid(frame: pd.DataFrame) -> pd.DataFrame:
 
     Columns client, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean
     weight of the other clients over all rounds), alone (the round from which they all weigh 0, nan
-    if never) and status; nan in all three unless the status is "ran".  Without a distance penalty
-    p_s has no part, so those rows are one run.
+    if never), status and run (its slug); nan in all three unless the status is "ran".  Without a
+    distance penalty p_s has no part, so those rows are one run.
     """
     accuracy, others, alone = (_of(frame, paper.GRID, name) for name in (RIGHT, MEAN, ALONE))
     p_d, p_s = zip(*accuracy["method"].map(PENALTIES_OF), strict=True)
     columns = {"client": accuracy["client"], "p_d": p_d, "p_s": p_s, "accuracy": accuracy["value"]}
     columns |= {"others": others["value"], "alone": alone["value"], "status": accuracy["status"]}
+    columns["run"] = accuracy["run"]
     return keep(frame, columns)
 
 
 def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
     """The rows of `grid` as they are read: accuracy or status, "0.512" for the others' weight,
-    "round 12" or "never".
+    "round 12" or "never"; accuracies link to their runs.
     """
     ran = grid["status"] == "ran"
+    accuracy = grid["accuracy"].map("{:.1f}".format).where(ran, grid["status"])
+    linked = of_runs(accuracy, grid["run"].where(ran, ""))
     columns = {
         "client": grid["client"],
         "p_d": grid["p_d"].map("{:g}".format),
         "p_s": grid["p_s"].map("{:g}".format),
-        "accuracy (%)": grid["accuracy"].map("{:.1f}".format).where(ran, grid["status"]),
+        ACCURACY_PERCENT: pd.Series(linked, grid.index, dtype=object),
         "mean weight of the others": grid["others"].map("{:.3f}".format).where(ran, "–"),
         "alone from": grid["alone"].map(_from).where(ran, "–"),
     }
@@ -125,10 +165,11 @@ def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
 
 def ends_of_grid(frame: pd.DataFrame) -> pd.DataFrame:
     """What the grid lies between: columns client, method (FedAvg or Local), accuracy (%) after the
-    last round, or its status.
+    last round, or its status, and run (its slug).
     """
     ends = _of(frame, paper.ENDS, RIGHT)
-    return keep(frame, ends[["client", "method"]].assign(**{"accuracy (%)": _worded(ends)}))
+    columns = {ACCURACY_PERCENT: _worded(ends), "run": ends["run"]}
+    return keep(frame, ends[["client", "method"]].assign(**columns))
 
 
 # --- averages over initial models, and gains ---
@@ -142,16 +183,18 @@ def finals(frame: pd.DataFrame) -> dict[tuple, Ours]:
 
 def averages(finals: Mapping[tuple, Ours], profile: Profile) -> pd.DataFrame:
     """Accuracy over the seeds' initial models, "78.5 ± 0.7" (sample standard deviation), a row for
-    each split and client.
+    each split and client; each links to its runs.
     """
     rows = []
     for measure, split, client in product(SHORT, paper.SPLITS, paper.CLIENTS):
         row: dict[str, object] = {"measure": measure, "split": split, "client": client}
         for method in paper.AVERAGED:
             ours = finals[split, client, method, measure]
-            row[method] = spread(ours.values, profile) if ours.comparable else ours.status
+            row[method] = ours.status
+            if ours.comparable:
+                (row[method],) = of_runs([spread(ours.values, profile)], [ours.run])
         rows.append(row)
-    return profile.table(rows)
+    return profile.table(pd.DataFrame(rows, dtype=object))  # plain words do not link
 
 
 def gains(
