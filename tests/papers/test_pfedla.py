@@ -12,6 +12,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
 from pfl_lib.papers import comparison, pfedla
+from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.pfedla import claims, costs, figure_claims, sentences, toy, weights
 from pfl_lib.partitions import Classes, Dominant, Neighbours
 from pfl_lib.results.result import Result
@@ -204,6 +205,13 @@ def test_the_table_itself_has_a_column_for_fedavg_after_own_epochs_and_no_verdic
         assert tuned["verdict"] == "–" and math.isnan(tuned["paper"])
     shown = comparison.as_printed(compared.reset_index(), part)
     assert pfedla.TUNED.name in shown.columns
+
+
+def test_megabytes_are_not_averaged_into_the_accuracies_that_stand_side_by_side(quick):
+    part, profile, store = quick
+    both = replace(part, metrics=(ACCURACY, pfedla.COMMUNICATION))
+    shown, alone = (claims.like_with_like(table, profile, store.find) for table in (both, part))
+    assert shown.equals(alone) and shown["served"].max() <= 100
 
 
 def test_a_profile_without_a_run_says_so_in_one_line():
