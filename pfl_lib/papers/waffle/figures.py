@@ -1,14 +1,18 @@
-"""WAFFLE's Figure 8, with an alt text made from what is drawn; its other figures show results, see
-`pfl_lib.display.figures`.
+"""The pictures of WAFFLE's pages that show other things than results (for these see
+`pfl_lib.display.figures`), each with an alt text made from what is drawn.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from pfl_lib.display.dots import PAPER
 from pfl_lib.display.theme import blank, legend, theme
 from pfl_lib.methods import waffle
+from pfl_lib.papers.metrics import ACCURACY
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.figure import Figure
@@ -47,3 +51,50 @@ def omega(slopes: Sequence[float], rounds: int = 100) -> tuple["Figure", str]:
         f" {rounds / 2:g} rounds:"
     )
     return figure, f"{head} {'; '.join(alts)}. From 95 % of the rounds on all weight is on Alice."
+
+
+NEAR = {"color": "#029e73", "marker": "o", "linestyle": "none", "markersize": 9}
+APART = {"color": "#0173b2", "marker": "s", "linestyle": "none", "markersize": 6}
+
+
+def beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
+    """How far each reading of APFL lies from local training: a panel for each distribution, a row
+    for each reading, the paper's APFL above them and as a dashed line through them.
+
+    `apart`: `apfl.beside_local`, the paper's first.  Within the shaded point of Local the axis is
+    linear, beyond it logarithmic.  None where nothing was run.
+    """
+    on = [name for name in apart if name not in ("reading", "near")]
+    paper, rows = apart.iloc[0], apart.iloc[1:].to_dict("records")
+    if not rows:
+        return None
+    labels = [textwrap.fill(name, 34) for name in apart["reading"]]
+    with theme():
+        figure, panels = blank(0.31 * len(labels) + 1.3, columns=len(on), same_y=True)
+        panels = list(np.ravel(panels))
+        for axes, name in zip(panels, on, strict=True):
+            axes.axvspan(-ACCURACY.near, ACCURACY.near, color="#e6e6e6", zorder=0)
+            axes.axvline(0, color="#888888", linewidth=1)
+            axes.axvline(paper[name], color="#333333", linestyle="--", linewidth=1.2)
+            axes.plot(paper[name], 0, label="APFL in the paper", markersize=8, **PAPER)
+            for near, style, words in (
+                (True, NEAR, "within a point of Local everywhere"),
+                (False, APART, "other readings"),
+            ):
+                places = [y for y, row in enumerate(rows, 1) if row["near"] == near]
+                if places:
+                    axes.plot([rows[y - 1][name] for y in places], places, label=words, **style)
+            low, high = min(-1.6, apart[name].min() * 1.6), max(1.6, apart[name].max() * 1.6)
+            axes.set_xscale("symlog", linthresh=ACCURACY.near, linscale=0.8)
+            axes.set(title=f"distribution {name}", xlabel="points above Local", xlim=(low, high))
+            axes.set_xticks([x for x in (-50, -10, -1, 0, 1, 5, 20) if low <= x <= high])
+            axes.xaxis.set_major_formatter("{x:g}")
+        panels[0].set_yticks(range(len(labels)), labels, fontsize=10, linespacing=1.0)
+        panels[0].set_ylim(len(labels) - 0.4, -0.6)
+        legend(figure, panels[0], columns=3)
+    told = [
+        f"{row['reading']} " + " and ".join(f"{row[name]:+.2f} on {name}" for name in on)
+        for row in apart.to_dict("records")
+    ]
+    head = "Dot plot: how far APFL's best round lies from local training, in points."
+    return figure, f"{head} {'; '.join(told)}.".replace("-", "−")
