@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display.dots import PAPER
-from pfl_lib.display.theme import blank, legend, theme
+from pfl_lib.display.theme import blank, legend, look, theme
 from pfl_lib.methods import waffle
 from pfl_lib.papers.metrics import ACCURACY
+from pfl_lib.results.summary import NOTHING
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -98,3 +100,89 @@ def beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
     ]
     head = "Dot plot: how far APFL's best round lies from local training, in points."
     return figure, f"{head} {'; '.join(told)}.".replace("-", "−")
+
+
+CONTROL_VARIATES = {
+    "SCAFFOLD, option II": look("SCAFFOLD"),
+    "SCAFFOLD, option I": {"color": "#ca9161", "marker": "v"},
+    "WAFFLE": look("WAFFLE"),
+}
+CLIPPED = ", clipped"
+EQUAL = 30.0  # percent of all weights that three of ten clients have in an average
+
+
+def broken_and_shut_out(
+    grid: pd.DataFrame, ended: pd.DataFrame, cheats: pd.DataFrame
+) -> tuple["Figure", str] | None:
+    """Left, for each setting, the last round of SCAFFOLD and WAFFLE (clipped: hollow), a line up
+    to the best one and a cross at the bottom for a run that diverged; right, how much of all
+    weights three clients keep that cheat.
+
+    `grid`, `ended`: `open_questions.answered`, best and last rounds; `cheats`:
+    `open_questions.share_of_cheats`.  None where nothing was run.
+    """
+    best, last = (of.set_index("setting") for of in (grid, ended))
+    if best.isin(NOTHING).all(axis=None) and cheats[["WE", "WAFFLE"]].isna().all(axis=None):
+        return None
+    with theme():
+        figure, (left, right) = blank(4.6, columns=2, widths=(1.65, 1))
+        said = [_best_and_last(left, best, last), _shut_out(right, cheats)]
+        handles = [*left.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+        figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=len(handles),
+            title="hollow: gradients clipped",
+            frameon=False,
+        )
+    return figure, " ".join(said)
+
+
+def _best_and_last(axes: "Axes", best: pd.DataFrame, last: pd.DataFrame) -> str:
+    numbers, ended = (of.apply(pd.to_numeric, errors="coerce") for of in (best, last))
+    told = []
+    for place, name in enumerate(best.columns):
+        style = CONTROL_VARIATES[name.removesuffix(CLIPPED)] | {"linestyle": "none"}
+        clipped = name.endswith(CLIPPED)
+        face = "white" if clipped else style["color"]
+        x = np.arange(len(best)) + (place - (len(best.columns) - 1) / 2) * 0.13
+        axes.vlines(x, ended[name], numbers[name], color=style["color"], linewidth=1.8)
+        label = None if clipped else name
+        axes.plot(x, ended[name], label=label, markerfacecolor=face, markersize=7, **style)
+        lost = best[name].astype(str).str.startswith("diverged").to_numpy()
+        axes.plot(x[lost], np.zeros(lost.sum()), "x", color=style["color"], markersize=10, mew=3)
+        told += [f"{name} with {setting} {best.loc[setting, name]}" for setting in best.index[lost]]
+        broken = numbers.index[ended[name] < numbers[name] / 2]
+        told += [
+            f"{name} with {setting} ends at {ended.loc[setting, name]:.1f} after"
+            f" {numbers.loc[setting, name]:.1f}"
+            for setting in broken
+        ]
+    axes.set(
+        ylabel="last round (%), line to the best", ylim=(-6, 103), xlim=(-0.5, len(best) - 0.5)
+    )
+    axes.set_title("on C (✕: diverged)", fontsize=12)
+    axes.set_xticks(range(len(best)), [name.replace(", ", ",\n") for name in best.index])
+    axes.grid(axis="x", visible=False)
+    for between in range(1, len(best)):
+        axes.axvline(between - 0.5, color="#dddddd", linewidth=1)
+    ran = int((~best.isin(NOTHING)).sum(axis=None))
+    words = "; ".join(told) or "none breaks down"
+    return f"Last and best round of {ran} runs with control variates: {words}."
+
+
+def _shut_out(axes: "Axes", cheats: pd.DataFrame) -> str:
+    labels = [textwrap.fill(name, 14) for name in cheats["attack"]]
+    for name, up in (("WE", -0.1), ("WAFFLE", 0.1)):
+        style = look(name) | {"linestyle": "none", "markersize": 9}
+        label = None if name in CONTROL_VARIATES else name
+        axes.plot(cheats[name], np.arange(len(cheats)) + up, label=label, **style)
+    axes.axvline(EQUAL, color="#333333", linestyle="--", linewidth=1.2)
+    axes.set_title("weight of three cheats", fontsize=12)
+    axes.set(xlabel="% of all (dashed: equal)", xlim=(-2, None), ylim=(len(labels) - 0.5, -0.5))
+    axes.set_yticks(range(len(labels)), labels)
+    told = [
+        f"{row['attack']} {row['WE']:.0f} % in WE and {row['WAFFLE']:.0f} % in WAFFLE"
+        for row in cheats.dropna().to_dict("records")
+    ]
+    return f"Share of all weights that three cheating clients have: {'; '.join(told) or 'not run'}."
