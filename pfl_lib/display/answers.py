@@ -43,10 +43,10 @@ def answered_sentences(
     """
     rows = answers.to_dict("records")
     judges = [name for name in JUDGES if name in answers]
-    letters, lines = (64, 2) if behind is None else (38, 3)
+    letters, lines = (70, 2) if behind is None else (38, 3)
     labels = [_label(number, row, letters, lines) for number, row in enumerate(rows, 1)]
     # The answers stand first: on a telephone the rest of a picture is reached by scrolling.
-    widths = [18 * len(judges), letters] if behind is None else [13.5 * len(judges), letters, 29]
+    widths = [14 * len(judges), letters] if behind is None else [13.5 * len(judges), letters, 29]
     with theme():
         height = len(rows) * (lines * BY_LINE + BY_ROW) + REST
         figure, axes = blank(height, columns=len(widths), widths=widths, same_y=True)
