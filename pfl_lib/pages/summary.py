@@ -13,7 +13,7 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.results.store import Store
 
 WIDTH = 320  # pixels of a small picture, twice what the index shows
-COLOURS = 32
+COLOURS = 64
 
 
 def of_page(executed: Path, exhibit: Exhibit, profile: Profile, store: Store) -> dict[str, object]:
@@ -47,7 +47,9 @@ def small(png: bytes) -> str:
 
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     size = WIDTH, max(1, round(picture.height * WIDTH / picture.width))
-    picture = picture.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS)
+    picture = picture.resize(size, Image.Resampling.LANCZOS)
+    # Median cut, the default, gives a few bright marks among many greys none of the colours.
+    picture = picture.quantize(COLOURS, Image.Quantize.FASTOCTREE)
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import nbformat
 import pandas as pd
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from pfl_lib.display.table_format import to_html
 from pfl_lib.pages import cited, html, index, order, summary
@@ -372,6 +372,20 @@ def test_a_small_picture_is_as_wide_as_the_index_shows_it_and_keeps_its_shape():
     head, _, data = summary.small(buffer.getvalue()).partition(",")
     assert head == "data:image/png;base64"
     assert Image.open(io.BytesIO(base64.b64decode(data))).size == (summary.WIDTH, 160)
+
+
+def test_a_small_picture_keeps_the_colour_of_a_few_marks_among_letters():
+    picture = Image.new("RGB", (640, 320), "white")
+    draw = ImageDraw.Draw(picture)
+    for line in range(12):
+        draw.text((40, 26 * line), "a sentence of the paper " * 4, fill="black", font_size=16)
+        draw.ellipse((8, 26 * line + 4, 24, 26 * line + 20), fill=("#029e73", "#d55e00")[line % 2])
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    data = summary.small(buffer.getvalue()).partition(",")[2]
+    shown = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
+    green, orange = (shown.getpixel((8, 13 * line + 6)) for line in (0, 1))
+    assert green[1] > green[0] + 80 and orange[0] > orange[2] + 120
 
 
 def test_a_notebook_is_described_by_the_first_sentence_below_its_heading(tmp_path):

@@ -12,7 +12,8 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
 from pfl_lib.papers import comparison, pfedla
-from pfl_lib.papers.pfedla import claims, costs, figure_claims, sentences, toy, weights
+from pfl_lib.papers.metrics import ACCURACY
+from pfl_lib.papers.pfedla import claims, costs, figure_claims, figures, sentences, toy, weights
 from pfl_lib.partitions import Classes, Dominant, Neighbours
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
@@ -115,6 +116,23 @@ def ran_on(**data_sets: str) -> dict[str, Result]:
     return {
         name: Result({"dataset": ours}, None, None, None, 0.0) for name, ours in data_sets.items()
     }
+
+
+def test_table_3s_picture_has_the_printed_counted_and_sent_megabytes_of_each_data_set():
+    """Only CIFAR10 ran: EMNIST has no dots, and does not say on which data it did not run."""
+    counted = costs.costs()
+    ran = counted["dataset"] == "CIFAR10"
+    sent = counted.assign(**{figures.LEARNED: counted["paper"].where(ran) + 10.0})
+    figure, alt = figures.megabytes(sent, {"EMNIST": "mnist", "CIFAR10": "digits"})
+    emnist, cifar10 = figure.axes
+    assert (emnist.get_title(), cifar10.get_title()) == ("EMNIST", "CIFAR10 (run on digits)")
+    printed, counts, learned = (list(line.get_ydata()) for line in cifar10.get_lines())
+    assert printed == counted.loc[ran, "paper"].tolist() and len(emnist.get_lines()) == 2
+    assert counts == counted.loc[ran, "counted / 8"].tolist()
+    assert learned == pytest.approx([value + 10 for value in printed])
+    assert (
+        "k=1 printed 419, counted 419, sent 429" in alt and "k=2 printed 313, counted 313." in alt
+    )
 
 
 def test_figures_sentences_speak_of_each_data_set():
@@ -226,6 +244,13 @@ def test_the_table_itself_has_a_column_for_fedavg_after_own_epochs_and_no_verdic
         assert tuned["verdict"] == "–" and math.isnan(tuned["paper"])
     shown = comparison.as_printed(compared.reset_index(), part)
     assert pfedla.TUNED.name in shown.columns
+
+
+def test_megabytes_are_not_averaged_into_the_accuracies_that_stand_side_by_side(quick):
+    part, profile, store = quick
+    both = replace(part, metrics=(ACCURACY, pfedla.COMMUNICATION))
+    shown, alone = (claims.like_with_like(table, profile, store.find) for table in (both, part))
+    assert shown.equals(alone) and shown["served"].max() <= 100
 
 
 def test_a_profile_without_a_run_says_so_in_one_line():

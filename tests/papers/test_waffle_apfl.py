@@ -9,7 +9,7 @@ import pytest
 from pfl_lib.display.tables import some_rounds
 from pfl_lib.methods import APFL, Local
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import apfl, sentences
+from pfl_lib.papers.waffle import apfl, figures, sentences
 from pfl_lib.results.result import Result
 
 
@@ -138,3 +138,27 @@ def test_a_mixture_that_stopped_says_where_and_local_training_has_none():
     assert by_round["first batch"].tolist() == [0.5, 0.4]
     lost = some_rounds(apfl.mixtures(waffle.FULL, Shelf(FOUND, diverged=3), "A"))
     assert lost.iloc[-1].tolist() == [3, "diverged at round 3", "diverged at round 3"]
+
+
+def test_each_reading_stands_as_far_from_local_as_its_best_round_and_the_papers_as_printed():
+    """Local 92: 97 is five points above, 93 one; the paper's APFL lies 0.67 above Local on A."""
+    methods = {column.name: column.method for column in apfl.READINGS}
+    found = {(methods["fixed at 1: Local"], on): (0.92, None) for on in apfl.ON}
+    found |= {(methods["first batch"], on): (0.97, 0.0) for on in apfl.ON}
+    found |= {(methods["fixed at 0.9"], on): (0.93, 0.9) for on in apfl.ON}
+    beside = apfl.beside_local(apfl.readings(waffle.SMALL, Shelf(found)), apfl.ON)
+    assert beside["reading"].tolist() == ["APFL in the paper", "first batch", "fixed at 0.9"]
+    assert beside["A"].tolist() == pytest.approx([0.67, 5.0, 1.0])
+    assert beside["near"].tolist() == [True, False, True]
+    figure, alt = figures.beside_local(beside)
+    drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert drawn["within a point of Local everywhere"].get_xdata() == pytest.approx([1.0])
+    assert drawn["other readings"].get_xdata() == pytest.approx([5.0])
+    assert "APFL in the paper +0.67 on A and −0.32 on A*" in alt and "+5.00 on A" in alt
+
+
+def test_without_local_training_there_is_nothing_to_draw():
+    found = {(APFL(), on): (0.97, 0.0) for on in apfl.ON}
+    beside = apfl.beside_local(apfl.readings(waffle.SMALL, Shelf(found)), apfl.ON)
+    assert beside["reading"].tolist() == ["APFL in the paper"]
+    assert figures.beside_local(beside) is None

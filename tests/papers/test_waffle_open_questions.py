@@ -10,7 +10,7 @@ import pytest
 from pfl_lib.methods import Scaffold, Waffle
 from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import open_questions, sentences
+from pfl_lib.papers.waffle import figures, open_questions, sentences
 from pfl_lib.results.result import Result
 
 
@@ -119,3 +119,41 @@ def test_the_sentence_counts_what_diverged_who_gained_and_what_cheats_keep():
     cheats["WAFFLE"] = math.nan
     said = sentences.open_questions(grid, grid, alices.iloc[2:], cheats)
     assert said.endswith("diverge (0 of them clipped).")
+
+
+def of_two_settings() -> tuple[pd.DataFrame, ...]:
+    grid = pd.DataFrame(
+        {
+            "setting": ["tanh, lr 0.1", "ReLU, lr 0.1"],
+            "SCAFFOLD, option II": [96.0, "diverged at round 17"],
+            "WAFFLE": [98.0, 97.0],
+            "WAFFLE, clipped": [97.0, "not run"],
+        }
+    )
+    ended = grid.assign(WAFFLE=[97.5, 11.0])
+    cheats = pd.DataFrame({"attack": ["honest", "lies"], "WE": [30.0, 20.0], "WAFFLE": [35.0, 2.0]})
+    return grid, ended, cheats
+
+
+def test_the_picture_has_each_last_round_a_cross_for_what_diverged_and_the_cheats_shares():
+    figure, alt = figures.broken_and_shut_out(*of_two_settings())
+    left, right = figure.axes
+    drawn = {line.get_label(): line for line in left.get_lines()}
+    assert drawn["WAFFLE"].get_ydata().tolist() == [97.5, 11.0]
+    (cross,) = (
+        line for line in left.get_lines() if line.get_marker() == "x" and len(line.get_xdata())
+    )
+    assert cross.get_color() == drawn["SCAFFOLD, option II"].get_color()
+    shares = [list(line.get_xdata()) for line in right.get_lines()]
+    assert [35.0, 2.0] in shares and [30.0, 20.0] in shares
+    assert alt.startswith(
+        "Last and best round of 5 runs with control variates: SCAFFOLD, option II"
+    )
+    assert "diverged at round 17; WAFFLE with ReLU, lr 0.1 ends at 11.0 after 97.0." in alt
+    assert "lies 20 % in WE and 2 % in WAFFLE" in alt
+
+
+def test_where_nothing_was_run_nothing_is_drawn():
+    grid, _, cheats = of_two_settings()
+    grid = grid.assign(**dict.fromkeys(grid.columns[1:], "not run"))
+    assert figures.broken_and_shut_out(grid, grid, cheats.assign(WE=np.nan, WAFFLE=np.nan)) is None

@@ -235,7 +235,7 @@ def like_with_like(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
     """
     found = {}
     for model in ("served", "trained"):
-        frame = replace(table, model=model).frame(profile, find)
+        frame = replace(table, model=model, metrics=(ACCURACY,)).frame(profile, find)
         frame = frame[frame["protocol"] == "last"]
         found[model] = gathered(frame, ["dataset", "setting", "method"])
     rows = []

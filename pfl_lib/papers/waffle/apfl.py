@@ -21,6 +21,7 @@ from pfl_lib.papers.metrics import ACCURACY, Metric, column
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Column, Table
 from pfl_lib.papers.waffle import TABLE1
+from pfl_lib.results.summary import HAIR
 
 ON = ("A", "A*")
 """The distributions of Table 1 on which our APFL lies more than a point above the printed value."""
@@ -116,6 +117,25 @@ def _of_paper(on: Iterable[str]) -> dict:
         row[f"{name}, best round"] = waffle.printed(name, "APFL").value
         row[f"{name}, last round"] = row[f"{name}, mixture in the end"] = math.nan
     return row | {"distance": math.nan, "status": "printed"}
+
+
+def beside_local(table: pd.DataFrame, on: Iterable[str]) -> pd.DataFrame:
+    """How far best rounds lie from local training, in points: a row for the paper's APFL, then one
+    for each reading that ran on all distributions `on`; only the paper's where Local did not.
+
+    `table`: `readings`.  Columns reading, those of `on`, and near: whether all of them are at most
+    a point, as the paper's APFL is.
+    """
+    on, local = list(on), READINGS[-1].name
+    best = table.set_index("reading")[[f"{name}, best round" for name in on]].set_axis(on, axis=1)
+    paper, ours = best.iloc[:1], best[(table["status"] == "ran").to_numpy()]
+    printed = pd.Series({name: waffle.printed(name, "Local").value for name in on})
+    found = [paper - printed]
+    if local in ours.index:
+        found.append(ours.drop(local) - ours.loc[local])
+    apart = pd.concat(found)
+    near = apart.abs().max(axis=1) <= ACCURACY.near + HAIR
+    return apart.assign(near=near).reset_index()
 
 
 def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:

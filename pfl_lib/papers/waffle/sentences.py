@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
-from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import tolerance
 from pfl_lib.papers.waffle import ALICE, FULL, printed, run_on
 from pfl_lib.papers.waffle import apfl as of_apfl
 from pfl_lib.papers.waffle import readings as of_equation
-from pfl_lib.results.summary import HAIR, NOTHING
+from pfl_lib.results.summary import NOTHING
 
 
 def listed(words: Iterable[str]) -> str:
@@ -183,7 +182,7 @@ def apfl(table: pd.DataFrame, profile: Profile) -> str:
     if profile.name != "paper":
         ranges = " and ".join(_range(ran, name) for name in on)
         words += f", in a larger setting than this; here {len(ran)} readings give {ranges}."
-        return words + _beside_local(ran, on)
+        return words + _beside_local(table, on)
     nearest, ours = (
         ran.loc[ran["distance"].idxmin()],
         ran[ran["reading"] == of_apfl.READINGS[0].name],
@@ -205,29 +204,24 @@ def _range(ran: pd.DataFrame, name: str) -> str:
     return f"{best.min():.2f} (*{best.idxmin()}*) to {best.max():.2f} (*{best.idxmax()}*) on {name}"
 
 
-def _beside_local(ran: pd.DataFrame, on: Iterable[str]) -> str:
+def _beside_local(table: pd.DataFrame, on: Iterable[str]) -> str:
     """Which readings stay within a point of local training, as the paper's APFL does; levels of a
     smaller setting cannot be set beside the paper's.
     """
-    last = of_apfl.READINGS[-1].name
-    if last not in set(ran["reading"]):
+    beside = of_apfl.beside_local(table, on)
+    paper, rows = beside.iloc[0], beside.iloc[1:]
+    if rows.empty:
         return ""
-    local, rows = ran.set_index("reading").loc[last], ran[ran["reading"] != last]
-    apart = {name: printed(name, "APFL").value - printed(name, "Local").value for name in on}
-    paper = " and ".join(f"{points:+.2f} points on {name}" for name, points in apart.items())
-    paper = paper.replace("-", "−")
-    near, mixtures = [], []
-    for row in rows.to_dict("records"):
-        best = [row[f"{name}, best round"] - local[f"{name}, best round"] for name in on]
-        if max(map(abs, best)) <= ACCURACY.near + HAIR:
-            near.append(f"*{row['reading']}*")
-            mixtures += [row[f"{name}, mixture in the end"] for name in on]
-    words = f" The paper's APFL lies {paper} from its local training; within a point of it here:"
+    apart = " and ".join(f"{paper[name]:+.2f} points on {name}" for name in on).replace("-", "−")
+    words = f" The paper's APFL lies {apart} from its local training; within a point of it here:"
+    near = rows.loc[rows["near"], "reading"].tolist()
     if not near:
         return f"{words} none of {len(rows)} readings."
-    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(mixtures), max(mixtures))))
+    columns = [f"{name}, mixture in the end" for name in on]
+    mixtures = table.set_index("reading").loc[near, columns].to_numpy()
+    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (mixtures.min(), mixtures.max())))
     told = f"({len(near)} of {len(rows)} readings, whose mixtures end at {ends})"
-    return f"{words} {', '.join(near)} {told}."
+    return f"{words} {', '.join(f'*{name}*' for name in near)} {told}."
 
 
 def _reproduces(row: dict) -> bool:
