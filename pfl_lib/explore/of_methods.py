@@ -60,7 +60,10 @@ def differences(compared: Comparison, to: str, names: Sequence[str] | None = Non
 def _table(compared: Comparison, to: str, names: Sequence[str] | None = None) -> str:
     rows = differences(compared, to, names)
     caption = f"Points above {to} in the last round, paired by seed, with 95 % intervals"
-    return tables.to_html(rows, caption) if len(rows) else ""
+    if not len(rows):
+        return ""
+    # As pictures: where the window is narrower than its numbers, the table scrolls and not the page.
+    return f'<div style="overflow-x:auto">{tables.to_html(rows, caption)}</div>'
 
 
 def _choices(compared: Comparison, to: str, title: str) -> str:
