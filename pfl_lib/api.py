@@ -158,8 +158,9 @@ def run(
 def _refuse(setting: str, method: Method) -> Never:
     """BadInput for a setting that `run` does not have, with the one that was likely meant."""
     allowed = list(run.__kwdefaults__)
-    if setting in getattr(method, "__dataclass_fields__", {}):
-        does = f"give {type(method).__name__}({setting}=...) in place of the method's name"
+    own = dataclasses.fields(method) if dataclasses.is_dataclass(method) else ()
+    if setting in [field.name for field in own]:
+        does = f"give {type(method).__name__}({setting}=...) as the method"
     elif near := get_close_matches(setting, allowed, 1):
         does = f"did you mean {near[0]}?"
     else:

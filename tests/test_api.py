@@ -432,8 +432,8 @@ def test_what_is_no_federation_is_told_in_one_line():
     [
         ("waffle", "epochs", "did you mean local_epochs?"),
         ("waffle", "data", "did you mean dataset?"),
-        ("waffle", "slope", "give Waffle(slope=...) in place of the method's name"),
-        (Waffle(), "slope", "give Waffle(slope=...) in place of the method's name"),
+        ("waffle", "slope", "give Waffle(slope=...) as the method"),
+        (Waffle(), "slope", "give Waffle(slope=...) as the method"),
         ("fedavg", "slope", "leave it out"),
     ],
 )

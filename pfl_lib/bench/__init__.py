@@ -75,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
             found[name] = measure(name, args.repeats, args.data_dir)
         except RuntimeError as error:
             failures[name] = str(error)
-    rows = [row for name, rows in found.items() if name != "server" for row in rows]
+    # Tables of their own: what they measure is no rate of examples.
+    apart = {name: found.pop(name, []) for name in ("server", "candidates")}
+    rows = [row for rows in found.values() for row in rows]
     machine = {"python": platform.python_version(), "machine": platform.machine(), **_versions()}
     if args.format == "json":
         print(
@@ -83,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
                 {
                     **machine,
                     "workloads": rows,
-                    "server": found.get("server", []),
+                    **apart,
                     "failed": failures,
                 },
                 indent=1,
@@ -92,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(", ".join(f"{name} {value}" for name, value in machine.items()))
         _table(rows, "workload")
-        _table(found.get("server", []), "method")
+        _table(apart["server"], "method")
+        _table(apart["candidates"], "workload")
         for name, message in failures.items():
             print(f"\n{name} failed: {message}")
     return 1 if failures else 0

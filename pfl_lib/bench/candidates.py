@@ -41,9 +41,9 @@ def candidates(repeats: int, workload: Workload = WORKLOAD) -> list[Row]:
         {
             "workload": workload.title,
             "reference": "FedAvg's round",
-            "s/round": whole,
-            "FedAvg s/round": plain,
-            "evaluation s/round": asked,
+            "CPU s/round": whole,
+            "FedAvg CPU s/round": plain,
+            "evaluation CPU s/round": asked,
             "times FedAvg's": whole / plain,
             "times FedAvg's without evaluation": (whole - asked) / plain,
         }

@@ -41,8 +41,9 @@ def answered_sentences(
     claim (the sentence's number, from 1), here and holds ("yes", "no", "undecided").  Differences
     within `floor`, which is shaded, answer nothing.  Returns the figure and its alt text.
     """
-    rows = answers.to_dict("records")
     judges = [name for name in JUDGES if name in answers]
+    answers = answers.fillna(dict.fromkeys(judges, "–"))
+    rows = answers.to_dict("records")
     letters, lines = (70, 2) if behind is None else (38, 3)
     labels = [_label(number, row, letters, lines) for number, row in enumerate(rows, 1)]
     # The answers stand first: on a telephone the rest of a picture is reached by scrolling.
@@ -54,7 +55,7 @@ def answered_sentences(
             colour = "black" if _word(row[judges[0]]) in LOOKS else GREY
             axes[1].text(0, place, label, color=colour, **SMALL)
         said = [
-            _judged(axes[0], place, JUDGES[name], list(answers[name].fillna("–")))
+            _judged(axes[0], place, JUDGES[name], list(answers[name]))
             for place, name in enumerate(judges)
         ]
         axes[0].set_xlim(0, len(judges))
@@ -112,8 +113,9 @@ def _judged(axes: "Axes", place: int, heading: str, answers: list[str]) -> str:
 
 def _comparisons(axes: "Axes", behind: pd.DataFrame, floor: float) -> str:
     """Each sentence's comparisons in its row, one above the other in their order."""
-    for number, rows in behind.groupby("claim"):
-        drawn = rows.dropna(subset="here").reset_index(drop=True)
+    seen = behind.dropna(subset="here")
+    for number, rows in seen.groupby("claim"):
+        drawn = rows.reset_index(drop=True)
         for place, row in drawn.iterrows():
             colour, marker = LOOKS.get(row["holds"], (GREY, "s"))
             up = 0.0 if len(drawn) == 1 else SPREAD * (2 * place / (len(drawn) - 1) - 1)
@@ -134,8 +136,12 @@ def _comparisons(axes: "Axes", behind: pd.DataFrame, floor: float) -> str:
     axes.axvline(0, color="#888888", linewidth=1)
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", labelleft=False)
-    axes.set_xlabel(f"points (shaded: ±{floor:g})", fontsize=10)
+    axes.set_xlabel(f"points, logarithmic beyond ±{LINEAR:g}\n(shaded: ±{floor:g})", fontsize=10)
     axes.set_title("comparisons behind it", fontsize=10, fontweight="bold", loc="left")
-    counts = behind["holds"].map(_word).value_counts()
+    counts = seen["holds"].map(_word).value_counts()
     told = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"Of {len(behind)} comparisons behind them, drawn as differences in points: {told}."
+    rest = f"; {len(behind) - len(seen)} more have no number" if len(seen) < len(behind) else ""
+    return (
+        f"{len(seen)} comparisons behind them, drawn as differences in points:"
+        f" {told or 'none'}{rest}."
+    )

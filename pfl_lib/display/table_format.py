@@ -117,14 +117,15 @@ def to_html(
     said = f"<strong>{html.escape(caption)}</strong>" + (
         f'<br><span class="{RAN_AS}">{html.escape(banner)}</span>' if banner else ""
     )
-    is_wide = _letters(words) > WIDE
+    body = "".join(bodies)
+    if is_wide := _letters(words) > WIDE:  # in words, not in a tag's labels
+        body = re.sub(r"± [\d.]+(?![^<]*>)", r'<span class="spread">\g<0></span>', body)
     kinds = ["pfl-table", *["in-blocks"] * bool(in_blocks), *["wide"] * is_wide]
     page = (
         f'<table class="{" ".join(kinds)}">\n'
         f'<caption style="text-align:left"><span>{said}</span></caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}</table>"
+        f"<thead><tr>{head}</tr></thead>\n{body}</table>"
     )
-    page = re.sub(r"± [\d.]+", r'<span class="spread">\g<0></span>', page) if is_wide else page
     return _with_roles(page) if in_blocks else page
 
 

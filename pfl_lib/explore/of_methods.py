@@ -62,7 +62,7 @@ def _table(compared: Comparison, to: str, names: Sequence[str] | None = None) ->
     caption = f"Points above {to} in the last round, paired by seed, with 95 % intervals"
     if not len(rows):
         return ""
-    # As pictures: where the window is narrower than its numbers, the table scrolls and not the page.
+    # As pictures: in a window narrower than its numbers the table scrolls, and not the page.
     return f'<div style="overflow-x:auto">{tables.to_html(rows, caption)}</div>'
 
 

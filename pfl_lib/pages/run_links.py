@@ -19,13 +19,13 @@ MARKED = re.compile(
 )
 
 
-def of_runs(words: str, page: str, profile: str, slug: str) -> str:
+def mark_runs(words: str, page: str, profile: str, slug: str) -> str:
     """Words in HTML that will lead to the runs on a page, the first of them `slug`; no link yet."""
     return f"{_mark(page, profile, html.escape(run_place(slug)))}{words}</a>"
 
 
 def link_runs(file: Path, where: Where) -> None:
-    """Let what `of_runs` marked in a page lead to its runs, where that page and its list of them
+    """Let what `mark_runs` marked in a page lead to its runs, where that page and its list of them
     are there; elsewhere it is no link.
 
     `where` gives pages relative to the folder of `file`.

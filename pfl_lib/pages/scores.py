@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfl_lib.display.table_format import written
 from pfl_lib.errors import BadInput
-from pfl_lib.pages.run_links import of_runs
+from pfl_lib.pages.run_links import mark_runs
 from pfl_lib.papers.scorecard import Scorecard
 
 COLOURS = {
@@ -149,7 +149,7 @@ def _value(row: dict, links: Mapping[str, str]) -> str:
     if row["kind"] == "result" and not math.isnan(row["std"]):
         printed += f" ± {written(row['std'])}"
     if row["run"]:
-        ours = of_runs(ours, row["page"], row["profile"], row["run"])
+        ours = mark_runs(ours, row["page"], row["profile"], row["run"])
     table = html.escape(row["table"])
     if row["page"] in links:
         table = f'<a href="{links[row["page"]]}">{table}</a>'

@@ -129,9 +129,7 @@ def test_training_is_no_part_of_the_servers_share(monkeypatch):
 
 def test_fedfomos_round_is_told_beside_fedavgs_and_without_what_it_evaluates():
     [row] = candidates.candidates(1, dataclasses.replace(candidates.WORKLOAD, clients=3))
-    plain, whole, evaluated = (
-        row[name] for name in ("FedAvg s/round", "s/round", "evaluation s/round")
-    )
+    plain, whole, evaluated = (row[f"{name}CPU s/round"] for name in ("FedAvg ", "", "evaluation "))
     assert 0 < evaluated < whole and plain > 0
     assert row["times FedAvg's"] == pytest.approx(whole / plain)
     assert row["times FedAvg's without evaluation"] == pytest.approx((whole - evaluated) / plain)
@@ -154,7 +152,7 @@ def test_the_command_prints_json_with_memory_of_a_fresh_process(capsys):
     (row,) = printed["workloads"]
     assert row["workload"].startswith("linear model") and row["ratio"] > 0
     assert 100 < row["peak MiB"] < 1000
-    assert printed["failed"] == {} and printed["server"] == []
+    assert printed["failed"] == {} and printed["server"] == printed["candidates"] == []
 
 
 def test_an_unknown_part_is_refused_in_one_line(capsys):

@@ -80,7 +80,16 @@ def test_comparisons_stand_in_the_row_of_their_sentence_at_their_difference():
     assert sorted(drawn) == [(-0.5, 1, "X"), (2.0, 0, "o"), (30.0, 0, "o")]
     low, high = figure.axes[2].get_xlim()
     assert low < -0.5 and high > 30
-    assert "Of 4 comparisons behind them" in alt and "2 yes, 1 no, 1 undecided" in alt
+    assert alt.endswith(
+        "3 comparisons behind them, drawn as differences in points: 2 yes, 1 no;"
+        " 1 more have no number."
+    )
+
+
+def test_an_answer_that_is_missing_is_a_dash():
+    given = SENTENCES.assign(here=[math.nan, "no", "not run"])
+    figure, alt = answers.answered_sentences(given)
+    assert "–" in words(figure.axes[0]) and "By our runs: 1 no (2), 1 not run (3)." in alt
 
 
 def test_the_alt_text_says_which_sentences_have_which_answer():

@@ -10,7 +10,9 @@ from pfl_lib.pages import run_links
 def values(tmp_path):
     """The page of values in a folder of its own, with one number of each of two profiles."""
     file = tmp_path / "scorecard.html"
-    numbers = [run_links.of_runs("98.61", "t", profile, "m*-s1") for profile in ("paper", "small")]
+    numbers = [
+        run_links.mark_runs("98.61", "t", profile, "m*-s1") for profile in ("paper", "small")
+    ]
     file.write_text(" ".join(numbers))
     return file
 

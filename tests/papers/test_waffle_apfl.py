@@ -150,15 +150,15 @@ def test_each_reading_stands_as_far_from_local_as_its_best_round_and_the_papers_
     assert beside["reading"].tolist() == ["APFL in the paper", "first batch", "fixed at 0.9"]
     assert beside["A"].tolist() == pytest.approx([0.67, 5.0, 1.0])
     assert beside["near"].tolist() == [True, False, True]
-    figure, alt = figures.beside_local(beside)
+    figure, alt = figures.draw_beside_local(beside)
     drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert drawn["within a point of Local everywhere"].get_xdata() == pytest.approx([1.0])
     assert drawn["other readings"].get_xdata() == pytest.approx([5.0])
-    assert "APFL in the paper +0.67 on A and −0.32 on A*" in alt and "+5.00 on A" in alt
+    assert "APFL in the paper +0.670 on A and −0.320 on A*" in alt and "+5.000 on A" in alt
 
 
 def test_without_local_training_there_is_nothing_to_draw():
     found = {(APFL(), on): (0.97, 0.0) for on in apfl.ON}
     beside = apfl.beside_local(apfl.readings(waffle.SMALL, Shelf(found)), apfl.ON)
     assert beside["reading"].tolist() == ["APFL in the paper"]
-    assert figures.beside_local(beside) is None
+    assert figures.draw_beside_local(beside) is None

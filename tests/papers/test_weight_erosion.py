@@ -30,9 +30,10 @@ from pfl_lib.results.summary import Ours
 
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]
 
+pytestmark = pytest.mark.xdist_group("weight erosion")  # trained once
+
 # Specification, section 5.3, AGE_STRICT: accuracies over 20 initial models in an independent
 # program, clients 0 to 3.
-pytestmark = pytest.mark.xdist_group("weight erosion")  # trained once
 RE_RUN = {
     "FedAvg": (0.753, 0.766, 0.925, 0.742),
     "WE": (0.785, 0.780, 0.922, 0.734),

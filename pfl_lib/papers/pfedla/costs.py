@@ -11,6 +11,8 @@ from pfl_lib.models import build
 from pfl_lib.papers import values
 from pfl_lib.papers.metrics import MEGABYTES, Metric
 
+LEARNED = "learned choice / 8"  # the column of what our runs sent
+
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
 
@@ -76,7 +78,7 @@ def costs() -> pd.DataFrame:
 
 
 def beside_runs(counted: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """`costs`, with a column "learned choice / 8" before the difference: what our runs sent, as the
+    """`costs`, with a column `LEARNED` before the difference: what our runs sent, as the
     paper counts it (mean over seeds, MB; NaN where nothing ran).  `frame`: `Table.frame`.
     """
     ran = frame[(frame["metric"] == MEGABYTES.name) & (frame["status"] == "ran")]
@@ -84,5 +86,5 @@ def beside_runs(counted: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     places = zip(counted["dataset"], counted["k"], strict=True)
     learned = [means.get((dataset, f"HeurpFedLA k={k}"), float("nan")) for dataset, k in places]
     shown = counted.copy()
-    shown.insert(shown.columns.get_loc("difference"), "learned choice / 8", learned)
+    shown.insert(shown.columns.get_loc("difference"), LEARNED, learned)
     return shown

@@ -9,11 +9,11 @@ import pandas as pd
 from pfl_lib.display.dots import DOT, PAPER
 from pfl_lib.display.table_format import run_on
 from pfl_lib.display.theme import blank, legend, theme
+from pfl_lib.papers.pfedla.costs import LEARNED
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.figure import Figure
 
-LEARNED = "learned choice / 8"
 COUNTED = {"color": "#d55e00", "marker": "x", "linestyle": "none", "markersize": 7}
 
 
@@ -36,7 +36,7 @@ def megabytes(sent: pd.DataFrame, ran_on: Mapping[str, str]) -> tuple["Figure", 
                 title += run_on(dataset, ran_on[dataset])
                 ours = DOT | {"linestyle": "-"}
                 axes.plot(k, rows[LEARNED], label="sent, learned choice", zorder=1, **ours)
-            axes.set(title=title, xlabel="k, layers kept at home", xticks=k)
+            axes.set(title=title, xlabel="k, retained layers", xticks=k)
             axes.margins(x=0.1)
             said.append(f"{title}: {'; '.join(map(_words, rows.to_dict('records')))}")
         first = np.ravel(panels)[0]

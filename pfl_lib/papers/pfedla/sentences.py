@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pfl_lib.papers.pfedla import BASELINES, OURS, TUNED
+from pfl_lib.papers.pfedla import BASELINES, OURS, TUNED, costs
 from pfl_lib.papers.pfedla.weights import on
 
 if TYPE_CHECKING:  # annotations only
@@ -64,9 +64,9 @@ def table_3(sent: pd.DataFrame, frame: pd.DataFrame) -> str:
         moved = (of - of[first]).drop(first)
         if not len(moved):
             continue
-        rows = sent[sent["dataset"] == dataset].dropna(subset="learned choice / 8")
+        rows = sent[sent["dataset"] == dataset].dropna(subset=costs.LEARNED)
         told = ", ".join(
-            f"{row['learned choice / 8']:.0f} MB (paper: {row['paper']:.0f})"
+            f"{row[costs.LEARNED]:.0f} MB (paper: {row['paper']:.0f})"
             for row in rows[rows["k"] > 0].to_dict("records")
         )
         words += (

@@ -2,9 +2,10 @@
 batches of 128 (section 3), images moved and mirrored at random; one seed.
 
 Weight Erosion's p_d is not the paper's.  Table 3 prints 0.6 to 1.1, with which every weight is gone
-in two rounds: relative distances of updates are 0.6 to 1.4.  It is chosen as on MNIST instead, so
-that weights reach 0 at nine tenths of the rounds: p_d = 1 / (0.9 R d), with d the mean relative
-distance of the others' updates to Alice's in a short pilot.
+in two rounds: relative distances of updates are 0.6 to 1.4.  It is chosen as on MNIST instead,
+aimed at weights that reach 0 at nine tenths of the rounds: p_d = 1 / (0.9 R d), with d the mean
+relative distance of the others' updates to Alice's in a short pilot.  A longer run's distances are
+others: published weights reach 0 after 14 to 24 of 25 rounds, and one never.
 """
 
 from dataclasses import replace
@@ -91,8 +92,8 @@ TABLE = Table(
     over="alice",
 )
 _CALIBRATED = (
-    "Weight Erosion's p_d is not Table 3's, with which all weights are gone in two rounds: it is"
-    " chosen so that they are gone after nine tenths of the rounds."
+    "Weight Erosion's p_d is not Table 3's, with which all weights are gone in two rounds: by a"
+    " short pilot's distances they are gone after nine tenths of the rounds."
 )
 FULL = Profile(
     name="paper",

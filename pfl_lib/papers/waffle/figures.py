@@ -2,6 +2,7 @@
 `pfl_lib.display.figures`), each with an alt text made from what is drawn.
 """
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from pfl_lib.display.dots import PAPER
 from pfl_lib.display.theme import blank, legend, look, theme
 from pfl_lib.methods import waffle
 from pfl_lib.papers.metrics import ACCURACY
+from pfl_lib.papers.waffle import MNIST
+from pfl_lib.papers.waffle.open_questions import CHEATS
 from pfl_lib.results.summary import NOTHING
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
@@ -59,7 +62,7 @@ NEAR = {"color": "#029e73", "marker": "o", "linestyle": "none", "markersize": 9}
 APART = {"color": "#0173b2", "marker": "s", "linestyle": "none", "markersize": 6}
 
 
-def beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
+def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
     """How far each reading of APFL lies from local training: a panel for each distribution, a row
     for each reading, the paper's APFL above them and as a dashed line through them.
 
@@ -88,14 +91,18 @@ def beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
                     axes.plot([rows[y - 1][name] for y in places], places, label=words, **style)
             low, high = min(-1.6, apart[name].min() * 1.6), max(1.6, apart[name].max() * 1.6)
             axes.set_xscale("symlog", linthresh=ACCURACY.near, linscale=0.8)
-            axes.set(title=f"distribution {name}", xlabel="points above Local", xlim=(low, high))
+            axes.set(
+                title=f"distribution {name}",
+                xlabel="points above Local (log beyond ±1)",
+                xlim=(low, high),
+            )
             axes.set_xticks([x for x in (-50, -10, -1, 0, 1, 5, 20) if low <= x <= high])
             axes.xaxis.set_major_formatter("{x:g}")
         panels[0].set_yticks(range(len(labels)), labels, fontsize=10, linespacing=1.0)
         panels[0].set_ylim(len(labels) - 0.4, -0.6)
         legend(figure, panels[0], columns=3)
     told = [
-        f"{row['reading']} " + " and ".join(f"{row[name]:+.2f} on {name}" for name in on)
+        f"{row['reading']} " + " and ".join(f"{row[name]:+.3f} on {name}" for name in on)
         for row in apart.to_dict("records")
     ]
     head = "Dot plot: how far APFL's best round lies from local training, in points."
@@ -108,7 +115,6 @@ CONTROL_VARIATES = {
     "WAFFLE": look("WAFFLE"),
 }
 CLIPPED = ", clipped"
-EQUAL = 30.0  # percent of all weights that three of ten clients have in an average
 
 
 def broken_and_shut_out(
@@ -116,7 +122,7 @@ def broken_and_shut_out(
 ) -> tuple["Figure", str] | None:
     """Left, for each setting, the last round of SCAFFOLD and WAFFLE (clipped: hollow), a line up
     to the best one and a cross at the bottom for a run that diverged; right, how much of all
-    weights three clients keep that cheat.
+    weights the clients keep that cheat, and had kept if honest.
 
     `grid`, `ended`: `open_questions.answered`, best and last rounds; `cheats`:
     `open_questions.share_of_cheats`.  None where nothing was run.
@@ -177,12 +183,18 @@ def _shut_out(axes: "Axes", cheats: pd.DataFrame) -> str:
         style = look(name) | {"linestyle": "none", "markersize": 9}
         label = None if name in CONTROL_VARIATES else name
         axes.plot(cheats[name], np.arange(len(cheats)) + up, label=label, **style)
-    axes.axvline(EQUAL, color="#333333", linestyle="--", linewidth=1.2)
-    axes.set_title("weight of three cheats", fontsize=12)
+    equal = 100 * len(CHEATS) / MNIST.clients
+    axes.axvline(equal, color="#333333", linestyle="--", linewidth=1.2)
+    those = f"clients {CHEATS[0]} to {CHEATS[-1]}"
+    axes.set_title(f"weight of {those}", fontsize=12)
     axes.set(xlabel="% of all (dashed: equal)", xlim=(-2, None), ylim=(len(labels) - 0.5, -0.5))
     axes.set_yticks(range(len(labels)), labels)
     told = [
-        f"{row['attack']} {row['WE']:.0f} % in WE and {row['WAFFLE']:.0f} % in WAFFLE"
-        for row in cheats.dropna().to_dict("records")
+        f"{row['attack']} " + " and ".join(f"{row[name]:.0f} % in {name}" for name in ran)
+        for row in cheats.to_dict("records")
+        if (ran := [name for name in ("WE", "WAFFLE") if not math.isnan(row[name])])
     ]
-    return f"Share of all weights that three cheating clients have: {'; '.join(told) or 'not run'}."
+    return (
+        f"Share of all weights that {those} have, honest or cheating:"
+        f" {'; '.join(told) or 'not run'}."
+    )
