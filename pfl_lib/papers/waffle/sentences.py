@@ -134,7 +134,7 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
     counts = words.value_counts().reindex(list(told)).dropna().astype(int)
     pairs = behind["holds"].value_counts()
     return (
-        f"Of {len(answers)} sentences about Table 1"
+        f"Of {len(answers)} sentences about Table 1,"
         f" {listed(f'{count} {told[word]}' for word, count in counts.items())}; of the"
         f" {len(behind)} comparisons behind them {pairs.get('yes', 0)} hold,"
         f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are too close or"
