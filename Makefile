@@ -1,6 +1,6 @@
 # make reproduce and make test need nothing prepared: they make .venv and install into it first, once.
 #
-# PIP_ARGS goes to pip, for another build of torch than pip's own choice; ARGS goes to `pfl-lib reproduce`.
+# PIP_ARGS goes to pip, for another build of torch than pip's own choice; ARGS goes to `pfl-lib reproduce` or JupyterLab.
 
 PIP_ARGS =
 ARGS =
@@ -92,7 +92,7 @@ scorecard: setup
 	$(PYTHON) tests/pages/readme.py
 
 lab: setup
-	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb
+	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb $(ARGS)
 
 format: setup
 	$(PYTHON) -m ruff check --fix

@@ -5,12 +5,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from typing import Never
 
 from pfl_lib import partitions
 from pfl_lib.data import DATASETS
-from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.runner import federation_of, one_thread, run_many, run_one
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -161,8 +160,8 @@ def _refuse(setting: str, method: Method) -> Never:
     own = dataclasses.fields(method) if dataclasses.is_dataclass(method) else ()
     if setting in [field.name for field in own]:
         does = f"give {type(method).__name__}({setting}=...) as the method"
-    elif near := get_close_matches(setting, allowed, 1):
-        does = f"did you mean {near[0]}?"
+    elif near := likely(setting, allowed, alike=0.6):
+        does = f"did you mean {near}?"
     else:
         does = "leave it out"
     raise BadInput(f"setting {setting!r} is not one of {', '.join(allowed)}: {does}")

@@ -1,6 +1,7 @@
 """One exception for everything a user can get wrong, and the sentences it is told in."""
 
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 
 
 class BadInput(ValueError):
@@ -18,12 +19,21 @@ class BadInput(ValueError):
 
 def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of `allowed`, else raise `BadInput` listing them ("distribution
-    'D' is not one of A, B, C").
+    'D' is not one of A, B, C"), with the one that was likely meant.
     """
     allowed = list(allowed)
     if value not in allowed:
-        raise BadInput(f"{kind} {value!r} is not one of {', '.join(map(str, allowed))}")
+        names = [str(name) for name in allowed]
+        near = likely(value, names)
+        meant = f": did you mean {near}?" if near else ""
+        raise BadInput(f"{kind} {value!r} is not one of {', '.join(names)}{meant}")
     return value
+
+
+def likely(value: object, names: Iterable[str], alike: float = 0.75) -> str:
+    """The name that was likely meant, the nearest that is so much `alike` (1: equal); else ""."""
+    near = get_close_matches(value, names, 1, alike) if isinstance(value, str) else []
+    return near[0] if near else ""
 
 
 def whole(name: str, value: object, least: int | None = None) -> None:

@@ -435,6 +435,7 @@ def test_the_commands_for_windows_are_those_of_the_makefile():
         "$(WORKERS)": "3",
         "$(STRIP)": strip,
         "$(NOTEBOOKS)": "$notebooks",
+        " $(ARGS)": "",
     }.items():
         makefile = makefile.replace(variable, words)
     commands = []

@@ -156,7 +156,7 @@ def write_index(folders: Folders, card: Scorecard) -> None:
 
     described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
     build_index(folders.reports, described, _known(folders), card)
-    values = folders.reports / page_name(EXHIBITS["scorecard"], "")
+    values = folders.reports / "scorecard.html"
     if values.is_file():
         link_runs(values, lambda id, profile: page_name(EXHIBITS[id], profile))
 

@@ -129,7 +129,7 @@ def _filtered(
     """
     boxes = "".join(
         f'<label>{name} <select name="{name}"><option value="">all</option>'
-        + "".join(f"<option>{html.escape(word)}</option>" for word in frame[name].unique())
+        + "".join(f"<option>{html.escape(word)}</option>" for word in _in_order(frame[name]))
         + "</select></label>"
         for name in names
     )
@@ -140,6 +140,12 @@ def _filtered(
         f'<table class="values"><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
         f"<script>{SCRIPT}</script>"
     )
+
+
+def _in_order(words: pd.Series) -> list[str]:
+    """The words once each: tables by name, others in the order in which they stand."""
+    once = words.unique().tolist()
+    return sorted(once) if words.name == "table" else once
 
 
 def _value(row: dict, links: Mapping[str, str]) -> str:
@@ -161,7 +167,7 @@ def _value(row: dict, links: Mapping[str, str]) -> str:
         html.escape(row["paper"]),
         table,
         html.escape(f"{row['dataset']}, {row['setting']}"),
-        html.escape(f"{row['method']}, {row['metric']}"),
+        html.escape(f"{row['method']}, {row['metric'].removesuffix('_percent')}"),
         printed,
         ours,
         f"{verdict} <small>{html.escape(because)}</small>",

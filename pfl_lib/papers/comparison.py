@@ -211,7 +211,10 @@ def as_printed(compared: pd.DataFrame, table: Table) -> pd.DataFrame:
             if not quick:
                 shown = kind == "verdict" and first["ranking"] != "not run"
                 lines[-1]["pairs in order"] = order if shown else ""
-    return keep(compared, pd.DataFrame(lines, dtype=object).fillna(NONE))
+    shown = pd.DataFrame(lines, dtype=object)
+    # Last, also where the first setting lacks a method that a later one has.
+    last = [name for name in ("pairs in order",) if name in shown]
+    return keep(compared, shown[[*shown.columns.drop(last), *last]].fillna(NONE))
 
 
 def row_by_row(compared: pd.DataFrame) -> pd.DataFrame:

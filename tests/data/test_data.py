@@ -240,7 +240,7 @@ def test_a_data_set_is_normalised_as_its_version_says():
 
 
 def test_unknown_name_lists_the_known_ones():
-    sentence = f"dataset 'mnits' is not one of {', '.join(data.DATASETS)}"
+    sentence = f"dataset 'mnits' is not one of {', '.join(data.DATASETS)}: did you mean mnist?"
     assert refusal("mnits") == sentence
     with pytest.raises(BadInput, match="dataset 'mnits' is not one of"):
         data.fingerprint("mnits")

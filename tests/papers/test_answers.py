@@ -72,8 +72,8 @@ def test_claims_count_sentences_and_the_comparisons_behind_them():
     answers = pd.DataFrame({"here": ["yes (2 of 5 seeds)", "no", "undecided", "undecided"]})
     behind = pd.DataFrame({"holds": ["yes", "yes", "no", "undecided"]})
     assert waffle.claims(answers, behind) == (
-        "Of 4 sentences about Table 1, 1 hold, 1 do not and 2 stay open; of the 4 comparisons behind"
-        " them 2 hold, 1 are contradicted and 1 are too close or not run."
+        "Of 4 sentences about Table 1, 1 hold, 1 do not and 2 stay open; of the 4 comparisons"
+        " behind them 2 hold, 1 are contradicted and 1 are too close or not run."
     )
     quick = pd.DataFrame({"here": ["no answer (quick profile)"]})
     assert waffle.claims(quick, behind).endswith("answers none of 1 sentences.")
