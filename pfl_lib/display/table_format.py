@@ -12,6 +12,7 @@ import pandas as pd
 NONE = "–"  # for a number that does not exist
 RAN_AS = "ran-as"  # class of the banner in a caption, which a page shows once (`said_once`)
 LONG = 16  # letters; what is longer in a column of numbers is words, which may take several lines
+SENTENCE = 60  # letters; what is longer is read in lines of some words, also where it is narrow
 WIDE = 140  # letters side by side that a page has no room for; of a column no more than LONG count
 VERDICT = "verdict"  # names a column of verdicts, or a row of them
 HALF_A_LINE = 19  # letters that half a telephone's width holds
@@ -249,6 +250,8 @@ def _tag(name: str, word: str, right: bool, attributes: str = "") -> str:
     style = f"text-align:{'right' if right else 'left'}"
     if right and name == "td" and len(word) > LONG:
         style += ";white-space:normal;min-width:7rem"
+    elif name == "td" and len(word) > SENTENCE:
+        style += ";min-width:13rem"
     inner = "".join(map(_marked, getattr(word, "parts", [word])))
     inner = f'<a href="{inner}">{inner}</a>' if isinstance(word, Link) else inner
     if isinstance(word, Place):

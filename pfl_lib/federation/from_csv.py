@@ -152,7 +152,14 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
         words = table[name].nunique()
         if not words:
             raise BadInput(f"column {name!r} of {path} is empty: leave it out of inputs")
-        if not pd.api.types.is_numeric_dtype(table[name]) and words > MOST_WORDS:
+        if pd.api.types.is_numeric_dtype(table[name]):
+            continue
+        if words == len(table) > 2:
+            raise BadInput(
+                f"column {name!r} of {path} holds another word in each row, from which nothing is"
+                " learned: name the columns to use with inputs=[...]"
+            )
+        if words > MOST_WORDS:
             raise BadInput(
                 f"column {name!r} of {path} holds {words} different words, at most {MOST_WORDS} can"
                 " be an input: name the columns to use with inputs=[...]"

@@ -166,7 +166,7 @@ def render(
         "title": page.title,
         "css": styles(),
         "header": _header(page, stamp, links, around),
-        "footer": _footer(stamp, links, around),
+        "footer": _footer(page, stamp, links, around),
         "code_labels": _code_labels(shown),
     }
     with as_file(files("pfl_lib.pages") / "templates") as templates:
@@ -182,7 +182,13 @@ def render(
     text = re.sub(
         r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, page, links), text
     )
-    return with_contents(said_once(text))
+    return with_contents(said_once(_without_dead_links(text)))
+
+
+def _without_dead_links(text: str) -> str:
+    """No link to a run where the page ended before its list of runs."""
+    there = set(re.findall(r'\bid="(run-[^"]*)"', text))
+    return re.sub(r' href="#(run-[^"]*)"', lambda to: to[0] if to[1] in there else "", text)
 
 
 def said_once(text: str) -> str:
@@ -290,9 +296,9 @@ def _neighbours(links: Links, around: tuple[Page | None, Page | None]) -> str:
     return "".join(shown)
 
 
-def _footer(stamp: Stamp, links: Links, around: tuple[Page | None, Page | None]) -> str:
+def _footer(page: Page, stamp: Stamp, links: Links, around: tuple[Page | None, Page | None]) -> str:
     facts = {
-        "Profile": stamp.profile,
+        "Profile": stamp.profile if page.paper else "",  # the others show what there is of all
         "Code": f"pfl_lib {stamp.version}",
         "Made": f"{stamp.finished} UTC, in {stamp.seconds:.1f} seconds"
         + (f", with at most {stamp.megabytes:,} MB of memory" if stamp.megabytes else ""),

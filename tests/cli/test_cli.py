@@ -415,7 +415,7 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
 ):
     assert main([*a_paper, "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
-    drawn = printed.index("1 of 2 pages are drawn from stored runs")
+    drawn = printed.index("1 of the papers' 2 pages are drawn from stored runs")
     assert drawn < printed.index("index.html; now the live check") < printed.index("training 1 run")
     made = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("reports/*/*.html"))
     assert made == [

@@ -153,12 +153,18 @@ def test_labels_that_are_not_two_classes_are_refused(tmp_path, labels, words):
     assert words in str(caught.value) and "exactly two classes" in str(caught.value)
 
 
-def test_a_column_of_names_is_no_input(tmp_path):
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([*range(59), 0], "holds 59 different words, at most 50 can be an input: name the columns"),
+        (range(20), "holds another word in each row, from which nothing is learned: name the"),
+    ],
+)
+def test_a_column_of_names_is_no_input(names, words, tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text(
-        "group,name,y\n" + "".join(f"{i % 2},name {i},{i % 3 % 2}\n" for i in range(60))
-    )
-    with pytest.raises(BadInput, match="holds 60 different words, at most 50"):
+    rows = (f"{i % 2},name {name},{i % 3 % 2}\n" for i, name in enumerate(names))
+    path.write_text(f"group,name,y\n{''.join(rows)}")
+    with pytest.raises(BadInput, match=words):
         from_csv.from_csv(path, label="y", split_by="group")
 
 

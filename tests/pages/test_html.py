@@ -124,6 +124,12 @@ def test_a_page_that_would_fetch_something_fails(tmp_path):
     assert stamp.status == "failed" and "would be fetched" in stamp.error
 
 
+def test_a_link_to_a_run_that_the_page_does_not_list_is_none():
+    text = '<a href="#run-a">1</a> <a href="#run-b">2</a> <a href="#top">3</a> <tr id="run-b">'
+    found = html._without_dead_links(text)
+    assert found == '<a>1</a> <a href="#run-b">2</a> <a href="#top">3</a> <tr id="run-b">'
+
+
 def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, monkeypatch):
     data = base64.b64encode(bytes(800_000)).decode()
     large = nbformat.v4.new_output("display_data", {"image/png": data})
