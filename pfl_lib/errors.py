@@ -32,8 +32,11 @@ def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
 
 def likely(value: object, names: Iterable[str], alike: float = 0.75) -> str:
     """The name that was likely meant, the nearest that is so much `alike` (1: equal); else ""."""
-    near = get_close_matches(value, names, 1, alike) if isinstance(value, str) else []
-    return near[0] if near else ""
+    if not isinstance(value, str):
+        return ""
+    small = {name.lower(): name for name in names}
+    near = get_close_matches(value.lower(), small, 1, alike)
+    return small[near[0]] if near else ""
 
 
 def whole(name: str, value: object, least: int | None = None) -> None:

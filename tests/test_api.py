@@ -445,6 +445,7 @@ def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run, meth
 
 def test_what_is_no_method_is_told_in_one_line(run):
     names = ", ".join(METHODS)
+    assert refusal(run, "WAFFLE").endswith(": did you mean waffle?")
     assert refusal(run, "wafle") == f"method 'wafle' is not one of {names}: did you mean waffle?"
     assert (
         refusal(run, Waffle)

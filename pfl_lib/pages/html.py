@@ -182,7 +182,9 @@ def render(
     text = re.sub(
         r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, page, links), text
     )
-    return with_contents(said_once(_without_dead_links(text)))
+    if stamp.status != "ok":
+        text = _without_dead_links(text)
+    return with_contents(said_once(text))
 
 
 def _without_dead_links(text: str) -> str:
@@ -298,7 +300,7 @@ def _neighbours(links: Links, around: tuple[Page | None, Page | None]) -> str:
 
 def _footer(page: Page, stamp: Stamp, links: Links, around: tuple[Page | None, Page | None]) -> str:
     facts = {
-        "Profile": stamp.profile if page.paper else "",  # the others show what there is of all
+        "Profile": stamp.profile if page.paper else "",  # the others are the same in all three
         "Code": f"pfl_lib {stamp.version}",
         "Made": f"{stamp.finished} UTC, in {stamp.seconds:.1f} seconds"
         + (f", with at most {stamp.megabytes:,} MB of memory" if stamp.megabytes else ""),

@@ -434,6 +434,17 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     }, "only the quick profile was trained"
 
 
+@pytest.mark.parametrize(
+    ("code", "says"), [("assert profile != 'quick'", True), ("assert False", False)]
+)
+def test_where_the_live_check_alone_fails_a_line_says_what_does_not_rest_on_it(
+    code, says, a_paper, tmp_path, capsys
+):
+    notebook(tmp_path / "notebooks" / "good.ipynb", code)
+    assert main([*a_paper, "--jobs", "1"]) == 1
+    assert ("what failed is the live check" in capsys.readouterr().out) == says
+
+
 def test_without_a_profile_plots_only_draws_stored_results_and_checks_nothing(
     a_paper, tmp_path, capsys
 ):

@@ -255,7 +255,7 @@ def test_newcomers_start_with_a_variate_of_zero(small, play):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"option": "III"}, "option 'III' is not one of I, II"),
+        ({"option": "III"}, "option 'III' is not one of I, II: did you mean II?"),
         ({"option": 2}, "option 2 is not one of I, II"),
         ({"clip": 0}, "clip 0: give a norm above 0, or None"),
         ({"clip": "1"}, "clip '1': give a norm above 0, or None"),

@@ -158,7 +158,9 @@ def test_lenet5_has_tanh_units_unless_relu_is_asked_for():
         models.LeNet5().activation == models.build("lenet5", (1, 28, 28), 10).activation == "tanh"
     )
     assert models.build("lenet5-relu", (1, 28, 28), 10).activation == "relu"
-    with pytest.raises(BadInput, match="^activation 'gelu' is not one of tanh, relu$"):
+    with pytest.raises(
+        BadInput, match="^activation 'gelu' is not one of tanh, relu: did you mean relu\\?$"
+    ):
         models.LeNet5(activation="gelu")
 
 
