@@ -19,6 +19,7 @@ from pfl_lib.display.table_format import RAN_AS
 from pfl_lib.pages.banner import banner_line
 from pfl_lib.pages.cited import WHERE
 from pfl_lib.pages.order import answer_first, with_contents, without_runs
+from pfl_lib.pages.run_links import listed
 
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
 LARGEST = 1_000_000  # bytes of a page
@@ -189,7 +190,7 @@ def render(
 
 def _without_dead_links(text: str) -> str:
     """No link to a run where the page ended before its list of runs."""
-    there = set(re.findall(r'\bid="(run-[^"]*)"', text))
+    there = listed(text)
     return re.sub(r' href="#(run-[^"]*)"', lambda to: to[0] if to[1] in there else "", text)
 
 

@@ -19,6 +19,11 @@ MARKED = re.compile(
 )
 
 
+def listed(text: str) -> frozenset[str]:
+    """The ids that a page's list of runs has (`run_place`)."""
+    return frozenset(re.findall(r'\bid="(run-[^"]*)"', text))
+
+
 def mark_runs(words: str, page: str, profile: str, slug: str) -> str:
     """Words in HTML that will lead to the runs on a page, the first of them `slug`; no link yet."""
     return f"{_mark(page, profile, html.escape(run_place(slug)))}{words}</a>"
@@ -35,8 +40,7 @@ def link_runs(file: Path, where: Where) -> None:
     def places(name: str) -> frozenset[str]:
         """The ids of a page's runs."""
         there = file.parent / name
-        text = there.read_text(encoding="utf-8") if there.is_file() else ""
-        return frozenset(re.findall(r'\bid="(run-[^"]*)"', text))
+        return listed(there.read_text(encoding="utf-8") if there.is_file() else "")
 
     def linked(found: re.Match) -> str:
         page, profile, run = found.groups()
