@@ -33,7 +33,8 @@ class Matrices:
     """Frames [rounds, panels, N, N] to be shown with a slider: `rounds` has the number of each
     frame, `panels` the name of each heat map in a frame ("" where there is one).
 
-    Row i of a matrix belongs to client i; `quantity` says what a cell is ("weight").
+    Row i of a matrix belongs to client i; `quantity` says what a cell is ("weight").  `groups`: the
+    group of each client, () where there are none; lines stand between clients of different groups.
     """
 
     frames: np.ndarray
@@ -41,6 +42,7 @@ class Matrices:
     panels: tuple[str, ...]
     quantity: str
     title: str
+    groups: tuple[int, ...] = ()
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -66,9 +68,22 @@ class Matrices:
             said = "" if np.isnan(own).all() else f"own {self.quantity} {np.nanmean(own):.2f} on "
             parts.append(
                 f"{name + ': ' if name else ''}{said}{'average, ' if said else ''}largest between"
-                f" two clients {others[i, j]:.2f}, of {j} for {i}"
+                f" two clients {others[i, j]:.2f} (client {i} for the model of {j})"
+                + self._by_group(others)
             )
         return f"Round {self.rounds[place]}: {'; '.join(parts)}."
+
+    def _by_group(self, others: np.ndarray) -> str:
+        """The means of a matrix [N, N] without its diagonal, within groups and across."""
+        if not self.groups:
+            return ""
+        same = np.equal.outer(self.groups, self.groups)
+        told = [
+            f"{name} {np.nanmean(others[where]):.2f}"
+            for name, where in (("the same group", same), ("other groups", ~same))
+            if not np.isnan(others[where]).all()
+        ]
+        return f"; mean over other clients of {', of '.join(told)}" if told else ""
 
 
 def matrices(
@@ -77,12 +92,13 @@ def matrices(
     panels: Sequence[str] = (),
     quantity: str = "weight",
     title: str = "",
+    groups: Sequence[int] = (),
 ) -> Matrices:
     """Check and keep matrices [rounds, N, N], or [rounds, L, N, N] with a heat map for each of the
-    L layers named in `panels`.
+    L layers named in `panels`; `groups`, where given: the group of each of the N clients.
 
-    nan is shown in grey.  Raises `BadInput` for another shape, for numbers of rounds or names that
-    do not fit it, and where every value is nan or one is infinite.
+    nan is shown in grey.  Raises `BadInput` for another shape, for numbers of rounds, names or
+    groups that do not fit it, and where every value is nan or one is infinite.
     """
     values = np.asarray(frames, dtype=float)
     values = values[:, None] if values.ndim == 3 else values
@@ -96,9 +112,14 @@ def matrices(
             f"{len(rounds)} rounds and {len(names)} panels for matrices of shape"
             f" {np.shape(frames)}: give the number of each round and a name for each layer"
         )
+    if len(groups) not in (0, values.shape[-1]):
+        raise BadInput(
+            f"{len(groups)} groups for {values.shape[-1]} clients: give the group of each client"
+        )
     if np.isinf(values).any() or np.isnan(values).all():
         raise BadInput("matrices with infinite values, or with none: leave such rounds out")
-    return Matrices(values, tuple(map(int, rounds)), names, quantity, title)
+    of = tuple(map(int, groups))
+    return Matrices(values, tuple(map(int, rounds)), names, quantity, title, of)
 
 
 def show_matrices(shown: Matrices) -> None:
@@ -116,9 +137,10 @@ def show_matrices(shown: Matrices) -> None:
     else:
         display(widget(shown))
     for place, name in enumerate(shown.panels):
-        caption = f"{name + ', ' if name else ''}round {shown.rounds[-1]}: {shown.quantity}s"
+        last = f"round {shown.rounds[-1]}: each client's {shown.quantity}"
         table = in_brief(shown.frames[-1, place], shown.quantity)
-        show_table(table, caption, folded=len(shown.panels) > 1)
+        folded = len(shown.panels) > 1 or len(table) > TICKS
+        show_table(table, f"{name + ', ' if name else ''}{last}", folded=folded)
 
 
 def in_brief(matrix: np.ndarray, quantity: str = "weight") -> pd.DataFrame:
@@ -203,10 +225,24 @@ def _panel(shown: Matrices, panel: int, picture: str, words: str) -> str:
         ' preserveAspectRatio="none" style="image-rendering:pixelated"'
         f' href="data:image/png;base64,{picture}"/>'
         f'<rect x="{MARGIN}" y="0" width="{SIDE}" height="{SIDE}" fill="none" stroke="#888"/>'
-        f'{ticks}<text x="{MARGIN + SIDE / 2}" y="{SIDE + 28}" text-anchor="middle">from client'
+        f"{_borders(shown.groups, cell)}{ticks}"
+        f'<text x="{MARGIN + SIDE / 2}" y="{SIDE + 28}" text-anchor="middle">from client'
         f'</text><text transform="translate(9 {SIDE / 2}) rotate(-90)" text-anchor="middle">for'
         " client</text></svg></div>"
     )
+
+
+def _borders(groups: Sequence[int], cell: float) -> str:
+    """Lines across a heat map between neighbouring clients of different groups."""
+    lines = ""
+    for client in range(1, len(groups)):
+        if groups[client] != groups[client - 1]:
+            at = client * cell
+            lines += (
+                f'<path d="M{MARGIN} {at:.1f}h{SIDE}M{MARGIN + at:.1f} 0v{SIDE}" stroke="#555"'
+                ' stroke-width="1"/>'
+            )
+    return lines
 
 
 def _scale(shown: Matrices) -> str:

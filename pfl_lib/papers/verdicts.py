@@ -10,7 +10,7 @@ Let a paper print a value with standard deviation s over n seeds, and ours be th
   also lies within reach of the printed one.
 * *other order*, small profile only: such a pair is turned here; a pair of which one run diverged
   counts as turned.  With less data or fewer rounds that does not refute the printed value.
-* *not reproduced*: in the paper profile none of these; in both, a run diverged.  With the page that
+* *not reproduced*, paper profile only: none of these, or a run diverged.  With the page that
   explains it or "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
 * *not run*: no result; *left out*: the profile leaves the setting out.
@@ -49,11 +49,11 @@ MEANINGS = {
     ),
     "other order": (
         "small profile only: at least one pair with this method that the paper's row separates"
-        " clearly is turned here, or the run of its other method diverged; with less data or fewer"
-        " rounds than the paper's that does not refute its value"
+        " clearly is turned here, or one of its runs diverged; with less data or fewer rounds than"
+        " the paper's that does not refute its value"
     ),
     "not reproduced": (
-        "paper profile: neither reproduced nor in the same order; in every profile: a run diverged"
+        "paper profile only: neither reproduced nor in the same order, or a run diverged"
     ),
     "no verdict": (
         "nothing can be said: the data are not the paper's (quick profile, or others stand in),"
@@ -254,17 +254,18 @@ def judge(
         return Verdict("no verdict", "quick profile")
     reason = f"explained on page {explained_by}" if explained_by else "reason unknown"
     seeds = few_seeds(found.runs, paper_seeds)
-    if not found.comparable:
+    if not found.comparable and profile == "paper":
         return Verdict("not reproduced", found.status, seeds)
     order = ranking(row, ours, method, metric)
     on_seeds = few_seeds(min(found.runs, order.seeds or found.runs), paper_seeds)
     if profile == "small":
+        told = str(order) if found.comparable else f"{found.status}; {order}"
         if order.holds is None:
-            return Verdict("no verdict", str(order), seeds)
+            return Verdict("no verdict", told, seeds)
         if order.holds:
-            return Verdict("same order", str(order), on_seeds)
+            return Verdict("same order", told, on_seeds)
         explained = f"; {reason}" if explained_by else ""
-        return Verdict("other order", f"{order}{explained}", on_seeds)
+        return Verdict("other order", f"{told}{explained}", on_seeds)
     apart = abs(found.mean - row[method].value)
     allowed = tolerance(row, method, found.runs, paper_seeds, metric)
     distance = f"{apart:.2f} apart, {allowed:.2f} allowed ({metric.unit})"

@@ -26,10 +26,23 @@ def random_weights(rounds: int, clients: int, layers: int | None = None) -> np.n
 def test_a_frames_words_name_its_own_weight_and_the_largest_between_two_clients():
     """Round 9: own weights 1 and 0.75, mean 0.875; client 1 gives client 0's model 0.25."""
     shown = matrices(TWO, [1, 9])
-    assert (
-        shown.words(1)
-        == "Round 9: own weight 0.88 on average, largest between two clients 0.25, of 0 for 1."
-    )
+    said = "Round 9: own weight 0.88 on average, largest between two clients 0.25 (client 1 for the"
+    assert shown.words(1) == f"{said} model of 0)."
+
+
+def test_groups_have_lines_between_them_and_their_means_are_told():
+    """Clients 0 and 1 are one group: (0.4 + 0.2) / 2 within; across (0.1 + 0 + 0 + 0.3) / 4."""
+    frame = np.array([[0.5, 0.4, 0.1], [0.2, 0.8, 0.0], [0.0, 0.3, 0.7]])
+    shown = matrices(frame[None], [3], groups=[0, 0, 1])
+    told = "; mean over other clients of the same group 0.30, of other groups 0.10."
+    assert shown.words(0).endswith(told)
+    side = module.SIDE * 2 / 3
+    assert f'd="M{module.MARGIN} {side:.1f}h{module.SIDE}M' in to_html(shown)
+    assert to_html(shown).count("<path") == 1 and "<path" not in to_html(matrices(TWO, [1, 9]))
+    alone = matrices(frame[None], [3], groups=[0, 1, 2])
+    assert alone.words(0).endswith("; mean over other clients of other groups 0.17.")
+    with pytest.raises(BadInput, match="2 groups for 3 clients: give the group of each client"):
+        matrices(frame[None], [3], groups=[0, 1])
 
 
 def test_the_table_behind_it_says_for_each_client_whom_it_hears_most():

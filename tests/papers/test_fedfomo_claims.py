@@ -123,7 +123,7 @@ def test_traffic_of_what_was_not_run_is_no_number():
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(rounds):
     """In its first round, before any was evaluated, or later; the page's answer counts it as run
-    and as not reproduced.
+    and as in another order.
     """
     part = TABLE1.only(["pathological_15_clients"], ["pFedMe", "FedFomo (n=5)"], ["CIFAR10"])
     lost, ended = part.runs(SMALL)
@@ -134,7 +134,7 @@ def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(r
     line = numbers.traffic(part, SMALL, find).set_index("method").loc["pFedMe"]
     assert line[["accuracy", "models down", "models up", "MB down", "MB up"]].isna().all()
     said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=find)))
-    assert said.startswith("2 of 2 printed values were run: ") and "1 not reproduced" in said
+    assert said.startswith("2 of 2 printed values were run: ") and "2 other order" in said
 
 
 # --- claims ---
@@ -223,6 +223,19 @@ def test_the_answers_say_what_was_not_run():
     assert sentences.recovered({}, False) == sentences.NOTHING
     assert sentences.highest(pd.Series([math.nan]), "at", False) == sentences.NOTHING
     assert sentences.leading(pd.DataFrame({"a": [math.nan]}), False) == sentences.NOTHING
+
+
+def test_the_answer_of_figure_2_counts_clients_and_settings():
+    """14 of 15 and 10 of 10 clients; the groups are found in one of two settings."""
+    ends = [(14, 15, 0.64), (10, 10, 1.0)]
+    found = {
+        name: pd.DataFrame([{"round": 10, "clients": some, "of": of, "Rand index": index}])
+        for name, (some, of, index) in zip("ab", ends, strict=True)
+    }
+    said = sentences.recovered(found, True)
+    assert said.startswith("After the last round 24 of 25 clients in 2 settings have a higher mean")
+    assert "exactly in 1 of the 2: the adjusted Rand index is 0.64 to 1.00" in said
+    assert said.endswith(sentences.NO_VERDICT)
 
 
 def test_the_answer_of_figure_1_counts_where_fedfomo_is_ahead():

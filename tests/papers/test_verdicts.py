@@ -222,8 +222,17 @@ def test_the_small_profile_is_judged_by_its_order_alone():
     )
     told = judge("small", "low", TWO, as_printed(TWO, low=95.0), explained_by="waffle-shift")
     assert str(told) == f"{turned}; explained on page waffle-shift"
+
+
+def test_a_diverged_run_of_the_small_profile_turns_its_pairs_and_refutes_nothing():
     diverged = judge("small", "low", TWO, as_printed(TWO) | {"low": DIVERGED})
-    assert diverged.word == "not reproduced"
+    assert str(diverged) == (
+        "other order: diverged at round 7; 0 of 1 clear pairs in the paper's order, turned here:"
+        " the paper has high above low"
+    )
+    alone = judge("small", "low", {"low": TWO["low"]}, {"low": DIVERGED})
+    assert str(alone) == ("no verdict: diverged at round 7; the paper separates no pair clearly")
+    assert judge("paper", "low", TWO, {"low": DIVERGED}).word == "not reproduced"
 
 
 def test_quick_pages_give_no_verdict():

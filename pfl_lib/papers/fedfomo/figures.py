@@ -77,8 +77,8 @@ def client_weights(
             axes.xaxis.get_major_locator().set_params(integer=True)
         for axes in panels[clients:]:
             axes.set_axis_off()
-        figure.supxlabel("round")
-        figure.supylabel("weight")
+        figure.supxlabel("round", fontsize=12)
+        figure.supylabel("weight", fontsize=12)
         from matplotlib.lines import Line2D
 
         handles = [
@@ -91,8 +91,8 @@ def client_weights(
             )
             for g in np.unique(truth)
         ]
-        figure.legend(
-            handles=handles, loc="outside lower center", ncols=len(handles), frameon=False
+        figure.legend(  # above: below it would lie on "round"
+            handles=handles, loc="outside upper center", ncols=min(len(handles), 5), frameon=False
         )
     same = truth[:, None] == truth[None]
     first, last = ((weights[k] * same).sum(1).mean() for k in (0, -1))

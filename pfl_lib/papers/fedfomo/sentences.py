@@ -45,22 +45,20 @@ def table(compared: pd.DataFrame) -> str:
 
 
 def recovered(by_setting: Mapping[str, pd.DataFrame], quick: bool) -> str:
-    """In how many settings P gives the latent groups exactly, and from which round.
-    `by_setting`: `numbers.recoveries`.
+    """In how many settings every client that shares its group favours it, and in how many P gives
+    the groups exactly.  `by_setting`: `numbers.recoveries`.
     """
     if not by_setting:
         return NOTHING
-    words, exact = [], 0
-    for setting, by_round in by_setting.items():
-        last = by_round.iloc[-1]
-        exact += last["Rand index"] == 1
-        words.append(
-            f"{setting}: {last['Rand index']:.2f}, {last['clients']:.0f} of {last['of']:.0f}"
-        )
+    last = pd.DataFrame([by_round.iloc[-1] for by_round in by_setting.values()])
+    favoured, of = last["clients"].sum(), last["of"].sum()
     return (
-        f"The affinities P give the latent groups exactly in {exact} of {len(words)} settings after"
-        " the last round (adjusted Rand index, and the clients whose mean affinity is higher for"
-        f" their own group than for others: {'; '.join(words)})." + (NO_VERDICT if quick else "")
+        f"After the last round {favoured:.0f} of {of:.0f} clients in {len(last)} settings have a"
+        " higher mean affinity for the clients of their own latent group than for the others."
+        f" Clustering the affinities gives the groups exactly in {(last['Rand index'] == 1).sum()}"
+        f" of the {len(last)}: the adjusted Rand index is {last['Rand index'].min():.2f} to"
+        f" {last['Rand index'].max():.2f} (1: the groups, about 0: chance)."
+        + (NO_VERDICT if quick else "")
     )
 
 
@@ -106,7 +104,8 @@ def listening(by_round: pd.DataFrame, quick: bool) -> str:
         f"Clients of other groups have {first['other groups']:.0f} % of the weight in round"
         f" {first['round']:.0f} and {last['other groups']:.0f} % in round {last['round']:.0f}; the"
         f" client's own model has {last['own model']:.0f} %, others of its group"
-        f" {last['same group']:.0f} %, and {last['stopped']:.0f} % of the clients went back."
+        f" {last['same group']:.0f} %. {last['stopped']:.0f} % of the clients give no weight to"
+        " any model then and keep the one from before local training."
         + (NO_VERDICT if quick else "")
     )
 
