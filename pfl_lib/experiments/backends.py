@@ -35,7 +35,7 @@ def completed(
         yield from (call(spec, *settings) for spec in specs)
         return
     import joblib
-    from joblib.externals.loky.process_executor import BrokenProcessPool
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
     specs, left = iter(specs), set()
 
@@ -52,15 +52,20 @@ def completed(
             for key, message in parallel(tasks()):
                 left.remove(key)
                 yield key, message
-        except BrokenProcessPool:
+        except BrokenProcessPool as error:
+            if isinstance(error, TerminatedWorkerError):
+                why = "a process was killed, most likely for want of memory: run it again, with"
+                why += " fewer jobs"
+            else:
+                why = f"a process could not read its task ({_last_line(error)}): a method or a data"
+                why += " set of your own must be importable there; or give jobs=1"
             for key in [*left, *(spec.key for spec in specs)]:
-                yield (
-                    key,
-                    (
-                        "a process was killed, most likely for want of memory: run it again, with"
-                        " fewer jobs"
-                    ),
-                )
+                yield key, why
+
+
+def _last_line(error: BaseException) -> str:
+    """What a broken pool of processes says of its cause, in one line."""
+    return str(error.__cause__ or error).strip(' \n"').splitlines()[-1]
 
 
 def completed_by_dask(

@@ -337,3 +337,25 @@ def test_cells_whose_process_is_killed_fail_in_one_line_and_the_finished_ones_st
     )
     assert ended["a"] is None
     assert ended["b"].startswith("a process was killed, most likely for want of memory")
+
+
+class Unreadable:
+    """What a process cannot read, as a class of a module that is not there."""
+
+    key = "b"
+
+    def __reduce__(self):
+        return __import__, ("no_such_module",)
+
+
+def test_cells_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
+    def call(of, *settings) -> tuple[str, None]:
+        return of.key, None
+
+    [(key, why)] = list(backends.completed(call, [Unreadable()], (), workers=2))
+    assert key == "b" and "\n" not in why
+    assert why == (
+        "a process could not read its task (ModuleNotFoundError: No module named"
+        " 'no_such_module'): a method or a data set of your own must be importable there; or give"
+        " jobs=1"
+    )
