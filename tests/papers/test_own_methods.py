@@ -181,15 +181,20 @@ def made_up(spec, rounds: int = 5) -> Result:
 
 @pytest.mark.parametrize("id", ["waffle-table1", "pfedla-table1"])
 def test_the_page_shows_its_band_and_its_differences(id, tmp_path):
-    """Three stored seeds of the example and of one of the paper's columns, in the first setting
-    that is run; the page is drawn from them."""
+    """Three seeds of the example and of one of the paper's columns, in the first setting that is
+    run: trained for WAFFLE's table, made up for pFedLA's; the page is drawn from them."""
     page = papers.exhibit(id).with_methods([EXAMPLE])
     profile, table = page.profile("quick", 3), page.tables[0]
     names = [OWN, table.columns[0].name]
     ran = next(row for row in table.rows if row.at and profile.make(row.at))
     store = Store(tmp_path / "results")
-    for spec in table.only([ran.setting], names, [ran.dataset]).runs(profile):
-        store.save(spec, made_up(spec))
+    specs = table.only([ran.setting], names, [ran.dataset]).runs(profile)
+    if id == "waffle-table1":
+        run_many(specs, store, jobs=1, progress=False)
+    else:
+        for spec in specs:
+            store.save(spec, made_up(spec))
+    assert all(store.find(spec) is not None for spec in specs)
     parameters = {
         "profile": "quick",
         "seeds": 3,
