@@ -238,6 +238,18 @@ def test_the_answer_of_figure_2_counts_clients_and_settings():
     assert said.endswith(sentences.NO_VERDICT)
 
 
+def test_the_answer_of_figure_3_tells_epsilon_from_m():
+    final = pd.Series(
+        {"ε = 0": 48.0, "ε = 0.3": 47.9, "M = 2": 46.7, "M = 5": math.nan, "M = 15": 49}
+    )
+    assert sentences.ablations(final, False) == (
+        "Accuracy after the last round: with ε = 0, 0.3 it is 48.0, 47.9 % (0.1 points between the"
+        " highest and the lowest); with M = 2, 15 it is 46.7, 49.0 % (2.3 points between the"
+        " highest and the lowest)."
+    )
+    assert sentences.ablations(final * math.nan, False) == sentences.NOTHING
+
+
 def test_the_answer_of_figure_1_counts_where_fedfomo_is_ahead():
     """+5 on two groups, -1 on ten."""
     pivot = pd.DataFrame({"FedAvg": [70.0, 90.0], "FedFomo (n=5)": [75.0, 89.0]}, index=[2, 10])

@@ -79,6 +79,24 @@ def highest(final: pd.Series, what: str, quick: bool) -> str:
     )
 
 
+def ablations(final: pd.Series, quick: bool) -> str:
+    """How accuracy goes with each of the settings that a figure varies.  `final`: accuracies
+    (percent) by "ε = 0.3" and the like, in order.
+    """
+    known = final.dropna()
+    if known.empty:
+        return NOTHING
+    told = []
+    for what, of in known.groupby(known.index.str.partition(" = ").get_level_values(0), sort=False):
+        values = ", ".join(name.partition(" = ")[2] for name in of.index)
+        accuracies = ", ".join(f"{one:.1f}" for one in of)
+        told.append(
+            f"with {what} = {values} it is {accuracies} %"
+            f" ({of.max() - of.min():.1f} points between the highest and the lowest)"
+        )
+    return f"Accuracy after the last round: {'; '.join(told)}." + (NO_VERDICT if quick else "")
+
+
 def leading(pivot: pd.DataFrame, quick: bool) -> str:
     """On how many numbers of groups FedFomo is ahead of all other methods shown.  `pivot`: groups
     by method, percent.
