@@ -44,6 +44,26 @@ def table(compared: pd.DataFrame) -> str:
     )
 
 
+def at_full_size(ran: pd.DataFrame, of: int) -> str:
+    """What came out at the paper's own size, beside a page of another profile; empty where nothing
+    was run.  `ran`: the rows of `comparison.compare` with a run; `of`: how many rows there are.
+    """
+    if ran.empty:
+        return ""
+    told = []
+    for row in ran.to_dict("records"):
+        ours = row["status"] if pd.isna(row["ours"]) else f"{row['ours']:.1f}"
+        told.append(f"{row['method']} {ours} (paper {row['paper']:.1f})")
+    settings = ran[["dataset", "setting"]].drop_duplicates()
+    where = "; ".join(f"{dataset}, {setting}" for dataset, setting in settings.to_numpy())
+    seeds = f"{ran['seeds'].min()} to {ran['seeds'].max()}" if ran["seeds"].nunique() > 1 else ""
+    seeds = seeds or f"{ran['seeds'].max()}"
+    return (
+        f" At the paper's own size {len(ran)} of {of} values were run, on {seeds}"
+        f" seed{'' if seeds == '1' else 's'} ({where}): {', '.join(told)}."
+    )
+
+
 def recovered(by_setting: Mapping[str, pd.DataFrame], quick: bool) -> str:
     """In how many settings every client that shares its group favours it, and in how many P gives
     the groups exactly.  `by_setting`: `numbers.recoveries`.
