@@ -10,12 +10,14 @@ import pandas as pd
 
 from pfl_lib.display import latex
 from pfl_lib.display.table_format import NONE, Strong, keep, of_runs, run_on, written
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import UNPRINTED, Table, gathered
 from pfl_lib.papers.verdicts import MEANINGS, Printed, Verdict, judge, ranking, wrong_pairings
 from pfl_lib.results.store import Store
-from pfl_lib.results.summary import Ours
+from pfl_lib.results.summary import NOTHING, Ours
 
 OF_ROUND = {
     "best": "best of {rounds} rounds",
@@ -109,6 +111,22 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
 def of_the_paper(compared: pd.DataFrame) -> pd.DataFrame:
     """The rows of `compare` that have a printed value: without what only we show."""
     return keep(compared, compared[compared["paper"].notna()])
+
+
+def at_full_size(
+    page: Exhibit, shown: Profile, store: Store, seeds: int | None = None
+) -> tuple[pd.DataFrame, tuple[RunSpec, ...]]:
+    """What was run of a page's printed tables at the paper's own size, for a page of the small
+    profile, whose numbers cannot be held against levels: the rows of `compare` that have a run, and
+    these runs.  Nothing on pages of other profiles.
+    """
+    if shown.name != "small":
+        return pd.DataFrame(), ()
+    full = page.profile("paper", seeds)
+    rows = pd.concat([of_the_paper(compare(table, full, store)) for table in page.tables])
+    runs = dict.fromkeys(run for table in page.tables for run in table.runs(full))
+    ran = rows[~rows["status"].isin(NOTHING)]
+    return ran, tuple(run for run in runs if store.find(run) is not None)
 
 
 def _of_row(

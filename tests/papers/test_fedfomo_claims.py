@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pfl_lib import papers
 from pfl_lib.papers import comparison, fedfomo
 from pfl_lib.papers.fedfomo import (
     D5,
@@ -233,12 +234,25 @@ def test_what_ran_at_the_papers_own_size_is_told_beside_a_small_page():
         (*there, "pFedMe", 83.85, math.nan, 1, "diverged at round 1"),
     ]
     ran = pd.DataFrame(rows, columns=columns)
-    assert sentences.at_full_size(ran, 44) == (
-        " At the paper's own size 2 of 44 values were run, on 1 seed (CIFAR10,"
-        " pathological_15_clients): FedAvg 50.5 (paper 57.1), pFedMe diverged at round 1 (paper"
-        " 83.8)."
+    assert sentences.at_full_size(ran) == (
+        " At the paper's own size, CIFAR10, pathological, 15 clients, on 1 seed: FedAvg 50.5 (paper"
+        " 57.1), pFedMe diverged at round 1 (paper 83.8)."
     )
-    assert sentences.at_full_size(ran[:0], 44) == ""
+    assert sentences.at_full_size(ran[:0]) == ""
+
+
+def test_a_small_page_finds_what_ran_at_the_papers_own_size():
+    page = papers.exhibit("fedfomo-table1")
+    part = TABLE1.only(["pathological_15_clients"], ["FedAvg"], ["CIFAR10"])
+    [run] = part.runs(page.profile("paper", 1))
+    stored = SimpleNamespace(find={run: result(50.5, 20)}.get)
+    small = page.profile("small")
+    rows, runs = comparison.at_full_size(page, small, stored)
+    assert rows[["method", "profile"]].to_numpy().tolist() == [["FedAvg", "paper"]]
+    assert runs == (run,) and rows["ours"].item() == pytest.approx(50.5)
+    for other in ("quick", "paper"):
+        rows, runs = comparison.at_full_size(page, page.profile(other), stored)
+        assert rows.empty and runs == ()
 
 
 def test_the_answer_of_figure_2_counts_clients_and_settings():

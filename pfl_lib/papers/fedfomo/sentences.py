@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from pfl_lib.display.table_format import setting_words
 from pfl_lib.papers.fedfomo import OURS
 from pfl_lib.results.summary import NOTHING as ABSENT
 
@@ -44,9 +45,9 @@ def table(compared: pd.DataFrame) -> str:
     )
 
 
-def at_full_size(ran: pd.DataFrame, of: int) -> str:
-    """What came out at the paper's own size, beside a page of another profile; empty where nothing
-    was run.  `ran`: the rows of `comparison.compare` with a run; `of`: how many rows there are.
+def at_full_size(ran: pd.DataFrame) -> str:
+    """What came out at the paper's own size, beside a page of the small profile; empty where
+    nothing was run.  `ran`: `comparison.at_full_size`.
     """
     if ran.empty:
         return ""
@@ -59,8 +60,8 @@ def at_full_size(ran: pd.DataFrame, of: int) -> str:
     seeds = f"{ran['seeds'].min()} to {ran['seeds'].max()}" if ran["seeds"].nunique() > 1 else ""
     seeds = seeds or f"{ran['seeds'].max()}"
     return (
-        f" At the paper's own size {len(ran)} of {of} values were run, on {seeds}"
-        f" seed{'' if seeds == '1' else 's'} ({where}): {', '.join(told)}."
+        f" At the paper's own size, {setting_words(where)}, on {seeds}"
+        f" seed{'' if seeds == '1' else 's'}: {', '.join(told)}."
     )
 
 
