@@ -197,8 +197,10 @@ def test_one_seed_leaves_what_is_said_about_a_figure_without_numbers_open():
 )
 def test_a_share_under_one_half_is_better_where_it_is_above_every_other_by_the_floor(high, word):
     numbers_ = [80.0 if share < 0.5 else high for share in SHARES]
-    frame = pd.DataFrame({"share": SHARES, "final": numbers_, "all rounds": numbers_})
+    frame = pd.DataFrame({"share": SHARES, "final": numbers_, "all rounds": numbers_, "seeds": 3})
     assert claims.under_half(frame, FULL) == word
+    assert claims.under_half(frame.assign(seeds=1), FULL) == "undecided (1 of 3 seeds)"
+    assert claims.under_half(frame.assign(seeds=0), FULL) == "not run"
     quick = fedfomo.profiles(TABLE1)["quick"]
     assert claims.under_half(frame, quick) == "no answer (quick profile)"
 
@@ -222,7 +224,8 @@ def test_groups_are_found_where_every_client_has_a_higher_affinity_for_its_own(t
 
 def test_the_answers_say_what_was_not_run():
     assert sentences.recovered({}, False) == sentences.NOTHING
-    assert sentences.highest(pd.Series([math.nan]), "at", False) == sentences.NOTHING
+    shares = pd.DataFrame({"share": [0.1], "final": [math.nan], "all rounds": [math.nan]})
+    assert sentences.held_out(shares, claims.halves(shares), False) == sentences.NOTHING
     assert sentences.leading(pd.DataFrame({"a": [math.nan]}), False) == sentences.NOTHING
 
 
@@ -278,6 +281,35 @@ def test_the_answer_of_figure_3_tells_epsilon_from_m():
         " highest and the lowest)."
     )
     assert sentences.ablations(final * math.nan, False) == sentences.NOTHING
+
+
+def test_the_answer_of_figure_9_counts_pairs_of_shares():
+    """Two shares on each side; 47 and 47 are too close."""
+    shares = {"share": [0.1, 0.4, 0.6, 0.9], "final": [50, 47, 47, 40], "all rounds": [4, 4, 5, 3]}
+    shares = pd.DataFrame(shares, dtype=float)
+    found = claims.halves(shares).set_index("measured")
+    assert found.loc["after the last round"].to_dict() == {
+        "pairs": 4,
+        "higher": 3,
+        "lower": 0,
+        "open": 1,
+    }
+    assert found.loc["over all rounds"].to_dict() == {
+        "pairs": 4,
+        "higher": 2,
+        "lower": 2,
+        "open": 0,
+    }
+    assert sentences.held_out(shares, claims.halves(shares), False) == (
+        "Accuracy after the last round is highest, 50.0 %, with a share of 0.1 held out, and"
+        " lowest, 40.0 %, with 0.9. Of 4 pairs of a share under one half and one above, the smaller"
+        " one is more than 0.4 points higher in 3 after the last round, in 2 over all rounds."
+    )
+
+
+def test_numbers_on_an_axis_do_not_run_into_each_other():
+    assert figures._apart(list(SHARES)) == [0.01, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9]
+    assert figures._apart([2, 3, 4, 5, 10]) == [2, 3, 4, 5, 10]
 
 
 def test_the_answer_of_figure_1_counts_where_fedfomo_is_ahead():

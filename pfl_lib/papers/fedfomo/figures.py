@@ -19,6 +19,7 @@ GROUP_COLOURS = (
     "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9",
 )  # fmt: skip
 LINES = ("-", "--", "-.", ":")
+ROOM = 0.06  # of an axis: what a number of four signs needs
 
 
 def lines(
@@ -37,8 +38,8 @@ def lines(
             else:
                 bars = spread[name].reindex(known.index).fillna(0)
                 axes.errorbar(known.index, known, yerr=bars, capsize=3, label=name, **drawn)
-        axes.set(xlabel=xlabel, ylabel=ylabel, xticks=list(table.index))
-        axes.set_xticklabels([f"{x:g}" for x in table.index])
+        axes.set(xlabel=xlabel, ylabel=ylabel, xticks=_apart(table.index))
+        axes.set_xticklabels([f"{x:g}" for x in _apart(table.index)])
         if len(table.columns) > 1:
             legend(figure, axes)
     told = [
@@ -47,6 +48,15 @@ def lines(
         if column.notna().any()
     ]
     return figure, f"Line plot of {ylabel} by {xlabel}. {'; '.join(told) or 'Nothing was run'}."
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """Those of some rising places whose numbers do not run into each other on an axis."""
+    kept = list(places[:1])
+    for place in places:
+        if place - kept[-1] > ROOM * (places[-1] - places[0]):
+            kept.append(place)
+    return kept
 
 
 def client_weights(
