@@ -229,6 +229,21 @@ def test_the_answers_say_what_was_not_run():
     assert sentences.leading(pd.DataFrame({"a": [math.nan]}), False) == sentences.NOTHING
 
 
+def test_the_answer_of_a_table_gives_fedfomos_place_in_each_row_that_has_others():
+    """Behind Local on D2, level with it on D10, alone on D3."""
+    part = TABLE2.only(["latent_D2_15_clients", "latent_D3_15_clients", "latent_D10_15_clients"])
+    part = part.only(columns=("Local Training", "FedFomo (n=5)"))
+    found = {run: result(90.0) for run in part.runs(SMALL)}
+    for run in list(found):
+        if run.method.name == "local" and run.partition.groups < 10:
+            found[run] = result(95.0) if run.partition.groups == 2 else None
+    said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=found.get)))
+    assert said.endswith(
+        "In accuracy FedFomo (n=5) is second of 2 on latent D2, 15 clients; first of 2, level with"
+        " 1 other, on latent D10, 15 clients."
+    )
+
+
 def test_what_ran_at_the_papers_own_size_is_told_beside_a_small_page():
     columns = ["dataset", "setting", "method", "paper", "ours", "seeds", "status"]
     there = ("CIFAR10", "pathological_15_clients")

@@ -19,14 +19,7 @@ def table(compared: pd.DataFrame) -> str:
     ran = compared[compared["ours"].notna()]
     if ran.empty:
         return NOTHING
-    places = ran.groupby(["dataset", "setting"])["ours"].rank(ascending=False, method="min")
-    own = places[ran["method"] == OURS[0]]
-    stands = (
-        f"FedFomo (n=5) is {' and '.join(sorted({_th(int(p)) for p in own}))} of"
-        f" {ran['method'].nunique()} methods"
-        if len(own)
-        else "FedFomo (n=5) was not run"
-    )
+    stands = _stands(ran)
     if (compared["profile"] == "quick").all():
         return (
             f"On these data clients' mean accuracy is {ran['ours'].min():.1f} to"
@@ -41,8 +34,27 @@ def table(compared: pd.DataFrame) -> str:
         f" {rows['clear pairs'].sum()} pairs of methods that the paper tells clearly apart"
         f" {rows['pairs compared'].sum()} were compared; {rows['pairs in order'].sum()} of these"
         " stand in its order."
-        f" In accuracy {stands}, over {len(rows)} of the table's rows."
+        f" In accuracy {stands}."
     )
+
+
+def _stands(ran: pd.DataFrame) -> str:
+    """FedFomo's place in each row in which another method was run too."""
+    several = ran["dataset"].nunique() > 1
+    places = []
+    for (dataset, setting), row in ran.groupby(["dataset", "setting"], sort=False):
+        of = row.set_index("method")["ours"]
+        if OURS[0] not in of or len(of) == 1:
+            continue
+        own, others = of[OURS[0]], of.drop(OURS[0])
+        level = int((others == own).sum())
+        where = setting_words(f"{dataset}, {setting}" if several else setting)
+        places.append(
+            f"{_th(int((others > own).sum()) + 1)} of {len(of)}"
+            + (f", level with {level} other{'s' * (level > 1)}," if level else "")
+            + f" on {where}"
+        )
+    return f"{OURS[0]} is {'; '.join(places)}" if places else f"{OURS[0]} stands beside no other"
 
 
 def at_full_size(ran: pd.DataFrame) -> str:
