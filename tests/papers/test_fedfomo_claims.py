@@ -151,6 +151,21 @@ def test_by_the_papers_numbers_the_lead_grows_with_100_clients_on_both_data_sets
     assert list(frame["best other, 15 clients"]) == ["LG-FedAvg", "MOCHA"]
 
 
+def test_a_method_that_diverged_is_not_the_best_other_and_is_named():
+    """LG-FedAvg, the best of the others on MNIST with 15 clients, is lost there: what is left is
+    FedFomo's 99.62 less Local's 99.62.
+    """
+    find = shelf(TABLE1, SMALL, printed(TABLE1))
+    part = TABLE1.only(["pathological_15_clients"], ["LG-FedAvg"], ["MNIST"])
+    [lost] = part.runs(SMALL)
+    diverged = replace(result(98.0), diverged=2)
+    frame = claims.leads(SMALL, lambda run: diverged if run == lost else find(run))
+    mnist = frame.set_index("dataset").loc["MNIST"]
+    assert mnist["best other, 15 clients"] == "Local Training (LG-FedAvg diverged)"
+    assert mnist["lead, 15 clients"] == pytest.approx(0.0)
+    assert mnist["grows"] == "yes (1 of 3 seeds)"
+
+
 def test_a_lead_without_runs_is_not_run_and_no_answer_in_the_quick_profile():
     frame = claims.leads(SMALL, lambda run: None)
     assert set(frame["grows"]) == {"not run"} and frame["lead, 15 clients"].isna().all()

@@ -124,7 +124,8 @@ def leads(profile: Profile, find: Find) -> pd.DataFrame:
 
     Columns dataset, and for each number of clients the best other method and the lead, then grows
     ("yes" where the lead is more than 0.4 points larger with 100 clients, "no" where it is as much
-    smaller), paper's leads and paper grows.
+    smaller), paper's leads and paper grows.  A method that diverged is not the best other, and is
+    named; methods not yet run leave the lead open.
     """
     frame = TABLE1.frame(profile, find)
     ours = gathered(frame[frame["protocol"] == TABLE1.protocol], ["dataset", "setting", "method"])
@@ -136,8 +137,12 @@ def leads(profile: Profile, find: Find) -> pd.DataFrame:
         for clients in (15, MANY):
             setting = f"pathological_{clients}_clients"
             of = {method: ours[dataset, setting, method] for method in METHODS}
-            best, lead = _lead({method: one.mean for method, one in of.items()})
-            line |= {f"best other, {clients} clients": best, f"lead, {clients} clients": lead}
+            lost = [method for method in OTHERS if of[method].diverged]
+            best, lead = _lead({m: one.mean for m, one in of.items() if m not in lost})
+            line[f"best other, {clients} clients"] = (
+                f"{best} ({', '.join(lost)} diverged)" if lost and best != "–" else best
+            )
+            line[f"lead, {clients} clients"] = lead
             here.append(lead)
             theirs.append(
                 _lead({method: printed[dataset, setting, method] for method in METHODS})[1]
@@ -154,10 +159,11 @@ def leads(profile: Profile, find: Find) -> pd.DataFrame:
 
 
 def _lead(accuracy: dict[str, float]) -> tuple[str, float]:
-    """The best other method and FedFomo's (n=5) lead over it; NaN unless all were run."""
-    if any(math.isnan(accuracy[method]) for method in (OURS[0], *OTHERS)):
+    """The best other method of those given and FedFomo's (n=5) lead over it; NaN unless all ran."""
+    others = [method for method in OTHERS if method in accuracy]
+    if not others or any(math.isnan(accuracy[method]) for method in (OURS[0], *others)):
         return "–", math.nan
-    best = max(OTHERS, key=accuracy.__getitem__)
+    best = max(others, key=accuracy.__getitem__)
     return best, accuracy[OURS[0]] - accuracy[best]
 
 
