@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from pfl_lib import papers
-from pfl_lib.papers import comparison, fedfomo
+from pfl_lib.display import lines
+from pfl_lib.papers import comparison, fedfomo, traffic
 from pfl_lib.papers.fedfomo import (
     D5,
     DOWNLOADS,
@@ -35,12 +36,12 @@ TRUTH = np.array([0, 0, 1, 1])
 
 
 def result(percent: float, rounds: int = 2, **given) -> Result:
-    lines = [
+    rows = [
         {"round": r, "client": c, "accuracy": percent / 100, "models_up": 15, "models_down": 60}
         for r in range(1, rounds + 1)
         for c in range(15)
     ]
-    return Result({"alice": None}, pd.DataFrame(lines), None, None, 1.0, **given)
+    return Result({"alice": None}, pd.DataFrame(rows), None, None, 1.0, **given)
 
 
 def shelf(table, profile, percent):
@@ -110,14 +111,14 @@ def test_traffic_is_what_one_client_receives_and_sends_in_one_round():
     part = TABLE1.only(["pathological_15_clients"], ["FedFomo (n=5)"], ["MNIST"])
     run = part.spec("pathological_15_clients", "FedFomo (n=5)", SMALL, 1)
     found = {run: result(98.0, bytes=(30 * 2**20, 4 * 30 * 2**20))}
-    [line] = numbers.traffic(part, SMALL, found.get).to_dict("records")
+    [line] = traffic.per_round(part, SMALL, found.get).to_dict("records")
     assert (line["models down"], line["models up"]) == (4.0, 1.0)
     assert (line["MB down"], line["MB up"], line["accuracy"]) == (4.0, 1.0, pytest.approx(98))
 
 
 def test_traffic_of_what_was_not_run_is_no_number():
     part = TABLE1.only(["pathological_100_clients"], ["FedAvg"], ["CIFAR10"])
-    [line] = numbers.traffic(part, SMALL, lambda run: None).to_dict("records")
+    [line] = traffic.per_round(part, SMALL, lambda run: None).to_dict("records")
     assert math.isnan(line["accuracy"]) and math.isnan(line["MB up"])
 
 
@@ -132,7 +133,7 @@ def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(r
     if not rounds:  # what methods send is then not among the columns
         diverged.metrics = diverged.metrics[["round", "client", "accuracy"]][:0]
     find = {lost: diverged, ended: result(97.0)}.get
-    line = numbers.traffic(part, SMALL, find).set_index("method").loc["pFedMe"]
+    line = traffic.per_round(part, SMALL, find).set_index("method").loc["pFedMe"]
     assert line[["accuracy", "models down", "models up", "MB down", "MB up"]].isna().all()
     said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=find)))
     assert said.startswith("2 of 2 printed values were run: ") and "2 other order" in said
@@ -338,8 +339,8 @@ def test_the_answer_of_figure_9_counts_pairs_of_shares():
 
 
 def test_numbers_on_an_axis_do_not_run_into_each_other():
-    assert figures._apart(list(SHARES)) == [0.01, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9]
-    assert figures._apart([2, 3, 4, 5, 10]) == [2, 3, 4, 5, 10]
+    assert lines.apart(list(SHARES)) == [0.01, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9]
+    assert lines.apart([2, 3, 4, 5, 10]) == [2, 3, 4, 5, 10]
 
 
 def test_the_answer_of_figure_1_counts_where_fedfomo_is_ahead():
@@ -351,7 +352,7 @@ def test_the_answer_of_figure_1_counts_where_fedfomo_is_ahead():
 
 def test_a_figure_tells_its_numbers_in_its_alt_text():
     table = pd.DataFrame({"a": [1.0, 2.0], "b": [math.nan, 3.0]}, index=[2, 10])
-    _, alt = figures.lines(table, "groups", "accuracy (%)")
+    _, alt = lines.of_table(table, "groups", "accuracy (%)")
     assert "a: 1.00 at 2, 2.00 at 10; b: 3.00 at 10" in alt
     weights = np.stack([np.full((4, 4), 0.25), np.kron(np.eye(2), np.full((2, 2), 0.5))])
     _, alt = figures.client_weights(weights, [1, 2], TRUTH)

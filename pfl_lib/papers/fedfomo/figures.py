@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from pfl_lib.display.theme import blank, legend, look, theme
+from pfl_lib.display.theme import blank, legend, theme
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.figure import Figure
@@ -19,44 +18,6 @@ GROUP_COLOURS = (
     "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9",
 )  # fmt: skip
 LINES = ("-", "--", "-.", ":")
-ROOM = 0.06  # of an axis: what a number of four signs needs
-
-
-def lines(
-    table: pd.DataFrame, xlabel: str, ylabel: str, spread: pd.DataFrame | None = None
-) -> tuple["Figure", str]:
-    """A line for each column of a table over its index; `spread`, of the same shape: bars up and
-    down.
-    """
-    with theme():
-        figure, axes = blank(4.0)
-        for name, column in table.items():
-            known = column.dropna()
-            drawn = look(str(name), map(str, table.columns))
-            if spread is None or spread[name].isna().all():
-                axes.plot(known.index, known, label=name, **drawn)
-            else:
-                bars = spread[name].reindex(known.index).fillna(0)
-                axes.errorbar(known.index, known, yerr=bars, capsize=3, label=name, **drawn)
-        axes.set(xlabel=xlabel, ylabel=ylabel, xticks=_apart(table.index))
-        axes.set_xticklabels([f"{x:g}" for x in _apart(table.index)])
-        if len(table.columns) > 1:
-            legend(figure, axes)
-    told = [
-        f"{name}: " + ", ".join(f"{y:.2f} at {x:g}" for x, y in column.dropna().items())
-        for name, column in table.items()
-        if column.notna().any()
-    ]
-    return figure, f"Line plot of {ylabel} by {xlabel}. {'; '.join(told) or 'Nothing was run'}."
-
-
-def _apart(places: Sequence[float]) -> list[float]:
-    """Those of some rising places whose numbers do not run into each other on an axis."""
-    kept = list(places[:1])
-    for place in places:
-        if place - kept[-1] > ROOM * (places[-1] - places[0]):
-            kept.append(place)
-    return kept
 
 
 def client_weights(
