@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import player
-from pfl_lib.display.table_format import show_table
+from pfl_lib.display.table_format import show_table, written
 from pfl_lib.errors import BadInput
 from pfl_lib.progress import headless
 
@@ -65,10 +65,12 @@ class Matrices:
                 continue
             i, j = np.unravel_index(np.nanargmax(others), others.shape)
             own = matrix[rows, rows]
-            said = "" if np.isnan(own).all() else f"own {self.quantity} {np.nanmean(own):.2f} on "
+            said = (
+                "" if np.isnan(own).all() else f"own {self.quantity} {written(np.nanmean(own))} on "
+            )
             parts.append(
                 f"{name + ': ' if name else ''}{said}{'average, ' if said else ''}largest between"
-                f" two clients {others[i, j]:.2f} (client {i} for the model of {j})"
+                f" two clients {written(others[i, j])} (client {i} for the model of {j})"
                 + self._by_group(others)
             )
         return f"Round {self.rounds[place]}: {'; '.join(parts)}."
@@ -79,7 +81,7 @@ class Matrices:
             return ""
         same = np.equal.outer(self.groups, self.groups)
         told = [
-            f"{name} {np.nanmean(others[where]):.2f}"
+            f"{name} {written(np.nanmean(others[where]))}"
             for name, where in (("the same group", same), ("other groups", ~same))
             if not np.isnan(others[where]).all()
         ]
@@ -250,10 +252,10 @@ def _scale(shown: Matrices) -> str:
     low, high = shown.limits
     levels = np.linspace(0, 1, LEVELS)[None]
     values = low + (high - low) * (levels**2 if low == 0 else levels)  # even steps of colour
-    bar = pixels(values, shown.limits)
+    bar, bottom = pixels(values, shown.limits), f"{low:.3g}".replace("-", "−")
     return (
         f'<p class="scale" style="display:flex;gap:.5rem;align-items:center">{shown.quantity}'
-        f' {low:.3g} <img alt="colours from {low:.3g} to {high:.3g}" width="160" height="12"'
+        f' {bottom} <img alt="colours from {bottom} to {high:.3g}" width="160" height="12"'
         ' style="image-rendering:pixelated;height:12px;width:160px;border:1px solid #888"'
         f' src="data:image/png;base64,{bar}"> {high:.3g}</p>'
     )

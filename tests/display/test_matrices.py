@@ -30,6 +30,12 @@ def test_a_frames_words_name_its_own_weight_and_the_largest_between_two_clients(
     assert shown.words(1) == f"{said} model of 0)."
 
 
+def test_values_below_zero_have_a_minus_sign_as_in_tables():
+    shown = matrices(np.array([[[2.0, -0.5], [-1.25, 2.0]]]), [4], quantity="affinity")
+    assert "two clients −0.50 (client 0 for the model of 1)" in shown.words(0)
+    assert "affinity −2 <img" in to_html(shown) and "-0.5" not in shown.words(0)
+
+
 def test_groups_have_lines_between_them_and_their_means_are_told():
     """Clients 0 and 1 are one group: (0.4 + 0.2) / 2 within; across (0.1 + 0 + 0 + 0.3) / 4."""
     frame = np.array([[0.5, 0.4, 0.1], [0.2, 0.8, 0.0], [0.0, 0.3, 0.7]])
