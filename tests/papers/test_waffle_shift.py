@@ -177,10 +177,11 @@ def test_spreads_by_what_seeds_share_stand_beside_the_papers():
     assert (each["paper"], each["paper std"], each["status"]) == (13.37, 3.21, "ran")
     assert rows.loc[("A*", "FedAvg", "draw 1 for all"), "runs"] == 1  # Table 1's seed 1
     assert rows.loc[("B*", "SCAFFOLD, option I", "draw 3 for all"), "status"] == "not run"
-    said = sentences.shift(spreads, waffle.FULL)
+    none = shift.apart(shift.options(waffle.FULL, Shelf({})))
+    said = sentences.shift(spreads, none, waffle.FULL)
     assert "A*, FedAvg: 10.0 with a draw a seed, 1.0 (draw 3); the paper's 3.2" in said
     assert "B*" not in said
-    assert sentences.shift(spreads.iloc[:0], waffle.FULL).startswith("No two seeds")
+    assert sentences.shift(spreads.iloc[:0], none, waffle.FULL).startswith("No two seeds")
     shelf.accuracies[fixed[0]] = None
     rows = shift.spreads(waffle.FULL, shelf).set_index(["distribution", "method", "labels"])
     lost = rows.loc[("A*", "FedAvg", "draw 3 for all")]
@@ -197,3 +198,29 @@ def test_options_stand_beside_what_is_printed_and_a_missing_one_is_named():
     assert rows.loc["C", "status"] == (
         "SCAFFOLD: not run; WAFFLE: not run; WAFFLE, option I: not run"
     )
+
+
+def test_the_options_are_set_apart_where_both_ran_and_the_nearer_one_is_counted():
+    """A*: 29.93 and 74.93 % beside the printed 19.93; C: 98.57 and 99.17 beside 98.77; B ran with
+    one of them only.
+    """
+    best = {("I", "A*"): 0.2993, ("II", "A*"): 0.7493, ("I", "C"): 0.9857, ("II", "C"): 0.9917}
+    best[("I", "B")] = 0.9
+    names = {"I": "SCAFFOLD, option I", "II": "SCAFFOLD"}
+    made = {
+        waffle.spec(names[option], where, waffle.FULL, 1): found
+        for (option, where), found in best.items()
+    }
+    apart = shift.apart(shift.options(waffle.FULL, Shelf(made)))
+    assert apart["distribution"].tolist() == ["C", "A*"]
+    assert apart["moved"].tolist() == pytest.approx([-0.6, -45])
+    assert apart["I"].tolist() == pytest.approx([0.2, 10])
+    assert apart["II"].tolist() == pytest.approx([0.4, 55])
+    nobody = pd.DataFrame(columns=["distribution", "method", "labels", "std", "paper std"])
+    said = sentences.shift(nobody, apart, waffle.FULL)
+    assert "Option I moves SCAFFOLD by −0.6 on C and −45.0 on A* points (seed 1)" in said
+    assert (
+        "on 2 of 2 distributions, on average 5.1 points away, option II 27.7" in said
+        and "WAFFLE" not in said
+    )
+    assert "away" not in sentences.shift(nobody, apart, waffle.SMALL)  # no level of other data

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
+from pfl_lib.display.table_format import written
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import tolerance
 from pfl_lib.papers.waffle import ALICE, FULL, printed, run_on
@@ -148,8 +149,10 @@ def figure_8(curve: Mapping[int, float], slope: float) -> str:
     return f"With ΔΩ = {slope:g}, Ω is {listed(words)}."
 
 
-def shift(spreads: pd.DataFrame, profile: Profile) -> str:
-    """What the spread over seeds says about the paper's draw, from `shift.spreads`."""
+def shift(spreads: pd.DataFrame, apart: pd.DataFrame, profile: Profile) -> str:
+    """What the spread over seeds says about the paper's draw, from `shift.spreads`, and which
+    option is nearer to the paper, from `shift.apart`.
+    """
     parts = []
     for (distribution, method), rows in spreads.groupby(["distribution", "method"], sort=False):
         known = rows.dropna(subset="std").set_index("labels")["std"]
@@ -162,11 +165,32 @@ def shift(spreads: pd.DataFrame, profile: Profile) -> str:
                 f"{distribution}, {method}: {known['a draw a seed']:.1f} with a draw a seed,"
                 f" {shared}; the paper's {rows['paper std'].iloc[0]:.1f}"
             )
-    if not parts:
-        return "No two seeds that share a draw were run, so draws and seeds cannot be told apart."
-    words = f"Standard deviations of best rounds, in points: {'. '.join(parts)}."
+    if parts:
+        words = f"Standard deviations of best rounds, in points: {'. '.join(parts)}."
+    else:
+        words = "No two seeds that share a draw were run, so draws and seeds cannot be told apart."
+    words += _by_option(apart, levels=profile.name == "paper")
     if profile.name == "quick":
         return f"{words} The quick profile, on other data, says nothing about the paper's seeds."
+    return words
+
+
+def _by_option(apart: pd.DataFrame, levels: bool) -> str:
+    """How far option I moves each method, and, where levels can be compared, which is nearer."""
+    words = ""
+    for method, rows in apart.groupby("method", sort=False):
+        told = [
+            f"{written(row.moved, sign=True, digits=1)} on {row.distribution}"
+            for row in rows.itertuples()
+        ]
+        words += f" Option I moves {method} by {listed(told)} points (seed 1)"
+        if levels:
+            nearer = int((rows["I"] < rows["II"]).sum())
+            words += (
+                f"; it is nearer to the paper on {nearer} of {len(rows)} distributions, on average"
+                f" {rows['I'].mean():.1f} points away, option II {rows['II'].mean():.1f}"
+            )
+        words += "."
     return words
 
 

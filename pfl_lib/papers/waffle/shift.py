@@ -215,6 +215,29 @@ def options(profile: Profile, store) -> pd.DataFrame:
     return first.table(rows)
 
 
+def apart(options: pd.DataFrame) -> pd.DataFrame:
+    """How the two options lie to each other and to the paper, where both ran, from `options`.
+
+    Columns method, distribution, moved (option I less option II, points), and how far each is from
+    the printed value (I, II: absolute, points).
+    """
+    rows = []
+    for method, row in product(("SCAFFOLD", "WAFFLE"), options.to_dict("records")):
+        one, two = (row[f"{method}, option {option}"] for option in ("I", "II"))
+        if not math.isnan(one - two):
+            printed = row[f"{method}, paper"]
+            rows.append(
+                {
+                    "method": method,
+                    "distribution": row["distribution"],
+                    "moved": one - two,
+                    "I": abs(one - printed),
+                    "II": abs(two - printed),
+                }
+            )
+    return keep(options, pd.DataFrame(rows, columns=["method", "distribution", "moved", "I", "II"]))
+
+
 def _votes(
     dataset: Dataset | None, profile: Profile, distribution: str, seeds: Sequence[int]
 ) -> list:
