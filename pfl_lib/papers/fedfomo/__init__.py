@@ -11,7 +11,8 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
   it chooses a method; the paper speaks of the split for FedFomo alone.
 * The network is the released code's, 122,570 parameters on CIFAR10; the paper names McMahan's.
 * Clients that are not drawn in a round keep their model, those of local training too.
-* pFedMe has the released code's settings: lambda 15, five steps, rate 0.09 on its inner problem.
+* pFedMe has the released code's settings: lambda 15, five steps, rate 0.09 on its inner problem;
+  on MNIST, which that code does not have, the rate 0.01 that the paper gives all methods.
 * Reported is the mean over clients after the last federated update; the printed spread is read as
   one over runs.
 """
@@ -47,10 +48,11 @@ CROWDS = (30, 60)  # Figure 2b: "settings with more total clients", whose number
 EPSILONS = (0.0, 0.3, 0.6)  # Figure 3, whose axis is lost
 DOWNLOADS = (2, 5, 10, 15)
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)  # Figure 9
+INNER_RATE = 0.09  # of pFedMe, on CIFAR
 
 
-def _slower(setting: Setting) -> Setting:
-    return setting.scheduled(lr=0.09)
+def _inner(setting: Setting) -> Setting:
+    return setting.scheduled(lr=min(INNER_RATE, setting.schedule.lr))
 
 
 COLUMNS = (
@@ -62,7 +64,7 @@ COLUMNS = (
     Column("MOCHA", Mocha()),
     Column("CFL", CFL()),
     Column("Per-FedAvg", PerFedAvg()),
-    Column("pFedMe", PFedMe(lam=15), _slower),
+    Column("pFedMe", PFedMe(lam=15), _inner),
     Column("FedFomo (n=5)", FedFomo(5)),
     Column("FedFomo (n=10)", FedFomo(10)),
 )
