@@ -138,8 +138,9 @@ def comparisons(
 
     Columns claim (its number in the list, from 1), distribution, better, worse, paper (the printed
     difference), here (the mean of the differences, seed by seed), plus or minus (two standard
-    errors of that mean; nan for fewer than two seeds), seeds (that both finished) and holds ("yes",
-    "no", "undecided", or that the quick profile answers nothing).
+    errors of that mean; nan for fewer than two seeds), agrees (whether the printed difference lies
+    within these; "–" for fewer than two seeds and in the quick profile), seeds (that both finished)
+    and holds ("yes", "no", "undecided", or that the quick profile answers nothing).
     """
     rows = []
     for number, claim in enumerate(claims, 1):
@@ -148,6 +149,10 @@ def comparisons(
             found = differences(*pair)
             apart = printed[where, better].value - printed[where, worse].value
             holds = answer([is_above(*pair, apart)])
+            agrees = "–"
+            if len(found) > 1 and profile.name != "quick":
+                off = abs(apart - statistics.fmean(found))
+                agrees = answer([off <= two_standard_errors(found) + HAIR])
             rows.append(
                 {
                     "claim": number,
@@ -157,6 +162,7 @@ def comparisons(
                     "paper": apart,
                     "here": statistics.fmean(found) if found else math.nan,
                     "plus or minus": two_standard_errors(found) if len(found) > 1 else math.nan,
+                    "agrees": agrees,
                     "seeds": len(found),
                     "holds": QUICK if profile.name == "quick" else holds,
                 }

@@ -53,7 +53,9 @@ def compare(table: Table, profile: Profile, store: Store) -> pd.DataFrame:
     finished = frame[frame["status"] == "ran"].groupby([*by_row, "method"], sort=False)
     first_runs = finished["run"].first().to_dict()
     explained = {
-        place for place, page in table.explained_by.items() if _shown(page, profile, store)
+        place
+        for place, page in table.explained_by.items()
+        if _explains(page, place, profile, store)
     }
     described = {(row.dataset, row.setting): row for row in table.rows}
     rows: dict[tuple, dict[str, Printed]] = {}
@@ -153,14 +155,18 @@ def _protocol(table: Table, run) -> str:
     return f"{words}{OVER[table.over]}{trained}"
 
 
-def _shown(page: str, profile: Profile, store: Store) -> bool:
-    """Whether a page exists and all the runs behind it do."""
+def _explains(page: str, place: tuple[str, str, str], profile: Profile, store: Store) -> bool:
+    """Whether a page exists, all the runs behind it do, and its numbers reach the printed value."""
     from pfl_lib.papers import EXHIBITS
 
     if page not in EXHIBITS:
         return False
-    runs = EXHIBITS[page].runs(EXHIBITS[page].profile(profile.name))
-    return bool(runs) and all(store.find(run) is not None for run in runs)
+    exhibit, (_, setting, method) = EXHIBITS[page], place
+    its = exhibit.profile(profile.name)
+    runs = exhibit.runs(its)
+    if not runs or not all(store.find(run) is not None for run in runs):
+        return False
+    return exhibit.explains is None or exhibit.explains(setting, method, its, store.find)
 
 
 def in_words(compared: pd.DataFrame) -> pd.DataFrame:

@@ -81,6 +81,13 @@ class Scorecard:
                 f" {reduced} of the {ran} were run in the small profile alone, with fewer rounds,"
                 " images or seeds than the papers have."
             )
+        full = results[(results["profile"] == "paper") & (results["seeds"] > 0)]
+        few = int(full["because"].str.match(r"\(\d+ of \d+ seeds\)").sum())
+        if few:
+            words += (
+                f" Of the {len(full)} in the papers' own settings {few} rest on fewer seeds than"
+                f" the papers average, {int((full['seeds'] == 1).sum())} on a single one."
+            )
         used = int((self.values["verdict"] == USED).sum())
         settings = int((self.values["kind"] == "setting").sum())
         return f"{words} {settings} further values are settings: {used} are used as printed."

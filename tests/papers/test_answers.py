@@ -27,8 +27,10 @@ def test_table_1_counts_verdicts_of_mnist_and_pairs_of_each_row_once():
     said = waffle.table_1(compared("paper"))
     assert said == (
         "WE or WAFFLE is the best of six methods on 2 of the 2 distributions that were run, in the"
-        " paper on 1 of them. The verdicts on the 5 values printed for MNIST: 2 reproduced, 2 not"
-        " reproduced and 1 not run; of 5 pairs of methods that the paper tells clearly apart 4"
+        " paper on 1 of them. The better of the two lies +1.00 (A) points above the best other"
+        " method, by more than 0.4 points on 1 of 1. The verdicts on the 5 values printed for"
+        " MNIST: 2 reproduced, 2 not reproduced and 1 not run; of 5 pairs of methods that the"
+        " paper tells clearly apart 4"
         " stand in its order."
         " 1 of the verdicts rest on fewer seeds than the paper's."
     )
@@ -70,10 +72,13 @@ def test_speed_counts_nothing_where_the_quick_profile_gives_no_answer():
 
 def test_claims_count_sentences_and_the_comparisons_behind_them():
     answers = pd.DataFrame({"here": ["yes (2 of 5 seeds)", "no", "undecided", "undecided"]})
-    behind = pd.DataFrame({"holds": ["yes", "yes", "no", "undecided"]})
+    holds = ["yes", "yes", "no", "undecided"]
+    behind = pd.DataFrame({"holds": holds, "paper": [0.5, 0.4, -1.0, 3.0]})
     assert waffle.claims(answers, behind) == (
         "Of 4 sentences about Table 1, 1 hold, 1 do not and 2 stay open; of the 4 comparisons"
-        " behind them 2 hold, 1 are contradicted and 1 are too close or not run."
+        " behind them 2 hold, 1 are contradicted and 1 are too close or not run. In 2 of them the"
+        " paper's own two values are at most 0.4 points apart, which by this rule no run can"
+        " confirm."
     )
     quick = pd.DataFrame({"here": ["no answer (quick profile)"]})
     assert waffle.claims(quick, behind).endswith("answers none of 1 sentences.")

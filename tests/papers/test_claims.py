@@ -21,8 +21,9 @@ from pfl_lib.papers.claims import (
     is_printed_above,
 )
 from pfl_lib.papers.verdicts import Printed
-from pfl_lib.papers.waffle import claims
+from pfl_lib.papers.waffle import claims, sentences
 from pfl_lib.results.result import Result
+from pfl_lib.results.store import Store
 from pfl_lib.results.summary import Ours
 
 
@@ -156,9 +157,10 @@ class Shelf:
         )
         profiles = (waffle.SMALL, waffle.QUICK)
         self.places = {
-            waffle.spec(m, d, p, 1).key: (m, d, p.rounds)
+            waffle.spec(m, d, p, seed).key: (m, d, p.rounds)
             for m in waffle.METHODS
             for p in profiles
+            for seed in (1, 2, 3)
             for d in waffle.run_on(p)
         }
 
@@ -273,26 +275,25 @@ def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_tw
             lambda method, distribution: 99.0,
             rises=lambda m: {"WAFFLE": waffle_at, "WE": we_at}.get(m, 1),
         )
-        frame = claims.speed(waffle.SMALL, shelf)
+        frame = claims.speed(waffle.SMALL.with_seeds(seeds), shelf)
         assert set(frame["WAFFLE"]) == {str(waffle_at)} and set(frame["WE"]) == {str(we_at)}
         return list(frame["faster"])
 
-    assert waffle.SMALL.seeds == (1,)
-    assert faster(5, 9) == ["yes (1 of 5 seeds)"] * 2
-    assert faster(9, 5) == ["no (1 of 5 seeds)"] * 2
-    assert faster(5, 6) == ["undecided (1 of 5 seeds)"] * 2
+    seeds = 3
+    assert faster(5, 9) == ["yes (3 of 5 seeds)"] * 2
+    assert faster(9, 5) == ["no (3 of 5 seeds)"] * 2
+    assert faster(5, 6) == ["undecided (3 of 5 seeds)"] * 2
+    seeds = 2  # too few to call a lead of four rounds one
+    assert faster(5, 9) == ["undecided (2 of 5 seeds)"] * 2
 
 
 def test_faster_is_judged_on_the_seeds_that_both_methods_ran():
-    """On seed 2 WAFFLE is there in round 5 and WE in round 9; alone, on a seed of its own, each is
-    there in another one.
+    """On seeds 2 to 4 WAFFLE is there in round 5 and WE in round 9; alone, on a seed of its own,
+    each is there in another one.
     """
-    rises = {
-        (1, "weight_erosion"): 2,
-        (2, "weight_erosion"): 9,
-        (2, "waffle"): 5,
-        (3, "waffle"): 20,
-    }
+    rises = {(1, "weight_erosion"): 2, (5, "waffle"): 20}
+    for seed in (2, 3, 4):
+        rises |= {(seed, "weight_erosion"): 9, (seed, "waffle"): 5}
 
     class Some:
         def find(self, spec):
@@ -300,10 +301,11 @@ def test_faster_is_judged_on_the_seeds_that_both_methods_ran():
             shelf = Shelf(lambda method, distribution: 99.0, rises=lambda method: there)
             return there and shelf.find(dataclasses.replace(spec, seed=1))
 
-    both = claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
-    assert (both["WE"], both["WAFFLE"], both["faster"]) == ("9", "5", "yes (1 of 5 seeds)")
-    del rises[2, "waffle"]
-    none = claims.speed(waffle.SMALL.with_seeds(3), Some(), ("C",)).iloc[0]
+    both = claims.speed(waffle.SMALL.with_seeds(5), Some(), ("C",)).iloc[0]
+    assert (both["WE"], both["WAFFLE"], both["faster"]) == ("9", "5", "yes (3 of 5 seeds)")
+    for seed in (2, 3, 4):
+        del rises[seed, "waffle"]
+    none = claims.speed(waffle.SMALL.with_seeds(5), Some(), ("C",)).iloc[0]
     assert (none["WE"], none["WAFFLE"], none["faster"]) == (
         "ran",
         "ran",
@@ -347,6 +349,35 @@ def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_th
     assert same(20, 22) == {"yes"}
     assert same(20, 23) == {"no"}
     assert same(20, 26) == {"no"}  # Weight Erosion never gets there
+
+
+def test_waffle_is_mostly_local_when_alice_has_half_and_four_fifths_of_all_weight_to_the_end():
+    """Of 100 rounds: others have weight 1 each, then 1/9 (Alice half), then 1/36 (four fifths)."""
+
+    def mostly(half: int, fifths: int, rounds: int = 100) -> dict:
+        def weights(method: str):
+            matrix = np.ones((rounds, 10))
+            matrix[half - 1 :, 1:] = 1 / 9
+            matrix[fifths - 1 :, 1:] = 1 / 36
+            return matrix
+
+        frame = claims.mostly_local(waffle.SMALL, Shelf(printed_percent, weights))
+        assert len(frame) == 5 and frame["seeds"].eq(1).all()
+        return frame.iloc[0]
+
+    inside = mostly(71, 90)
+    assert (inside["half from"], inside["four fifths from"]) == (71, 90)
+    assert inside["answer"] == "yes (1 of 5 seeds)"
+    assert mostly(56, 71)["answer"] == "undecided (1 of 5 seeds)"
+    assert mostly(50, 95)["answer"] == "no (1 of 5 seeds)"
+    assert mostly(101, 102)["four fifths from"] == 100  # never
+    table = pd.DataFrame([mostly(71, 90), mostly(50, 95)])
+    said = sentences.mostly_local(table)
+    assert "A 71 and 90 %; A 50 and 95 %" in said
+    assert said.endswith("on 1 of 2 distributions, by neither on 1.")
+    nothing = claims.mostly_local(waffle.SMALL, Store(None, published=None))
+    assert set(nothing["answer"]) == {"not run"}
+    assert "no run is stored" in sentences.mostly_local(nothing)
 
 
 def test_the_quick_profile_answers_neither_speed_nor_time():

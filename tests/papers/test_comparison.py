@@ -119,12 +119,14 @@ def test_of_a_table_without_a_run_no_ranking_is_told():
     assert rows.empty
 
 
-def test_explained_is_said_only_where_the_page_exists_and_all_its_runs_do(monkeypatch):
+def test_explained_is_said_only_where_the_page_exists_its_runs_do_and_its_numbers_do(monkeypatch):
     far = shelf(FedAvg=result(90.0))
     seed_1 = B.runs(waffle.FULL.with_seeds(1))
 
-    def said(runs) -> str:
-        page = Exhibit("why", "WAFFLE", "", "", waffle.ALL_PROFILES, lambda profile: runs)
+    def said(runs, explains=None) -> str:
+        page = Exhibit(
+            "why", "WAFFLE", "", "", waffle.ALL_PROFILES, lambda profile: runs, explains=explains
+        )
         monkeypatch.setattr(papers, "EXHIBITS", {"why": page} if runs is not None else {})
         table = dataclasses.replace(B, explained_by={("MNIST", "B", "FedAvg"): "why"})
         compared = comparison.compare(table, waffle.FULL, far).set_index("method")
@@ -134,6 +136,10 @@ def test_explained_is_said_only_where_the_page_exists_and_all_its_runs_do(monkey
     assert said(seed_1) == "explained on page why"
     assert said((*seed_1, waffle.spec("WE", "B", waffle.FULL, 2))) == "reason unknown"
     assert said(()) == said(None) == "reason unknown"
+    asked = []
+    for does, word in ((True, "explained on page why"), (False, "reason unknown")):
+        assert said(seed_1, lambda *given, does=does: asked.append(given) or does) == word
+    assert {given[:2] for given in asked} == {("B", "FedAvg")}
 
 
 def test_latex_sets_the_paper_and_ours_beside_each_other():

@@ -32,6 +32,7 @@ SWITCHES = {
 }
 """iFedAvg's three points, each with APFL's field for it."""
 FIXED = (0.5, 0.75, 0.9)
+IMAGE = 0.1  # points: one of the 996 test images that Alice has on A and A*
 
 
 def _switched() -> list[Column]:

@@ -1,16 +1,26 @@
 """What WAFFLE's sections 3 and 4 say about MNIST, and whether our runs say the same."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
 from pfl_lib.papers import waffle
-from pfl_lib.papers.claims import QUICK, Claim, about_table, answer, comparisons, with_seeds
+from pfl_lib.papers.claims import (
+    ENOUGH,
+    QUICK,
+    Claim,
+    about_table,
+    answer,
+    comparisons,
+    with_seeds,
+)
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import gathered
 from pfl_lib.papers.waffle import (
@@ -23,13 +33,15 @@ from pfl_lib.papers.waffle import (
     WEIGHTED,
     run_on,
 )
-from pfl_lib.results.summary import at_round, common, status
+from pfl_lib.results.summary import HAIR, NOT_RUN, at_round, common, few_seeds, status
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
 
 PERSONALISED = ("WE", "WAFFLE", "APFL")
 SAME_TIME = 0.1  # of the rounds: "at about the same time"
+MOSTLY = (0.5, 0.8)  # of all weight, two readings of "mostly local"
+LOCAL_AFTER = (70, 90)  # percent of the rounds, section 2.2
 CLEARLY_EARLIER = 2  # rounds: an evaluation is noisy from round to round
 
 
@@ -100,7 +112,7 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE
     and WAFFLE (the round in which the mean best accuracy, over the seeds that both ran, reaches it;
     "ran" when the other one did not) and faster ("yes", "no" or, when less than two rounds apart,
-    not run or diverged, "undecided").
+    on fewer than three seeds, not run or diverged, "undecided"; the paper prints no rounds).
     """
     rows = []
     for distribution in run_on(profile, distributions):
@@ -117,7 +129,8 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
             target = curves.iloc[-1].min() - 0.4
             reached = {method: int((curves[method] >= target).idxmax()) for method in curves}
             lead = reached["WE"] - reached["WAFFLE"]
-            verdict = None if abs(lead) < CLEARLY_EARLIER else lead > 0
+            if abs(lead) >= CLEARLY_EARLIER and len(seeds) >= ENOUGH:
+                verdict = lead > 0
             row |= {"target": target, **{method: str(r) for method, r in reached.items()}}
         answered = with_seeds(answer([verdict]), [tuple(ours.values())], profile)
         rows.append(row | {"faster": QUICK if profile.name == "quick" else answered})
@@ -178,6 +191,51 @@ def alone(profile: Profile, store) -> pd.DataFrame:
             }
         )
     return profile.table(rows)
+
+
+def mostly_local(profile: Profile, store) -> pd.DataFrame:
+    """ "WAFFLE transitions to mostly local SGD after 70 – 90% of the total number of rounds"
+    (section 2.2), by two readings of *mostly*: Alice has half of all weight, or four fifths, to the
+    end.
+
+    A row for each distribution that the profile runs: columns distribution, half from and four
+    fifths from (the first such round as percent of the rounds, mean over seeds), seeds, and answer
+    ("yes" where both lie between 70 and 90 percent, "no" where neither does, else "undecided").
+    """
+    rows = []
+    for distribution in run_on(profile, DISTRIBUTIONS):
+        found = waffle.results(store, profile, distribution, ["WAFFLE"]).get("WAFFLE", [])
+        found = [tables.shares(one.weights)[:, ALICE] for one in found if one.diverged is None]
+        since = [
+            statistics.fmean(_since(shares, least) for shares in found) if found else math.nan
+            for least in MOSTLY
+        ]
+        there = [LOCAL_AFTER[0] <= percent <= LOCAL_AFTER[1] for percent in since]
+        word = answer([there[0] if len(set(there)) == 1 else None]) if found else NOT_RUN
+        seeds = few_seeds(len(found), profile.paper_seeds) if found else ""
+        rows.append(
+            {
+                "distribution": distribution,
+                "half from": since[0],
+                "four fifths from": since[1],
+                "seeds": len(found),
+                "answer": QUICK
+                if profile.name == "quick"
+                else f"{word} ({seeds})"
+                if seeds
+                else word,
+            }
+        )
+    return profile.table(rows)
+
+
+def _since(shares: np.ndarray, least: float) -> float:
+    """From which round on a share [R] stays at `least` or above, in percent of the rounds; the last
+    round where it never does.
+    """
+    below = np.flatnonzero(shares < least - HAIR)
+    first = below[-1] + 2 if len(below) else 1
+    return 100 * min(first, len(shares)) / len(shares)
 
 
 def _same_time(rounds: Mapping[str, int | None], profile: Profile) -> str:

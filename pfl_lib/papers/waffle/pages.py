@@ -69,7 +69,13 @@ PAGES = (
     ),
     _page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
     _page("claims", "What the paper says about Table 1, answered", runs=TABLE1.runs),
-    _page("shift", "One model under concept shift: whose labels win", MANY_RUNS, runs=shift.runs),
+    _page(
+        "shift",
+        "One model under concept shift: whose labels win",
+        MANY_RUNS,
+        runs=shift.runs,
+        explains=shift.explains,
+    ),
     _page("apfl", "What decides APFL's accuracy", MANY_RUNS, runs=apfl.runs),
     _page(
         "open-questions",

@@ -4,8 +4,10 @@ is tested on.
 Equation 1 can be read in two ways.  Both are SCAFFOLD while all weights are 1/N, and local training
 where all weight is Alice's from the first round on; they differ once weights change.
 
-Alice is tested on fewer than a thousand images, the same for all seeds, by the authors as by us;
-the standard deviation over seeds that the paper prints leaves their choice out.
+Alice is tested on fewer than a thousand images, the same for all seeds; the standard deviation over
+seeds that the paper prints leaves their choice out.  These are the images that the code of the
+paper's precursor takes (Weight_Erosion_ML, loadTrainTest.py), whose printed accuracies are
+multiples of 1/946 on C.  Another choice explains a difference only if WAFFLE's authors made one.
 """
 
 import math
@@ -73,6 +75,37 @@ def accuracies(profile: Profile, store) -> pd.DataFrame:
             }
         )
     return seeds.table(rows)
+
+
+def by_chance(
+    profile: Profile,
+    store,
+    images: int,
+    distribution: str,
+    methods: Sequence[str] = waffle.METHODS,
+) -> pd.DataFrame:
+    """How far an accuracy may lie from another one for the choice of `images` test images alone.
+
+    Columns method, seeds, paper, ours (best round, percent, mean over seeds), difference, and
+    chance: the standard deviation sqrt(p (1 - p) / images) of a share p of right answers, in
+    points, of images drawn independently, for p ours.
+    """
+    frame = RUNS.only([distribution], methods).frame(profile, store.find)
+    ours = gathered(frame[frame["protocol"] == "best"])
+    rows = []
+    for method, found in ours.items():
+        paper, right = waffle.printed(distribution, method).value, found.mean / 100
+        rows.append(
+            {
+                "method": method,
+                "seeds": len(found.seeds),
+                "paper": paper,
+                "ours": found.mean,
+                "difference": found.mean - paper if profile.name == "paper" else math.nan,
+                "chance": 100 * math.sqrt(right * (1 - right) / images),
+            }
+        )
+    return profile.table(rows)
 
 
 def other_test_images(

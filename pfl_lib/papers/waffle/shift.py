@@ -27,6 +27,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers import waffle
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Find
 from pfl_lib.papers.waffle import DISTRIBUTIONS, RUNS, SHIFTED, run_on, several
 from pfl_lib.partitions import LabelSkew
 from pfl_lib.partitions.label_skew import shifted_labels
@@ -191,6 +192,24 @@ def spreads(profile: Profile, store) -> pd.DataFrame:
                 }
             )
     return several(profile).table(rows)
+
+
+def explains(distribution: str, method: str, profile: Profile, find: Find) -> bool:
+    """Whether draws of the labels, or the other option, reach the value that the paper prints for
+    one model under concept shift: it lies within two standard deviations over the draws of the mean
+    over draws, for the method or for its option I.
+
+    Levels of a smaller setting reach no printed value.
+    """
+    if profile.name != "paper":
+        return False
+    printed = waffle.printed(distribution, method).value
+    for name in (name for name in ONE_MODEL if name.partition(",")[0] == method):
+        specs = RUNS.only([distribution], [name]).runs(several(profile))
+        ours = gather((spec.seed, find(spec)) for spec in specs)
+        if ours.comparable and abs(ours.mean - printed) <= 2 * ours.std:
+            return True
+    return False
 
 
 def options(profile: Profile, store) -> pd.DataFrame:
