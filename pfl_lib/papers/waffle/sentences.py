@@ -162,7 +162,7 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
         f" {len(behind)} comparisons behind them {pairs.get('yes', 0)} hold,"
         f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are too close or"
         f" not run. In {close} of them the paper's own two values are at most {ACCURACY.floor:g}"
-        " points apart, which by this rule no run can confirm."
+        " points apart: runs that gave just these would not confirm it by this rule."
     )
 
 
