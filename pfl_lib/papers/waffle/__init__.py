@@ -6,8 +6,8 @@ its pages are in `waffle.pages`.  Ten clients, of whom Alice is client 0, all ta
 round with one local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
 
 Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
-variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally gives the size term no
-effect within 100 rounds; the five seeds are 1 to 5.
+variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally counts a batch a round,
+no whole pass over 6,000 images within 100 rounds; the five seeds are 1 to 5.
 """
 
 from collections.abc import Iterable
