@@ -85,8 +85,8 @@ class Scorecard:
         few = int(full["because"].str.match(r"\(\d+ of \d+ seeds\)").sum())
         if few:
             words += (
-                f" Of the {len(full)} in the papers' own settings {few} rest on fewer seeds than"
-                f" the papers average, {int((full['seeds'] == 1).sum())} on a single one."
+                f" Of the {len(full)} in the exact setting {few} rest on fewer seeds than the"
+                f" papers average, {int((full['seeds'] == 1).sum())} on a single one."
             )
         used = int((self.values["verdict"] == USED).sum())
         settings = int((self.values["kind"] == "setting").sum())

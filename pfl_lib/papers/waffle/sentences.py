@@ -194,26 +194,32 @@ def shift(spreads: pd.DataFrame, apart: pd.DataFrame, profile: Profile) -> str:
     """What the spread over seeds says about the paper's draw, from `shift.spreads`, and which
     option is nearer to the paper, from `shift.apart`.
     """
-    parts = []
-    for (distribution, method), rows in spreads.groupby(["distribution", "method"], sort=False):
+    own, shared, printed, less = [], [], [], 0
+    for _, rows in spreads.groupby(["distribution", "method"], sort=False):
         known = rows.dropna(subset="std").set_index("labels")["std"]
         if "a draw a seed" in known and len(known) > 1:
-            shared = ", ".join(
-                f"{std:.1f} ({labels.removesuffix(' for all')})"
-                for labels, std in known.drop("a draw a seed").items()
-            )
-            parts.append(
-                f"{distribution}, {method}: {known['a draw a seed']:.1f} with a draw a seed,"
-                f" {shared}; the paper's {rows['paper std'].iloc[0]:.1f}"
-            )
-    if parts:
-        words = f"Standard deviations of best rounds, in points: {'. '.join(parts)}."
+            own.append(known.pop("a draw a seed"))
+            shared += list(known)
+            less += int((known < own[-1]).sum())
+            printed.append(rows["paper std"].iloc[0])
+    if own:
+        words = (
+            f"Best rounds vary over seeds by {_from_to(own)} points (one standard deviation) where"
+            f" each seed draws its labels, by {_from_to(shared)} where seeds share a draw, which is"
+            f" less in {less} of {len(shared)} cases; in the paper by {_from_to(printed)}."
+        )
     else:
         words = "No two seeds that share a draw were run, so draws and seeds cannot be told apart."
     words += _by_option(apart, levels=profile.name == "paper")
     if profile.name == "quick":
         return f"{words} The quick profile, on other data, says nothing about the paper's seeds."
     return words
+
+
+def _from_to(numbers: Iterable[float]) -> str:
+    """ "0.8 to 7.3", or one number where there is no other."""
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(numbers), max(numbers)))
+    return " to ".join(ends)
 
 
 def _by_option(apart: pd.DataFrame, levels: bool) -> str:
