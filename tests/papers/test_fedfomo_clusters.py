@@ -67,7 +67,12 @@ def test_a_run_that_ends_before_a_split_is_allowed_is_said_to():
     quick = fedfomo.profiles(TABLE2)["quick"]
     splits = found(TABLE2, quick, {D5: result(3, {}, lambda r: 0.1)})
     assert splits["may split from"].isna().all() and splits["lowest |mean u|"].isna().all()
-    assert "Of these, latent D5, 15 clients ended before" in sentences.cluster_splits(splits)
+    assert "These runs ended before a split" in sentences.cluster_splits(splits)
+    part = TABLE1.only(["pathological_15_clients"], datasets=["CIFAR10"])
+    late = part.only(columns=["CFL"]).runs(fedfomo.profiles(TABLE1)["small"])
+    both = numbers.splits(part, SMALL, dict.fromkeys(late, result(10, {}, lambda r: 0.5)).get)
+    splits = pd.concat([splits, both], ignore_index=True)
+    assert "Of these, latent D5, 15 clients ended" in sentences.cluster_splits(splits)
 
 
 def test_a_tenth_of_100_clients_waits_for_the_last_of_them():

@@ -196,7 +196,8 @@ def cluster_splits(found: pd.DataFrame) -> str:
             " weights under another name."
         )
     if short.any():
-        told.append(f"Of these, {'; '.join(names[short])} ended before a split was allowed.")
+        who = "These runs" if (short == never).all() else f"Of these, {'; '.join(names[short])}"
+        told.append(f"{who} ended before a split was allowed.")
     still = ran[never & ~short]
     if len(still) and (still["lowest |mean u|"] >= still["epsilon_1"]).all():
         told.append(
