@@ -82,6 +82,16 @@ def test_ten_thousand_clients_of_whom_a_hundredth_takes_part_need_room_for_that_
     assert (rows, models) == (10_000, 1)
 
 
+def test_a_round_of_fedfomo_with_a_hundred_clients_fits_into_one_gib():
+    """All take part, each with five candidates; so does a round of FedAvg before it."""
+    program = "from pfl_lib.bench import candidates; print(candidates.memory())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < GIB
+
+
 def test_apfl_keeps_a_personal_model_for_alice_alone_where_she_alone_is_read():
     [(before, after, _, models)] = peaks([("apfl", 0)], 300)
     everybody = 300 * 61_706 * 4

@@ -1,7 +1,6 @@
 """A federation: clients' data, a model, a schedule and a seed; what a method may ask of it."""
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,8 +16,8 @@ from pfl_lib.federation import evaluation, model_checks
 from pfl_lib.federation.batches import batches, moves
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
+from pfl_lib.federation.participation import participants
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, Step, finite_rows, sgd
 
 SMALL_MODEL = 1_000_000
@@ -218,24 +217,7 @@ class Federation:
 
         Raises BadInput if nobody is available, or Alice is not.
         """
-        limits = {client: (first, last) for client, first, last in self.schedule.availability}
-        there = [
-            i for i in range(len(self)) if i not in limits or limits[i][0] <= round <= limits[i][1]
-        ]
-        if not there or (self.alice is not None and self.alice not in there):
-            who = f"Alice (client {self.alice}) is not" if there else "no client is"
-            raise BadInput(f"{who} available in round {round}: change the schedule's availability")
-        if self.schedule.participation == 1:
-            return there
-        others = [i for i in there if i != self.alice]
-        wanted = max(1, round_half_up(self.schedule.participation * len(there))) - (
-            len(there) - len(others)
-        )
-        order = torch.randperm(
-            len(others), generator=generator(self.seed, "participants", round)
-        ).tolist()
-        chosen = [others[k] for k in order[:wanted]]
-        return sorted(chosen if self.alice is None else [*chosen, self.alice])
+        return participants(self.schedule, len(self), self.alice, self.seed, round)
 
     def train(
         self,
@@ -321,10 +303,6 @@ def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor]
     """One client's examples out of all clients', then what the others share of theirs."""
     others = [of[giver][places] for giver, places in (shared or {}).items() if giver != client]
     return torch.cat([of[client], *others]) if others else of[client]
-
-
-def round_half_up(value: float) -> int:
-    return math.floor(value + 0.5)
 
 
 def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:

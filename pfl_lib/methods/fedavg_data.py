@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput, choose, number
-from pfl_lib.federation.federation import Federation, round_half_up
+from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.participation import round_half_up
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, average, copies, model, uniform, weights_of_all
 

@@ -44,7 +44,9 @@ class FedFomo:
     * L_i is the mean over validation examples, without augmentation; the released code augments
       them.  It also mixes in averages of clusters of clients and of all [its README's commands; not
       in the paper], which this method does not.
-    * A candidate whose loss or distance is not finite, or at distance 0, has weight 0.
+    * A candidate whose loss or distance is not finite, or at distance 0, has weight 0.  One whose
+      loss is not finite falls in P to 1 below the lowest of the client's others, so that it comes
+      last; with weight 0 alone it would come before finite models that do not help [our choice].
     * BatchNorm's running statistics are mixed as parameters are, and are in no distance.
     """
 
@@ -104,10 +106,11 @@ class FedFomo:
             near = sorted([client, *others])
             places = [clients.index(i) for i in near]
             reference = {name: matrix[k : k + 1] for name, matrix in references.items()}
-            signed = self._signed(fed, client, reference, select_models(trained, places))
+            signed, lost = self._signed(fed, client, reference, select_models(trained, places))
             share = normalised(signed)
             shares[client, near] = share
             affinity[client, near] += signed if self.affinity == "signed" else relative(signed)
+            demote(affinity[client], [i for i, gone in zip(near, lost, strict=True) if gone])
             sent += len(others)
             # Only models that count, so that one which diverged leaves the others alone.
             counted = [place for place, weight in zip(places, share, strict=True) if weight > 0]
@@ -138,14 +141,17 @@ class FedFomo:
         """
         return max(self.epsilon - self.decay * (r - 1), 0.0)
 
-    def _signed(self, fed: Federation, client: int, reference: Rows, candidates: Rows) -> Tensor:
-        """Eq. 3 for one client: [m] for the m candidates."""
+    def _signed(
+        self, fed: Federation, client: int, reference: Rows, candidates: Rows
+    ) -> tuple[Tensor, list[bool]]:
+        """Eq. 3 for one client: [m] for the m candidates; and whose loss is not finite."""
         [loss], _ = fed.evaluate(reference, "validation", [client])
         losses, _ = fed.evaluate(candidates, "validation", [client] * len(candidates["theta"]))
         [row] = reference["theta"]
         order = NORMS[self.norm]
         apart = [torch.linalg.vector_norm(theta - row, order) for theta in candidates["theta"]]
-        return signed_weights(loss.item(), losses, torch.stack(apart).double().cpu())
+        signed = signed_weights(loss.item(), losses, torch.stack(apart).double().cpu())
+        return signed, (~losses.isfinite()).tolist()
 
 
 def downloads(
@@ -165,6 +171,13 @@ def downloads(
         place = int(torch.randint(len(left), (), generator=random)) if explore else 0
         sent.append(left.pop(place))
     return sent
+
+
+def demote(affinity: Tensor, lost: Sequence[int]) -> None:
+    """Put, in place, the clients `lost` below all others in one client's row of P [N]."""
+    others = [i for i in range(len(affinity)) if i not in lost]
+    if lost and others:
+        affinity[list(lost)] = affinity[list(lost)].clamp(max=affinity[others].min().item() - 1)
 
 
 def select_models(rows: Rows, places: Sequence[int]) -> Rows:

@@ -35,15 +35,17 @@ class PerFedAvg:
       (grad f(w + delta v; D) - grad f(w - delta v; D)) / (2 delta), for v = grad f(w~; D')
       (Per-FedAvg (HF)).
     * beta is the schedule's learning rate.  Neither FedFomo nor pFedLA gives alpha [our choice:
-      0.01, which suits networks at rates from 0.01 to 0.1].  alpha 0 is FedAvg.
+      0.01, which suits networks at rates from 0.01 to 0.1; the local learning rate would be as
+      good a reading].  alpha 0 is FedAvg with uniform weights.
     * D and D' are the two halves of a mini-batch, each in either part, and the two gradients are
       averaged: as many local steps and as many examples as any other method has [our choice; the
       paper draws batches at will, and a further one for H].  As the paper's, it estimates the
       gradient of F with a bias, since w~ is a step along a mini-batch's gradient.  A
       batch of fewer than four is both halves, since BatchNorm cannot train on one example.
     * Served is what F evaluates: w - alpha grad f_i(w), one step along the gradient of all of the
-      client's training examples.  The released code of pFedMe, which FedFomo used, takes that step
-      on a batch of test examples.  `adapt=False` serves w itself.
+      client's training examples [our choice; one batch of them would be cheaper].  Each evaluation
+      costs a pass over them, which `cost` counts.  The released code of pFedMe, which FedFomo used,
+      takes that step on a batch of test examples, a leak.  `adapt=False` serves w itself.
     * The meta-gradient takes the place of the gradient in SGD with weight decay and momentum.
       BatchNorm's statistics are those met at w~, averaged, and served as they are.
     """

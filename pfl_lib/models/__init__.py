@@ -12,7 +12,7 @@ from torch import nn
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.models import linear
-from pfl_lib.models.cnn import LeNet5, PFedLACNN, TFConvNet
+from pfl_lib.models.cnn import LeNet5, McMahanCNN, PFedLACNN, TFConvNet
 from pfl_lib.models.dla import DLA
 
 
@@ -53,6 +53,7 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "lenet5": _lenet5("tanh"),
     "lenet5-relu": _lenet5("relu"),
     "tf_cnn": _images("tf_cnn", TFConvNet, least=18),
+    "mcmahan_cnn": _images("mcmahan_cnn", McMahanCNN, least=4),
     "pfedla_cnn": _images("pfedla_cnn", PFedLACNN, least=16),
     "pfedla_cnn-norm": _images(
         "pfedla_cnn-norm", functools.partial(PFedLACNN, norm=True), least=16

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfl_lib.federation.federation import round_half_up
+from pfl_lib.federation.participation import round_half_up
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table
 

@@ -35,7 +35,7 @@ class Latent:
     clustering, made once by `make_labels`.  Clients of one group stand together (see `group_of`);
     a group's examples are shuffled by (seed, "latent", group, pool).  With `shuffled_targets` a
     client is validated and tested on the data of another, by one permutation drawn by (seed,
-    "latent targets"): the paper's out-of-local-distribution setting (section 4.2).
+    "latent targets"): the paper's out-of-local-distribution setting (section 4).
     """
 
     name: ClassVar[str] = "latent"

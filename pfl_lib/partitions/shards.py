@@ -1,4 +1,4 @@
-"""Pathological shards: each client has a few pieces of one class each (FedFomo, section 5)."""
+"""Pathological shards: each client has a few pieces of one class each (FedFomo, section 4)."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pfl_lib import BadInput, Federation, Schedule
-from pfl_lib.methods.fedfomo import FedFomo, downloads, normalised, signed_weights, weights
+from pfl_lib.methods.fedfomo import FedFomo, demote, downloads, normalised, signed_weights, weights
 from pfl_lib.methods.local import Local
 from pfl_lib.randomness import generator
 
@@ -216,6 +216,37 @@ def test_one_client_that_diverged_does_not_spoil_the_others(small, play):
     for state, log in play(method, fed):
         assert state["theta"].isfinite().all() and state["affinity"].isfinite().all()
         assert not log["weights"][:, 1].any()
+
+
+def test_a_model_that_diverged_is_the_last_to_be_downloaded(small, play):
+    """Though it has weight 0, and others, which do not help, weights below."""
+    fed = small(alice=None, rounds=3)
+    train = fed.train
+
+    def spoiled(*args, **kw):
+        rows, steps = train(*args, **kw)
+        rows["theta"][1] = float("nan")
+        rows["theta"][2] += 5  # finite, and no help
+        return rows, steps
+
+    fed.train = spoiled
+    for affinity in ("signed", "normalised"):
+        for state, _ in play(FedFomo(n=4, affinity=affinity), fed):
+            for client in (0, 2, 3):
+                row = state["affinity"][client]
+                assert row.isfinite().all() and (row[1] <= row[[0, 2, 3]] - 1).all()
+                assert downloads(row, [1, 2, 3], 3, 0.0, generator(1, "downloads", 1, 0))[-1] == 1
+        assert (state["affinity"][[0, 3], 2] < 0).all()
+
+
+def test_falling_in_p_by_hand():
+    row = torch.tensor([1.0, 0.0, -3.0, 0.0, -9.0])
+    demote(row, [1, 4])
+    assert row.tolist() == [1, -4, -3, 0, -9]
+    demote(row, [])
+    assert row.tolist() == [1, -4, -3, 0, -9]
+    demote(row, [0, 1, 2, 3, 4])  # nobody is left to be below
+    assert row.tolist() == [1, -4, -3, 0, -9]
 
 
 # --- bad input ---

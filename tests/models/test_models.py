@@ -22,6 +22,7 @@ COUNTS = [
     ("tf_cnn", (3, 32, 32), 100, 128_420),
     ("tf_cnn", (1, 28, 28), 10, 93_322),
     ("tf_cnn", (1, 32, 32), 10, 121_994),
+    ("mcmahan_cnn", (1, 28, 28), 10, 1_663_370),
     ("pfedla_cnn", (3, 32, 32), 10, 121_182),
     ("pfedla_cnn", (3, 32, 32), 100, 128_832),
     ("pfedla_cnn", (1, 28, 28), 10, 85_822),
@@ -71,7 +72,8 @@ def test_an_input_that_does_not_fit_is_refused(name, shape, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("tf_cnn", 18), ("pfedla_cnn", 16), ("pfedla_cnn-norm", 16)]
+    ("name", "size"),
+    [("tf_cnn", 18), ("mcmahan_cnn", 4), ("pfedla_cnn", 16), ("pfedla_cnn-norm", 16)],
 )
 def test_loop_and_vmap_train_a_network_alike(name, size):
     random = torch.Generator().manual_seed(1)

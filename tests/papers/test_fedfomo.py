@@ -16,8 +16,9 @@ from pfl_lib.partitions.emd import earth_movers_distance
 from pfl_lib.results.store import Store
 
 TABLES = (TABLE1, TABLE2, TABLE5)
-# Gradients of one run: 9,000 images, 80 % of them to train on, five epochs, 20 rounds.  On one idle
-# core it takes about three minutes.
+# Gradients of one run: 9,000 images, 80 % of them to train on, five epochs, 20 rounds: 4.7 minutes
+# of one core at the 2,571 a second of reports/bench.json, without evaluation.  Table 2's published
+# runs recorded 4.8 to 7.7 minutes for as many.
 A_RUN = 9_000 * 0.8 * 5 * 20
 
 

@@ -9,7 +9,10 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
 
 * Every method trains on 80 % of a client's examples, as in the released code, which splits before
   it chooses a method; the paper speaks of the split for FedFomo alone.
-* The network is the released code's, 122,570 parameters on CIFAR10; the paper names McMahan's.
+* The network is the released code's, 122,570 parameters on CIFAR10; the paper names McMahan's
+  (`mcmahan_cnn`).  On MNIST, for which the release has no network, it is the same one with one
+  channel, 93,322 parameters [our choice].
+* CIFAR is normalised with its usual constants (`data.DATASETS`); the released code has ImageNet's.
 * Clients that are not drawn in a round keep their model, those of local training too.
 * pFedMe has the released code's settings: lambda 15, five steps, rate 0.09 on its inner problem;
   on MNIST, which that code does not have, the rate 0.01 that the paper gives all methods.
@@ -72,6 +75,11 @@ METHODS = tuple(column.name for column in COLUMNS)
 OURS = ("FedFomo (n=5)", "FedFomo (n=10)")
 OTHERS = tuple(name for name in METHODS if name not in OURS)
 GLOBAL = ("FedAvg", "FedAvg + Data", "FedProx")  # one model for all clients
+PERSONALISED = (
+    tuple(  # the others whose clients learn from each other, each with a model of its own
+        name for name in OTHERS if name not in (*GLOBAL, "Local Training")
+    )
+)
 
 
 def setting(dataset: str, partition: Recipe, clients: int = 15) -> Setting:

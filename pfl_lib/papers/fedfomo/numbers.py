@@ -1,19 +1,25 @@
 """What FedFomo's figures show, as numbers: whom clients listen to, and whether the affinities P
-tell the latent groups.
+tell the latent groups; and when CFL splits its clusters.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from pfl_lib.federation.participation import all_met
+from pfl_lib.methods import CFL
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table
 from pfl_lib.partitions.latent import group_of
+from pfl_lib.results.summary import status
 
 if TYPE_CHECKING:  # annotations only
+    from pfl_lib.experiments.spec import RunSpec
     from pfl_lib.papers.settings import Setting
+    from pfl_lib.results.result import Result
 
 
 def truth_of(setting: "Setting") -> np.ndarray:
@@ -106,3 +112,56 @@ def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
     """The mean of each row where `where` holds, [N]; NaN where it never does."""
     count = where.sum(1)
     return np.where(count > 0, (matrix * where).sum(1) / np.maximum(count, 1), np.nan)
+
+
+def splits(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
+    """When CFL splits its clusters, a line for each row of a table and each seed.
+
+    Columns dataset, setting, seed, clusters (at the end; missing where nothing was run), splits
+    ("round 5 into 2, 6 into 4", "never", or what became of the run), FedAvg until (the round before
+    the first split: up to there CFL is FedAvg with uniform weights), may split from (the round from
+    which a split is not ruled out, by `start_round` and by clients that have not taken part yet;
+    missing where the run ends before), then lowest and highest |mean u| (of a cluster of more than
+    two clients from that round on, in units of round 1; NaN where there is none) and epsilon_1,
+    below which the lowest has to fall.
+    """
+    lines = []
+    for row in table.run_in(profile).rows:
+        part = table.only([row.setting], datasets=[row.dataset])
+        for run in part.runs(profile):
+            if isinstance(run.method, CFL):
+                place = {"dataset": row.dataset, "setting": row.setting, "seed": run.seed}
+                lines.append(place | _splits_of(run, find(run)))
+    return profile.table(lines).astype(
+        dict.fromkeys(("clusters", "FedAvg until", "may split from"), "Int64")
+    )
+
+
+def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:
+    drawn = all_met(run.schedule, run.clients, run.alice, run.seed)
+    first = None if drawn is None else max(drawn, run.method.start_round)
+    first = None if first is None or first > run.schedule.rounds else first
+    line = {"clusters": None, "splits": status(result), "FedAvg until": None}
+    means = []
+    if result is not None and "cluster" in result.metrics:
+        by_round = result.metrics.pivot(index="round", columns="client", values="cluster")
+        norms = result.metrics.pivot(index="round", columns="client", values="mean_update_norm")
+        count = by_round.nunique(axis=1)
+        apart = count[count > count.shift(fill_value=1)]
+        told = f"round {', '.join(f'{r} into {n}' for r, n in apart.items())}"
+        lost = "" if result.diverged is None else f"; {status(result)}"
+        line = {
+            "clusters": count.iloc[-1],
+            "splits": (told if len(apart) else "never") + lost,
+            "FedAvg until": apart.index[0] - 1 if len(apart) else count.index[-1],
+        }
+        before = by_round.shift(fill_value=0)
+        for r in by_round.index[by_round.index >= (first or math.inf)]:
+            sizes = before.loc[r].map(before.loc[r].value_counts())
+            means += norms.loc[r][sizes > 2].tolist()
+    return line | {
+        "may split from": first,
+        "lowest |mean u|": min(means, default=math.nan),
+        "highest |mean u|": max(means, default=math.nan),
+        "epsilon_1": run.method.epsilon_1,
+    }

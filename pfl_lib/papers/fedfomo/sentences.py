@@ -169,3 +169,44 @@ def answered(told: pd.DataFrame, column: str = "here") -> str:
     counts = told[column].str.partition(" (")[0].value_counts()
     listed = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"Of {len(told)} sentences, each on its data set: {listed}."
+
+
+def cluster_splits(found: pd.DataFrame) -> str:
+    """Where CFL never splits, and so is FedAvg with uniform weights under another name, and where
+    it does from which round on.  `found`: `numbers.splits`.
+    """
+    ran = found[found["clusters"].notna()]
+    if ran.empty:
+        return "None of CFL's runs is stored."
+    several, seeds = found["dataset"].nunique() > 1, found["seed"].nunique() > 1
+    names = pd.Series(
+        [
+            setting_words(f"{line.dataset}, {line.setting}" if several else line.setting)
+            + (f" (seed {line.seed})" if seeds else "")
+            for line in ran.itertuples()
+        ],
+        ran.index,
+    )
+    never = ran["splits"].str.startswith("never")
+    short = never & ran["may split from"].isna()
+    told = []
+    if never.any():
+        told.append(
+            f"CFL never splits on {'; '.join(names[never])}: there it is FedAvg with uniform"
+            " weights under another name."
+        )
+    if short.any():
+        who = "These runs" if (short == never).all() else f"Of these, {'; '.join(names[short])}"
+        told.append(f"{who} ended before a split was allowed.")
+    still = ran[never & ~short]
+    if len(still) and (still["lowest |mean u|"] >= still["epsilon_1"]).all():
+        told.append(
+            f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, in units of"
+            f" round 1, and is {still['lowest |mean u|'].min():.2f} at its lowest."
+        )
+    told += [
+        f"On {name} it is FedAvg until round {line['FedAvg until']} and ends with"
+        f" {line['clusters']} clusters."
+        for name, line in zip(names[~never], ran[~never].to_dict("records"), strict=True)
+    ]
+    return " ".join(told)

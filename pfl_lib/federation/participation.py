@@ -1,0 +1,47 @@
+"""Who takes part in a round."""
+
+import math
+
+import torch
+
+from pfl_lib.errors import BadInput
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.randomness import generator
+
+
+def participants(
+    schedule: Schedule, clients: int, alice: int | None, seed: int, round: int
+) -> list[int]:
+    """Those of so many clients that take part in a round, ascending: drawn by (seed,
+    "participants", round); Alice, where there is one, always does.
+
+    Raises BadInput if nobody is available, or Alice is not.
+    """
+    limits = {client: (first, last) for client, first, last in schedule.availability}
+    there = [i for i in range(clients) if i not in limits or limits[i][0] <= round <= limits[i][1]]
+    if not there or (alice is not None and alice not in there):
+        who = f"Alice (client {alice}) is not" if there else "no client is"
+        raise BadInput(f"{who} available in round {round}: change the schedule's availability")
+    if schedule.participation == 1:
+        return there
+    others = [i for i in there if i != alice]
+    wanted = max(1, round_half_up(schedule.participation * len(there))) - (len(there) - len(others))
+    order = torch.randperm(len(others), generator=generator(seed, "participants", round)).tolist()
+    chosen = [others[k] for k in order[:wanted]]
+    return sorted(chosen if alice is None else [*chosen, alice])
+
+
+def all_met(schedule: Schedule, clients: int, alice: int | None, seed: int) -> int | None:
+    """The round in which the last of so many clients takes part for the first time; None where the
+    schedule ends before.
+    """
+    met: set[int] = set()
+    for round in range(1, schedule.rounds + 1):
+        met.update(participants(schedule, clients, alice, seed, round))
+        if len(met) == clients:
+            return round
+    return None
+
+
+def round_half_up(value: float) -> int:
+    return math.floor(value + 0.5)
