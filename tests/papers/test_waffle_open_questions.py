@@ -31,9 +31,11 @@ class Shelf:
 
 def test_the_grid_has_either_unit_two_rates_and_every_method_clipped_and_not():
     runs = open_questions.DIVERGENCE.runs(waffle.FULL.with_seeds(1))
-    assert len(runs) == 4 * 6 and {run.partition for run in runs} == {"C"}
+    assert len(runs) == 6 * 6 and {run.partition for run in runs} == {"C"}
     assert {(run.model, run.schedule.lr) for run in runs} == {
-        (model, lr) for model in ("lenet5", "lenet5-relu") for lr in (0.1, 0.03)
+        (model, lr)
+        for model in ("lenet5", "lenet5-relu", "lenet5-relu-groupnorm")
+        for lr in (0.1, 0.03)
     }
     assert {run.method for run in runs} == {
         dataclasses.replace(method, clip=clip)
@@ -83,7 +85,7 @@ def test_a_cell_is_a_number_or_says_what_became_of_the_run():
     shelf = Shelf({ran: (0.99, None, None), lost: (0.5, 7, None)})
     table = open_questions.answered(open_questions.DIVERGENCE, waffle.FULL, shelf)
     row = table.set_index("setting").loc[name]
-    assert len(table) == 4 and row["WAFFLE"] == pytest.approx(99)
+    assert len(table) == 6 and row["WAFFLE"] == pytest.approx(99)
     assert row["SCAFFOLD, option II"] == "diverged at round 7"
     assert row["WAFFLE, clipped"] == "not run"
 

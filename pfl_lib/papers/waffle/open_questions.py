@@ -21,11 +21,16 @@ CLIP = 1.0
 
 
 def _divergence() -> Table:
-    """C: SCAFFOLD and WAFFLE with either unit, learning rate and option, clipped and not."""
+    """C: SCAFFOLD and WAFFLE by unit, normalisation, learning rate and option, clipped and not."""
     rows = tuple(
         Row("MNIST", f"{units}, lr {lr:g}", replace(MNIST, model=model).scheduled(lr=lr))
         for (units, model), lr in product(
-            (("tanh", "lenet5"), ("ReLU", "lenet5-relu")), (0.1, 0.03)
+            (
+                ("tanh", "lenet5"),
+                ("ReLU", "lenet5-relu"),
+                ("ReLU with GroupNorm", "lenet5-relu-groupnorm"),
+            ),
+            (0.1, 0.03),
         )
     )
     methods = {
@@ -41,13 +46,18 @@ def _divergence() -> Table:
 
 
 def _schedules() -> Table:
-    """C and A*: other slopes, a straight line, and an earlier or later middle."""
+    """C and A*: other slopes, a straight line, a step, an earlier or later middle, and Psi other
+    than Omega.
+    """
     rows = tuple(Row("MNIST", name, replace(MNIST, partition=name)) for name in ("C", "A*"))
     columns = (
         *(Column(f"slope {slope:g}", Waffle(slope=slope)) for slope in (1, 3.2, 5, 10)),
         Column("straight line", Waffle(transition="linear")),
         Column("a fifth of the rounds earlier", Waffle(shift=0.2)),
         Column("a fifth of the rounds later", Waffle(shift=-0.2)),
+        Column("step after half", Waffle(transition="step")),
+        Column("Ψ a straight line", Waffle(psi="linear")),
+        Column("Ω a straight line", Waffle(transition="linear", psi="sigmoid")),
     )
     return Table(PAPER, "schedules", rows, columns, values={})
 
