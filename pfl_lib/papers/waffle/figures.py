@@ -109,6 +109,48 @@ def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
     return figure, f"{head} {'; '.join(told)}.".replace("-", "−")
 
 
+def accuracy_by_factor(grid: pd.DataFrame) -> tuple["Figure", str] | None:
+    """Best round over the factor of the paper's value, a panel for each distribution with an axis
+    of its own, a line for each method; runs that are missing or diverged have no point.
+
+    `grid`: `tuning.grid`.  None where nothing was run.
+    """
+    ran = grid[grid["status"] == "ran"]
+    if ran.empty:
+        return None
+    on = list(grid["distribution"].unique())
+    rows = math.ceil((len(on) + 1) / 3)
+    with theme():
+        figure, panels = blank(2.4 * rows + 0.2, rows=rows, columns=3)
+        panels = list(np.ravel(panels))
+        told = []
+        for axes, name in zip(panels, on, strict=False):
+            for method, found in ran[ran["distribution"] == name].groupby("method", sort=False):
+                axes.plot(found["factor"], found["best round"], label=method, **look(method))
+                told.append(
+                    f"{method} on {name} "
+                    + ", ".join(
+                        f"{best:.2f} at {tried}"
+                        for best, tried in zip(found["best round"], found["tried"], strict=True)
+                    )
+                )
+            axes.axvline(1, color="#333333", linestyle="--", linewidth=1.2, zorder=0)
+            axes.set_xscale("log", base=2)
+            axes.set_xticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
+            axes.set(title=f"distribution {name}", xlim=(0.22, 4.5))
+            axes.yaxis.get_major_formatter().set_useOffset(False)
+        for axes in panels[len(on) :]:
+            axes.set_axis_off()
+        handles, labels = panels[0].get_legend_handles_labels()
+        panels[len(on)].legend(
+            handles, labels, loc="center", title="dashed: the paper's value,\none seed"
+        )
+        figure.supxlabel("factor of the paper's slope (WAFFLE) or p_d (WE)", fontsize=12)
+        figure.supylabel("best round (%)", fontsize=12)
+    head = "Line plots of the best round in percent by the factor of the paper's value."
+    return figure, f"{head} {'; '.join(told)}."
+
+
 CONTROL_VARIATES = {
     "SCAFFOLD, option II": look("SCAFFOLD"),
     "SCAFFOLD, option I": {"color": "#ca9161", "marker": "v"},

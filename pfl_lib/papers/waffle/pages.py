@@ -16,6 +16,7 @@ from pfl_lib.papers.waffle import (
     open_questions,
     readings,
     shift,
+    tuning,
 )
 
 
@@ -71,6 +72,9 @@ PAGES = (
     _page("claims", "What the paper says about Table 1, answered", runs=TABLE1.runs),
     _page("shift", "One model under concept shift: whose labels win", MANY_RUNS, runs=shift.runs),
     _page("apfl", "What decides APFL's accuracy", MANY_RUNS, runs=apfl.runs),
+    _page(
+        "tuning", "What tuning changes: WAFFLE's slope and WE's p_d", MANY_RUNS, runs=tuning.runs
+    ),
     _page(
         "open-questions",
         "Questions that the paper leaves to others",
