@@ -170,3 +170,10 @@ def test_the_picture_has_a_panel_for_each_distribution_and_a_line_for_each_metho
     assert lines["WAFFLE"].get_xdata().tolist() == [slope / 3.2 for slope in tuning.SLOPES]
     assert lines["WE"].get_ydata().tolist() == [90, 95, 96, 96, 80]
     assert "WE on C 90.00 at p_d × 0.25, 95.00 at p_d × 0.5" in alt
+
+
+def test_a_panel_spans_a_point_at_least():
+    level = shelf([99.0, 99.0, 99.1, 99.0, 99.0], [99.0, 99.1, 99.0, 99.0, 99.0])
+    figure, _ = figures.accuracy_by_factor(told(level)[0])
+    low, high = figure.axes[0].get_ylim()
+    assert high - low == pytest.approx(1) and low < 99.0 < 99.1 < high

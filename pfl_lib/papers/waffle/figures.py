@@ -111,7 +111,8 @@ def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
 
 def accuracy_by_factor(grid: pd.DataFrame) -> tuple["Figure", str] | None:
     """Best round over the factor of the paper's value, a panel for each distribution with an axis
-    of its own, a line for each method; runs that are missing or diverged have no point.
+    of its own that spans a point or more, a line for each method; runs that are missing or diverged
+    have no point.
 
     `grid`: `tuning.grid`.  None where nothing was run.
     """
@@ -138,6 +139,9 @@ def accuracy_by_factor(grid: pd.DataFrame) -> tuple["Figure", str] | None:
             axes.set_xscale("log", base=2)
             axes.set_xticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
             axes.set(title=f"distribution {name}", xlim=(0.22, 4.5))
+            low, high = axes.get_ylim()
+            wider = max(0, ACCURACY.near - (high - low)) / 2
+            axes.set_ylim(low - wider, high + wider)  # a tenth of a point is no slope
             axes.yaxis.get_major_formatter().set_useOffset(False)
         for axes in panels[len(on) :]:
             axes.set_axis_off()
@@ -173,7 +177,7 @@ def broken_and_shut_out(
     if best.isin(NOTHING).all(axis=None) and cheats[["WE", "WAFFLE"]].isna().all(axis=None):
         return None
     with theme():
-        figure, (left, right) = blank(4.6, columns=2, widths=(1.65, 1))
+        figure, (left, right) = blank(4.6, columns=2, widths=(1.9, 1))
         said = [_best_and_last(left, best, last), _shut_out(right, cheats)]
         handles = [*left.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
         figure.legend(
@@ -207,10 +211,14 @@ def _best_and_last(axes: "Axes", best: pd.DataFrame, last: pd.DataFrame) -> str:
             for setting in broken
         ]
     axes.set(
-        ylabel="last round (%), line to the best", ylim=(-6, 103), xlim=(-0.5, len(best) - 0.5)
+        ylabel="last round (%), line to the best", ylim=(-6, 122), xlim=(-0.5, len(best) - 0.5)
     )
     axes.set_title("on C (✕: diverged)", fontsize=12)
-    axes.set_xticks(range(len(best)), [name.replace(", ", ",\n") for name in best.index])
+    axes.set_yticks(range(0, 101, 20))
+    networks = best.index.str.partition(", ").to_frame(index=False)
+    axes.set_xticks(range(len(best)), networks[2])
+    for network, at in networks.groupby(0, sort=False).groups.items():
+        axes.text(at.to_numpy().mean(), 105, textwrap.fill(network, 11), ha="center", fontsize=10)
     axes.grid(axis="x", visible=False)
     for between in range(1, len(best)):
         axes.axvline(between - 0.5, color="#dddddd", linewidth=1)

@@ -277,9 +277,12 @@ def sentence(grid: pd.DataFrame, answers: pd.DataFrame) -> str:
 def _one_for_all(fixed: pd.DataFrame) -> list[str]:
     words = []
     for method, rows in fixed.groupby("method", sort=False):
-        ours, papers = rows.loc[rows["most lost"].idxmin()], rows[rows["factor"] == 1].iloc[0]
-        word = f"{method} at most {ours['most lost']:.2f} points ({ours['tried']})"
-        if ours["factor"] != 1:
-            word += f", the paper's {papers['tried']} {papers['most lost']:.2f}"
-        words.append(word)
+        least, papers = rows.loc[rows["most lost"].idxmin()], rows[rows["factor"] == 1].iloc[0]
+        if papers["most lost"] <= least["most lost"] + HAIR:
+            words.append(f"{method} at most {papers['most lost']:.2f} points ({papers['tried']})")
+            continue
+        words.append(
+            f"{method} at most {least['most lost']:.2f} points ({least['tried']}; with the paper's"
+            f" {papers['tried']} {papers['most lost']:.2f})"
+        )
     return [f"One value for all distributions costs {'; '.join(words)}."] if words else []
