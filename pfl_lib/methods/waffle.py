@@ -22,7 +22,8 @@ from pfl_lib.rows import (
     with_rows,
 )
 
-TRANSITIONS = ("sigmoid", "linear")
+TRANSITIONS = ("sigmoid", "linear", "step")
+SAME = "same"
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,19 @@ class Waffle:
     mean of this round's weights and the last two rounds' (Algorithm 1, line 10); the history keeps
     the unsmoothed ones and starts at 1/N.
 
-    * `slope` is Omega's (Eq. 4), and Psi = Omega: 3.2 throughout the paper (Table 3).
+    * `slope` is Omega's and Psi's (Eq. 4): 3.2 throughout the paper (Table 3).
     * `control`: "mean" is c <- sum_i w_i c_i; "literal" is Eq. (1) as printed, c <- c + sum_i w_i
       (c_i_new - c_i).  Both are SCAFFOLD while all weights are 1/N, and local training where all
       weight is Alice's from round 1 on (section 2.1).  They differ once weights change: as
       printed, c keeps contributions of clients whose weight is zero, and Alice's last, local phase
       is biased by a constant.  The default has no such bias.
-    * `transition`: Omega falls along Eq. 4's "sigmoid", or along a "linear" line from 1 to 0; the
-      paper leaves other functions open.  `shift` is the value that section 2.2 proposes to add to
-      r, as a share of R: above 0 local training comes earlier, below 0 later.
+    * `transition`: Omega falls along Eq. 4's "sigmoid", along a "linear" line from 1 to 0, or in a
+      "step" from 1 to 0 after half the rounds; the paper leaves other functions open.  `shift` is
+      the value that section 2.2 proposes to add to r, as a share of R: above 0 local training comes
+      earlier, below 0 later.
+    * `psi`: Psi is the "same" function as Omega, as in the paper's experiments, or has a transition
+      of its own, with the same `slope` and `shift`.  Eqs. 2 and 3 allow for two functions: Omega
+      says how far Alice is set apart from the nearest client, Psi whose distance still counts.
     * `option` and `clip` are SCAFFOLD's; the paper names no option and does not clip.  Server step
       1.
     * With partial participation, of which the paper has none, weights are computed among the
@@ -56,11 +61,12 @@ class Waffle:
     clip: float | None = None
     transition: str = "sigmoid"
     shift: float = 0.0
+    psi: str = SAME
 
     name: ClassVar[str] = "waffle"
     title: ClassVar[str] = "WAFFLE"
     version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = ("option", "clip", "transition", "shift")
+    later: ClassVar[tuple[str, ...]] = ("option", "clip", "transition", "shift", "psi")
     look: ClassVar[tuple[str, str, str]] = ("#d55e00", "D", "-")
 
     def __post_init__(self) -> None:
@@ -69,6 +75,7 @@ class Waffle:
         check_control(self.option, self.clip)
         choose("transition", self.transition, TRANSITIONS)
         number("shift", self.shift, "a share of the rounds, such as 0.1", math.isfinite)
+        choose("psi", self.psi, (SAME, *TRANSITIONS))
 
     def cost(self, passes: float, read: float) -> float:
         return passes + (self.option == "I")
@@ -80,6 +87,14 @@ class Waffle:
         # c as printed was once not scaled by the share of the clients that take part.
         unscaled = self.control == "literal" and schedule.participation < 1
         return {"literal control under participation": 2 if unscaled else 1}
+
+    def degrees(self, round: int, rounds: int) -> tuple[float, float]:
+        """Omega and Psi in a round."""
+        of_psi = self.transition if self.psi == SAME else self.psi
+        return tuple(
+            omega(round, rounds, self.slope, transition, self.shift)
+            for transition in (self.transition, of_psi)
+        )
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         alice_of(fed, self.title)
@@ -112,9 +127,8 @@ class Waffle:
         ):  # Algorithm 1: the last twentieth is Alice's alone
             now[alice] = 1
         else:
-            rounds = fed.schedule.rounds
-            personal = omega(r, rounds, self.slope, self.transition, self.shift)
-            now[near] = weights(apart[near], near.index(alice), personal, personal)
+            degrees = self.degrees(r, fed.schedule.rounds)
+            now[near] = weights(apart[near], near.index(alice), *degrees)
         now = weights_of_all(now, clients, len(fed))
         smoothed = torch.stack([*state["history"], now]).mean(0)[clients]
         if lost.any() and not lost[alice]:
@@ -154,7 +168,8 @@ def omega(
     """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way,
     near 0 late (local training).
 
-    "linear" is 1 - r/R, without slope.  `shift` R is added to r.
+    "linear" is 1 - r/R, "step" 1 up to r = R/2 and 0 after it, both without slope.  `shift` R is
+    added to r.
     """
     if not 1 <= round <= rounds:
         raise BadInput(f"round {round} is not between 1 and {rounds}, the number of rounds")
@@ -162,6 +177,8 @@ def omega(
     # exponential is no float any more.
     if choose("transition", transition, TRANSITIONS) == "linear":
         return min(max(1 - round / rounds - shift, 1e-304), 1.0)
+    if transition == "step":
+        return 1.0 if round / rounds + shift <= 0.5 else 1e-304
     return 1 / (1 + math.exp(min(slope * (2 * round / rounds - 1 + 2 * shift), 700.0)))
 
 

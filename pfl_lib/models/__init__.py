@@ -12,7 +12,7 @@ from torch import nn
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.models import linear
-from pfl_lib.models.cnn import LeNet5, McMahanCNN, PFedLACNN, TFConvNet
+from pfl_lib.models.cnn import LeNet5, LeNet5GroupNorm, McMahanCNN, PFedLACNN, TFConvNet
 from pfl_lib.models.dla import DLA
 
 
@@ -37,21 +37,22 @@ def _images(
     return build
 
 
-def _lenet5(activation: str) -> Callable[[tuple[int, ...], int], nn.Module]:
+def _lenet5(make: Callable[[int], nn.Module]) -> Callable[[tuple[int, ...], int], nn.Module]:
     def build(shape: tuple[int, ...], classes: int) -> nn.Module:
         if tuple(shape) != (1, 28, 28):
             raise BadInput(
                 f"model lenet5 takes 1x28x28 images, not {'x'.join(map(str, shape))}; choose"
                 " another model or data set"
             )
-        return LeNet5(classes, activation)
+        return make(classes)
 
     return build
 
 
 MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
-    "lenet5": _lenet5("tanh"),
-    "lenet5-relu": _lenet5("relu"),
+    "lenet5": _lenet5(functools.partial(LeNet5, activation="tanh")),
+    "lenet5-relu": _lenet5(functools.partial(LeNet5, activation="relu")),
+    "lenet5-relu-groupnorm": _lenet5(LeNet5GroupNorm),
     "tf_cnn": _images("tf_cnn", TFConvNet, least=18),
     "mcmahan_cnn": _images("mcmahan_cnn", McMahanCNN, least=4),
     "pfedla_cnn": _images("pfedla_cnn", PFedLACNN, least=16),

@@ -35,6 +35,30 @@ class LeNet5(nn.Module):
         return self.fc3(act(self.fc2(act(self.fc1(x)))))
 
 
+class LeNet5GroupNorm(nn.Module):
+    """LeNet-5 with ReLU and a GroupNorm of two groups after each convolution, before pooling:
+    61,750 parameters with ten classes, 44 more than `LeNet5`.
+
+    The normalisation is over each example's own channels, so there are no running statistics.  Two
+    groups: three and eight channels each.
+    """
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
+        self.norm1 = nn.GroupNorm(2, 6)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.norm2 = nn.GroupNorm(2, 16)
+        self.fc1 = nn.Linear(400, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.norm1(self.conv1(x)), 2).relu()
+        x = F.max_pool2d(self.norm2(self.conv2(x)), 2).relu().flatten(1)
+        return self.fc3(self.fc2(self.fc1(x).relu()).relu())
+
+
 class TFConvNet(nn.Module):
     """FedFomo's network: three 3x3 convolutions of 32, 64 and 64 kernels, the first two followed by
     2x2 max-pooling, then 64-classes.

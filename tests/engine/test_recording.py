@@ -24,6 +24,7 @@ from pfl_lib.rows import Batch, sgd
 SHAPES = {
     "lenet5": (1, 28, 28),
     "lenet5-relu": (1, 28, 28),
+    "lenet5-relu-groupnorm": (1, 28, 28),
     "tf_cnn": (3, 32, 32),
     "dla": (3, 8, 8),
 }

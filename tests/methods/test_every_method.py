@@ -46,6 +46,7 @@ ALL = [
     Waffle(),
     Waffle(control="literal"),
     Waffle(option="I", transition="linear"),
+    Waffle(transition="step", psi="linear"),
     APFL(),
     APFL(mixture_step="every batch"),
     APFL(mixture_step="round"),

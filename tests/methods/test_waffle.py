@@ -230,6 +230,52 @@ def test_a_linear_omega_falls_from_one_to_zero():
     assert found[-1] > 0  # Alice's weight
 
 
+def test_a_step_falls_from_one_to_zero_after_half_of_the_rounds():
+    even = [waffle.omega(r, 100, transition="step") for r in (1, 50, 51, 100)]
+    odd = [waffle.omega(r, 25, transition="step") for r in (1, 12, 13, 25)]
+    for found in (even, odd):
+        assert found[:2] == [1, 1] and found[2:] == pytest.approx([0, 0], abs=1e-15)
+        assert min(found) > 0  # Alice's weight
+    assert waffle.weights([0.0, 1.0, 2.0, 2.0], 0, even[2], even[2]).tolist() == [1, 0, 0, 0]
+
+
+def test_psi_is_omega_or_has_a_transition_of_its_own():
+    """Round 75 of 100: the sigmoid 1/(1 + e^1.6), the straight line 1/4, the step 0; with a shift
+    of a fifth 1/(1 + e^2.88) and 1/20.
+    """
+    sigmoid, later = 1 / (1 + math.exp(1.6)), 1 / (1 + math.exp(2.88))
+    for method, expected in (
+        (Waffle(), (sigmoid, sigmoid)),
+        (Waffle(transition="linear"), (0.25, 0.25)),
+        (Waffle(psi="linear"), (sigmoid, 0.25)),
+        (Waffle(transition="linear", psi="sigmoid"), (0.25, sigmoid)),
+        (Waffle(psi="step"), (sigmoid, 0)),
+        (Waffle(psi="linear", shift=0.2), (later, 0.05)),
+    ):
+        assert method.degrees(75, 100) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("transition", waffle.TRANSITIONS)
+def test_psi_named_as_omega_is_psi_the_same_bit_for_bit(small, play, transition):
+    fed = small(rounds=8)
+    same = play(Waffle(transition=transition), fed)
+    named = play(Waffle(transition=transition, psi=transition), fed)
+    for (state, log), (other, other_log) in zip(same, named, strict=True):
+        assert torch.equal(log["weights"], other_log["weights"])
+        assert all(torch.equal(state[name], other[name]) for name in state)
+
+
+def test_weights_with_a_psi_other_than_omega_by_hand():
+    """Distances 36 and 72, Omega 1/2: Alice's own is 27, so the client at 36 lies (36 - 27)/45 =
+    1/5 of the range away.  Psi = 1/4: alpha = (1/4, 1/20, 0);  Psi = 1/5: it no longer counts.
+    """
+    distances = [0.0, 36.0, 72.0]
+    found = waffle.weights(distances, 0, 0.5, 0.25).tolist()
+    assert found == pytest.approx([5 / 6, 1 / 6, 0], abs=1e-15)
+    found = waffle.weights(distances, 0, 0.5, 0.2).tolist()
+    assert found == pytest.approx([1, 0, 0], abs=1e-12)
+
+
 def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
     for transition in waffle.TRANSITIONS:
         later, sooner = (
@@ -402,7 +448,8 @@ def test_a_client_that_is_away_weighs_nothing_and_keeps_its_variate(small, play)
         ({"slope": math.inf}, "slope inf: give a finite number; the paper uses 3.2"),
         ({"slope": "steep"}, "slope 'steep': give a finite number; the paper uses 3.2"),
         ({"control": "sum"}, "control 'sum' is not one of mean, literal"),
-        ({"transition": "step"}, "transition 'step' is not one of sigmoid, linear"),
+        ({"transition": "flat"}, "transition 'flat' is not one of sigmoid, linear, step"),
+        ({"psi": "slow"}, "psi 'slow' is not one of same, sigmoid, linear, step"),
         ({"shift": math.nan}, "shift nan: give a share of the rounds, such as 0.1"),
     ],
 )

@@ -18,6 +18,7 @@ from pfl_lib.rows import Batch, copies
 COUNTS = [
     ("lenet5", (1, 28, 28), 10, 61_706),
     ("lenet5-relu", (1, 28, 28), 10, 61_706),
+    ("lenet5-relu-groupnorm", (1, 28, 28), 10, 61_750),
     ("tf_cnn", (3, 32, 32), 10, 122_570),
     ("tf_cnn", (3, 32, 32), 100, 128_420),
     ("tf_cnn", (1, 28, 28), 10, 93_322),
@@ -72,13 +73,19 @@ def test_an_input_that_does_not_fit_is_refused(name, shape, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "size"),
-    [("tf_cnn", 18), ("mcmahan_cnn", 4), ("pfedla_cnn", 16), ("pfedla_cnn-norm", 16)],
+    ("name", "shape"),
+    [
+        ("lenet5-relu-groupnorm", (1, 28, 28)),
+        ("tf_cnn", (3, 18, 18)),
+        ("mcmahan_cnn", (3, 4, 4)),
+        ("pfedla_cnn", (3, 16, 16)),
+        ("pfedla_cnn-norm", (3, 16, 16)),
+    ],
 )
-def test_loop_and_vmap_train_a_network_alike(name, size):
+def test_loop_and_vmap_train_a_network_alike(name, shape):
     random = torch.Generator().manual_seed(1)
     pairs = [
-        (torch.randn(7, 3, size, size, generator=random), torch.randint(10, (7,), generator=random))
+        (torch.randn(7, *shape, generator=random), torch.randint(10, (7,), generator=random))
         for _ in "ab"
     ]
     held = client_data.from_arrays(pairs, pairs, classes=10)
@@ -153,6 +160,23 @@ def test_lenet5_is_the_textbook_network(activation, unit):
     )
     x = torch.randn(5, 1, 28, 28, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(ours(x), textbook(x), rtol=1e-12, atol=1e-12)
+
+
+def test_lenet5_with_groupnorm_normalises_each_picture_alone_after_each_convolution():
+    """Each group of channels of a picture: mean 0, variance 1, then ReLU and pooling."""
+    ours = models.build("lenet5-relu-groupnorm", (1, 28, 28), 10).double()
+    x = torch.randn(3, 1, 28, 28, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def normed(y: torch.Tensor) -> torch.Tensor:
+        groups = y.reshape(len(y), 2, -1)
+        variance = groups.var(2, correction=0, keepdim=True)
+        return ((groups - groups.mean(2, keepdim=True)) / (variance + 1e-5).sqrt()).reshape(y.shape)
+
+    pool = nn.functional.max_pool2d
+    hidden = pool(normed(ours.conv2(pool(normed(ours.conv1(x)).relu(), 2))).relu(), 2)
+    expected = ours.fc3(ours.fc2(ours.fc1(hidden.flatten(1)).relu()).relu())
+    torch.testing.assert_close(ours(x), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(ours(x[:1]), ours(x)[:1], rtol=1e-12, atol=1e-12)
 
 
 def test_lenet5_has_tanh_units_unless_relu_is_asked_for():

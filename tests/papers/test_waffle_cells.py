@@ -28,6 +28,7 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-claims": "waffle/claims.ipynb",
         "waffle-shift": "waffle/shift.ipynb",
         "waffle-apfl": "waffle/apfl.ipynb",
+        "waffle-tuning": "waffle/tuning.ipynb",
         "waffle-open-questions": "waffle/open-questions.ipynb",
         "waffle-readings": "waffle/readings.ipynb",
     }

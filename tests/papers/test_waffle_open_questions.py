@@ -10,7 +10,7 @@ import pytest
 from pfl_lib.methods import Scaffold, Waffle
 from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import figures, open_questions, sentences
+from pfl_lib.papers.waffle import figures, open_questions
 from pfl_lib.results.result import Result
 
 
@@ -31,9 +31,11 @@ class Shelf:
 
 def test_the_grid_has_either_unit_two_rates_and_every_method_clipped_and_not():
     runs = open_questions.DIVERGENCE.runs(waffle.FULL.with_seeds(1))
-    assert len(runs) == 4 * 6 and {run.partition for run in runs} == {"C"}
+    assert len(runs) == 6 * 6 and {run.partition for run in runs} == {"C"}
     assert {(run.model, run.schedule.lr) for run in runs} == {
-        (model, lr) for model in ("lenet5", "lenet5-relu") for lr in (0.1, 0.03)
+        (model, lr)
+        for model in ("lenet5", "lenet5-relu", "lenet5-relu-groupnorm")
+        for lr in (0.1, 0.03)
     }
     assert {run.method for run in runs} == {
         dataclasses.replace(method, clip=clip)
@@ -50,6 +52,10 @@ def test_schedules_share_the_papers_own_with_table_1_and_an_earlier_middle_has_a
     methods = {column.name: column.method for column in open_questions.SCHEDULES.columns}
     assert methods["a fifth of the rounds earlier"].shift == 0.2
     assert methods["straight line"].transition == "linear"
+    assert methods["step after half"].transition == "step"
+    assert methods["Ψ a straight line"] == Waffle(transition="sigmoid", psi="linear")
+    assert methods["Ω a straight line"] == Waffle(transition="linear", psi="sigmoid")
+    assert len(set(methods.values())) == len(methods)
 
 
 def test_every_client_is_alice_once_and_client_0_is_table_1s():
@@ -83,7 +89,7 @@ def test_a_cell_is_a_number_or_says_what_became_of_the_run():
     shelf = Shelf({ran: (0.99, None, None), lost: (0.5, 7, None)})
     table = open_questions.answered(open_questions.DIVERGENCE, waffle.FULL, shelf)
     row = table.set_index("setting").loc[name]
-    assert len(table) == 4 and row["WAFFLE"] == pytest.approx(99)
+    assert len(table) == 6 and row["WAFFLE"] == pytest.approx(99)
     assert row["SCAFFOLD, option II"] == "diverged at round 7"
     assert row["WAFFLE, clipped"] == "not run"
 
@@ -102,23 +108,59 @@ def test_the_share_of_those_who_cheat_is_the_mean_over_rounds_of_their_part_of_a
     assert set(poisoned["Local"]) == {"not run"}
 
 
-def test_the_sentence_counts_what_diverged_who_gained_and_what_cheats_keep():
+def answer(profile=waffle.SMALL, **changed) -> str:
     grid = pd.DataFrame(
-        {"setting": ["tanh", "ReLU"], "WAFFLE": [99.0, "diverged at round 3"]}
+        {"setting": ["tanh, lr 0.1", "ReLU, lr 0.1"], "WAFFLE": [99.0, "diverged at round 3"]}
         | {"WAFFLE, clipped": [98.0, "not run"]}
     )
-    alices = pd.DataFrame({"Local": [90.0, 91.0, "not run"], "WAFFLE": [91.0, 90.0, 99.0]})
-    cheats = pd.DataFrame({"attack": ["honest", "random labels"], "WAFFLE": [20.0, 4.0]})
-    ended = grid.assign(**{"WAFFLE, clipped": [48.0, "not run"]})
-    assert sentences.open_questions(grid, ended, alices, cheats) == (
-        "On MNIST's distribution C 1 of 3 runs with control variates diverge (0 of them clipped),"
-        " and 1 more end below half of their best round;"
-        " WAFFLE is above Local for 1 of 2 clients as Alice; three clients keep 20 % (honest) and"
-        " 4 % (random labels) of WAFFLE's weights."
+    tables = {
+        "grid": grid,
+        "ended": grid.assign(**{"WAFFLE, clipped": [48.0, "not run"]}),
+        "schedules": pd.DataFrame(
+            {"setting": ["C", "A*"], "slope 5": [98.0, 90.0]}
+            | {"step": [97.0, "not run"], "line": [99.0, 92.0]}
+        ),
+        "alices": pd.DataFrame(
+            {"setting": ["client 0", "client 1", "client 2"]}
+            | {"Local": [90.0, 91.0, "not run"], "WAFFLE": [91.0, 90.0, 99.0]}
+        ),
+        "cheats": pd.DataFrame(
+            {"attack": ["honest", "random labels"], "WE": [30.0, 12.0], "WAFFLE": [20.0, 4.0]}
+        ),
+        "attacked": pd.DataFrame(
+            {"attack": ["honest", "updates reversed"], "FedAvg": [90.0, 40.0]}
+            | {"WE": [97.0, 92.0], "WAFFLE": [98.0, 96.0], "Local": [96.5, 96.5]}
+        ),
+    }
+    return open_questions.sentence(profile, **(tables | changed))
+
+
+def test_the_answer_says_what_broke_down_how_schedules_spread_who_gained_and_what_cheats_keep():
+    assert answer() == (
+        "On distribution C (MNIST) 2 of 3 runs with control variates break down, 1 by divergence"
+        " and 1 with a last round below half of the best (tanh 1 of 2, ReLU 1 of 1; clipped 1)."
+        " With one seed WAFFLE lies between 97.0 % (*step*) and 99.0 % (*line*) on C (3 schedules)"
+        " and 90.0 % (*slope 5*) and 92.0 % (*line*) on A* (2 schedules)."
+        " WAFFLE is above Local for 1 of 2 clients as Alice."
+        " Of the weights in WAFFLE and Weight Erosion three clients have 20 and 30 % (honest) and 4"
+        " and 12 % (random labels)."
+        " Alice then keeps 96.0 and 92.0 % (updates reversed); Local has 96.5 %."
     )
-    cheats["WAFFLE"] = math.nan
-    said = sentences.open_questions(grid, grid, alices.iloc[2:], cheats)
-    assert said.endswith("diverge (0 of them clipped).")
+
+
+def test_the_answer_names_the_data_that_were_run_and_leaves_out_what_was_not():
+    assert answer(waffle.QUICK).startswith("On distribution C (Optical digits of scikit-learn) 2")
+    nothing = pd.DataFrame({"setting": ["C"], "slope 5": ["not run"], "step": ["not run"]})
+    alices = pd.DataFrame({"setting": ["client 0"], "Local": ["not run"], "WAFFLE": [99.0]})
+    cheats = pd.DataFrame({"attack": ["honest"], "WE": [30.0], "WAFFLE": [math.nan]})
+    reversed_ = pd.DataFrame(
+        {"attack": ["updates reversed"], "WE": ["not run"], "WAFFLE": [90.0], "Local": [90.0]}
+    )
+    left = {"schedules": nothing, "alices": alices, "cheats": cheats, "attacked": reversed_}
+    steady = pd.DataFrame({"setting": ["tanh, lr 0.1"], "WAFFLE": [99.0]})
+    assert answer(grid=steady, ended=steady, **left) == (
+        "On distribution C (MNIST) 0 of 1 runs with control variates break down."
+    )
 
 
 def of_two_settings() -> tuple[pd.DataFrame, ...]:

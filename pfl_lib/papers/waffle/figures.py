@@ -109,6 +109,52 @@ def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
     return figure, f"{head} {'; '.join(told)}.".replace("-", "−")
 
 
+def accuracy_by_factor(grid: pd.DataFrame) -> tuple["Figure", str] | None:
+    """Best round over the factor of the paper's value, a panel for each distribution with an axis
+    of its own that spans a point or more, a line for each method; runs that are missing or diverged
+    have no point.
+
+    `grid`: `tuning.grid`.  None where nothing was run.
+    """
+    ran = grid[grid["status"] == "ran"]
+    if ran.empty:
+        return None
+    on = list(grid["distribution"].unique())
+    rows = math.ceil((len(on) + 1) / 3)
+    with theme():
+        figure, panels = blank(2.4 * rows + 0.2, rows=rows, columns=3)
+        panels = list(np.ravel(panels))
+        told = []
+        for axes, name in zip(panels, on, strict=False):
+            for method, found in ran[ran["distribution"] == name].groupby("method", sort=False):
+                axes.plot(found["factor"], found["best round"], label=method, **look(method))
+                told.append(
+                    f"{method} on {name} "
+                    + ", ".join(
+                        f"{best:.2f} at {tried}"
+                        for best, tried in zip(found["best round"], found["tried"], strict=True)
+                    )
+                )
+            axes.axvline(1, color="#333333", linestyle="--", linewidth=1.2, zorder=0)
+            axes.set_xscale("log", base=2)
+            axes.set_xticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
+            axes.set(title=f"distribution {name}", xlim=(0.22, 4.5))
+            low, high = axes.get_ylim()
+            wider = max(0, ACCURACY.near - (high - low)) / 2
+            axes.set_ylim(low - wider, high + wider)  # a tenth of a point is no slope
+            axes.yaxis.get_major_formatter().set_useOffset(False)
+        for axes in panels[len(on) :]:
+            axes.set_axis_off()
+        handles, labels = panels[0].get_legend_handles_labels()
+        panels[len(on)].legend(
+            handles, labels, loc="center", title="dashed: the paper's value,\none seed"
+        )
+        figure.supxlabel("factor of the paper's slope (WAFFLE) or p_d (WE)", fontsize=12)
+        figure.supylabel("best round (%)", fontsize=12)
+    head = "Line plots of the best round in percent by the factor of the paper's value."
+    return figure, f"{head} {'; '.join(told)}."
+
+
 CONTROL_VARIATES = {
     "SCAFFOLD, option II": look("SCAFFOLD"),
     "SCAFFOLD, option I": {"color": "#ca9161", "marker": "v"},
@@ -131,7 +177,7 @@ def broken_and_shut_out(
     if best.isin(NOTHING).all(axis=None) and cheats[["WE", "WAFFLE"]].isna().all(axis=None):
         return None
     with theme():
-        figure, (left, right) = blank(4.6, columns=2, widths=(1.65, 1))
+        figure, (left, right) = blank(4.6, columns=2, widths=(1.9, 1))
         said = [_best_and_last(left, best, last), _shut_out(right, cheats)]
         handles = [*left.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
         figure.legend(
@@ -165,10 +211,14 @@ def _best_and_last(axes: "Axes", best: pd.DataFrame, last: pd.DataFrame) -> str:
             for setting in broken
         ]
     axes.set(
-        ylabel="last round (%), line to the best", ylim=(-6, 103), xlim=(-0.5, len(best) - 0.5)
+        ylabel="last round (%), line to the best", ylim=(-6, 122), xlim=(-0.5, len(best) - 0.5)
     )
     axes.set_title("on C (✕: diverged)", fontsize=12)
-    axes.set_xticks(range(len(best)), [name.replace(", ", ",\n") for name in best.index])
+    axes.set_yticks(range(0, 101, 20))
+    networks = best.index.str.partition(", ").to_frame(index=False)
+    axes.set_xticks(range(len(best)), networks[2])
+    for network, at in networks.groupby(0, sort=False).groups.items():
+        axes.text(at.to_numpy().mean(), 105, textwrap.fill(network, 11), ha="center", fontsize=10)
     axes.grid(axis="x", visible=False)
     for between in range(1, len(best)):
         axes.axvline(between - 0.5, color="#dddddd", linewidth=1)

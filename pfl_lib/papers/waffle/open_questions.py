@@ -8,6 +8,7 @@ from itertools import product
 
 import pandas as pd
 
+from pfl_lib.data import DATASETS
 from pfl_lib.display.table_format import keep
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local, Method, Scaffold, Waffle, WeightErosion
@@ -15,17 +16,24 @@ from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.papers.waffle import MNIST, PAPER, p_d
+from pfl_lib.papers.waffle.sentences import listed
+from pfl_lib.results.summary import NOTHING
 
 CHEATS = (1, 2, 3)  # on C, the clients whose labels are nearest to Alice's, and one more
 CLIP = 1.0
 
 
 def _divergence() -> Table:
-    """C: SCAFFOLD and WAFFLE with either unit, learning rate and option, clipped and not."""
+    """C: SCAFFOLD and WAFFLE by unit, normalisation, learning rate and option, clipped and not."""
     rows = tuple(
         Row("MNIST", f"{units}, lr {lr:g}", replace(MNIST, model=model).scheduled(lr=lr))
         for (units, model), lr in product(
-            (("tanh", "lenet5"), ("ReLU", "lenet5-relu")), (0.1, 0.03)
+            (
+                ("tanh", "lenet5"),
+                ("ReLU", "lenet5-relu"),
+                ("ReLU with GroupNorm", "lenet5-relu-groupnorm"),
+            ),
+            (0.1, 0.03),
         )
     )
     methods = {
@@ -41,13 +49,18 @@ def _divergence() -> Table:
 
 
 def _schedules() -> Table:
-    """C and A*: other slopes, a straight line, and an earlier or later middle."""
+    """C and A*: other slopes, a straight line, a step, an earlier or later middle, and Psi other
+    than Omega.
+    """
     rows = tuple(Row("MNIST", name, replace(MNIST, partition=name)) for name in ("C", "A*"))
     columns = (
         *(Column(f"slope {slope:g}", Waffle(slope=slope)) for slope in (1, 3.2, 5, 10)),
         Column("straight line", Waffle(transition="linear")),
         Column("a fifth of the rounds earlier", Waffle(shift=0.2)),
         Column("a fifth of the rounds later", Waffle(shift=-0.2)),
+        Column("step after half", Waffle(transition="step")),
+        Column("Ψ a straight line", Waffle(psi="linear")),
+        Column("Ω a straight line", Waffle(transition="linear", psi="sigmoid")),
     )
     return Table(PAPER, "schedules", rows, columns, values={})
 
@@ -142,3 +155,88 @@ def share_of_cheats(profile: Profile, store) -> pd.DataFrame:
             share = 100 * weights[:, list(CHEATS)].sum(axis=1).mean()
         rows.setdefault(attack, {"attack": attack})[method] = share
     return profile.with_seeds(1).table(rows.values())
+
+
+def sentence(
+    profile: Profile,
+    grid: pd.DataFrame,
+    ended: pd.DataFrame,
+    schedules: pd.DataFrame,
+    alices: pd.DataFrame,
+    cheats: pd.DataFrame,
+    attacked: pd.DataFrame,
+) -> str:
+    """The answers, a sentence for each question of which there are runs.
+
+    `grid`, `schedules`, `alices`: `answered`, best rounds; `ended`: the grid's last ones; `cheats`:
+    `share_of_cheats`; `attacked`: `poisoned`.
+    """
+    told = [
+        f"On distribution C ({DATASETS[profile.dataset].title}) {_broken(grid, ended)}.",
+        _best_and_worst(schedules),
+        _gained(alices),
+        _shares(cheats),
+        _reversed(attacked),
+    ]
+    return " ".join(filter(None, told))
+
+
+def _numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """Without the first column, and nan for words."""
+    return table.iloc[:, 1:].apply(pd.to_numeric, errors="coerce")
+
+
+def _broken(grid: pd.DataFrame, ended: pd.DataFrame) -> str:
+    lost = grid.iloc[:, 1:].astype(str).apply(lambda cells: cells.str.startswith("diverged"))
+    faded = _numbers(ended) < _numbers(grid) / 2
+    ran, broken = ~grid.iloc[:, 1:].isin(NOTHING), lost | faded
+    clipped = [name for name in broken if "clipped" in name]
+    networks = grid["setting"].str.partition(",")[0]
+    by_network = [
+        f"{name} {broken[networks == name].sum(axis=None)} of {of_network.sum(axis=None)}"
+        for name, of_network in ran.groupby(networks, sort=False)
+        if of_network.any(axis=None)
+    ]
+    count = broken.sum(axis=None)
+    words = f"{count} of {ran.sum(axis=None)} runs with control variates break down"
+    if not count:
+        return words
+    where = f"{', '.join(by_network)}; clipped {broken[clipped].sum(axis=None)}"
+    return (
+        f"{words}, {lost.sum(axis=None)} by divergence and {faded.sum(axis=None)} with a last round"
+        f" below half of the best ({where})"
+    )
+
+
+def _best_and_worst(schedules: pd.DataFrame) -> str:
+    words = []
+    for name, row in zip(schedules["setting"], _numbers(schedules).iloc, strict=True):
+        ran = row.dropna()
+        if len(ran) > 1:
+            words.append(
+                f"{ran.min():.1f} % (*{ran.idxmin()}*) and {ran.max():.1f} % (*{ran.idxmax()}*) on"
+                f" {name} ({len(ran)} schedules)"
+            )
+    return f"With one seed WAFFLE lies between {listed(words)}." if words else ""
+
+
+def _gained(alices: pd.DataFrame) -> str:
+    both = _numbers(alices)[["Local", "WAFFLE"]].dropna()
+    above = int((both["WAFFLE"] > both["Local"]).sum())
+    return f"WAFFLE is above Local for {above} of {len(both)} clients as Alice." * bool(len(both))
+
+
+def _shares(cheats: pd.DataFrame) -> str:
+    ran = cheats.dropna(subset=["WAFFLE", "WE"])
+    words = [f"{row.WAFFLE:.0f} and {row.WE:.0f} % ({row.attack})" for row in ran.itertuples()]
+    head = "Of the weights in WAFFLE and Weight Erosion three clients have"
+    return f"{head} {listed(words)}." if words else ""
+
+
+def _reversed(attacked: pd.DataFrame) -> str:
+    rows = attacked[attacked["attack"].str.startswith("updates reversed")]
+    found = _numbers(rows).set_axis(rows["attack"])[["WAFFLE", "WE", "Local"]].dropna()
+    if found.empty:
+        return ""
+    words = [f"{row.WAFFLE:.1f} and {row.WE:.1f} % ({row.Index})" for row in found.itertuples()]
+    return f"Alice then keeps {listed(words)}; Local has {found['Local'].iloc[0]:.1f} %."

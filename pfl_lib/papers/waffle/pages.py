@@ -16,6 +16,7 @@ from pfl_lib.papers.waffle import (
     open_questions,
     readings,
     shift,
+    tuning,
 )
 
 
@@ -77,6 +78,9 @@ PAGES = (
         explains=shift.explains,
     ),
     _page("apfl", "What decides APFL's accuracy", MANY_RUNS, runs=apfl.runs),
+    _page(
+        "tuning", "What tuning changes: WAFFLE's slope and WE's p_d", MANY_RUNS, runs=tuning.runs
+    ),
     _page(
         "open-questions",
         "Questions that the paper leaves to others",

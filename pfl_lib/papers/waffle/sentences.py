@@ -13,7 +13,7 @@ from pfl_lib.papers.verdicts import tolerance
 from pfl_lib.papers.waffle import ALICE, FULL, printed, run_on
 from pfl_lib.papers.waffle import apfl as of_apfl
 from pfl_lib.papers.waffle import readings as of_equation
-from pfl_lib.results.summary import HAIR, NOTHING
+from pfl_lib.results.summary import HAIR
 
 
 def listed(words: Iterable[str]) -> str:
@@ -330,32 +330,3 @@ def readings(read: pd.DataFrame, profile: Profile) -> str:
     told = " and ".join(f"*{name}*" for name in near) or "neither"
     fewest = f"{seeds} seed" + ("s" if seeds > 1 else "")
     return f"{head} Near enough to count as reproduced, with {fewest}: {told}."
-
-
-def open_questions(
-    grid: pd.DataFrame, ended: pd.DataFrame, alices: pd.DataFrame, cheats: pd.DataFrame
-) -> str:
-    """What became of the grid, of each client as Alice and of the clients that cheat.
-
-    `grid`, `alices`: `open_questions.answered`, `ended` the grid's last rounds; `cheats`:
-    `open_questions.share_of_cheats`.
-    """
-    cells = grid.drop(columns="setting").stack().astype(str)
-    lost, ran = int(cells.str.startswith("diverged").sum()), int((~cells.isin(NOTHING)).sum())
-    words = [f"{lost} of {ran} runs with control variates diverge"]
-    clipped = grid.drop(columns=[c for c in grid if "clipped" not in c]).stack().astype(str)
-    words[0] += f" ({int(clipped.str.startswith('diverged').sum())} of them clipped)"
-    best, last = (
-        of.drop(columns="setting").apply(pd.to_numeric, errors="coerce") for of in (grid, ended)
-    )
-    if broken := int((last < best / 2).to_numpy().sum()):
-        words[0] += f", and {broken} more end below half of their best round"
-    both = alices[["Local", "WAFFLE"]].apply(pd.to_numeric, errors="coerce").dropna()
-    if len(both):
-        above = int((both["WAFFLE"] > both["Local"]).sum())
-        words.append(f"WAFFLE is above Local for {above} of {len(both)} clients as Alice")
-    of_waffle = cheats.set_index("attack")["WAFFLE"].dropna()
-    if len(of_waffle):
-        shares = [f"{share:.0f} % ({attack})" for attack, share in of_waffle.items()]
-        words.append(f"three clients keep {listed(shares)} of WAFFLE's weights")
-    return f"On MNIST's distribution C {'; '.join(words)}."
