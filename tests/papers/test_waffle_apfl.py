@@ -9,7 +9,7 @@ import pytest
 from pfl_lib.display.tables import some_rounds
 from pfl_lib.methods import APFL, Local
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import apfl, figures, sentences
+from pfl_lib.papers.waffle import apfl, figures
 from pfl_lib.results.result import Result
 
 
@@ -93,13 +93,13 @@ def test_the_sentence_names_the_nearest_reading_and_those_that_count_as_reproduc
     """Every batch: 0.2 points away on both.  One run may lie 0.4 (A) and 2 x 0.22 x sqrt(1/5 + 1) =
     0.48 (A*) away; 1.16 is too much.
     """
-    said = sentences.apfl(apfl.readings(waffle.FULL, Shelf(FOUND)), waffle.FULL)
+    said = apfl.sentence(apfl.readings(waffle.FULL, Shelf(FOUND)), waffle.FULL)
     assert "of 2 readings that ran on both, *every batch* comes nearest" in said
     assert (
         "97.75 on A and 96.04 on A*, at most 0.20 points away (this package's APFL: 1.16)" in said
     )
     assert said.endswith("near enough to count as reproduced on both: *every batch*.")
-    nothing = sentences.apfl(apfl.readings(waffle.FULL, Shelf({})), waffle.FULL)
+    nothing = apfl.sentence(apfl.readings(waffle.FULL, Shelf({})), waffle.FULL)
     assert nothing.endswith("for APFL; no reading of it was run.")
 
 
@@ -107,7 +107,7 @@ def test_the_sentence_names_the_nearest_reading_and_those_that_count_as_reproduc
 def test_a_smaller_setting_is_not_measured_by_the_printed_values(profile):
     read = apfl.readings(profile, Shelf(FOUND))
     assert read["distance"].isna().all()
-    said = sentences.apfl(read, profile)
+    said = apfl.sentence(read, profile)
     first = "97.75 (*every batch*)" if profile.name == "small" else "96.04 (*every batch*)"
     assert f"in a larger setting than this; here 2 readings give {first}" in said
 
@@ -121,14 +121,14 @@ def test_a_smaller_setting_tells_which_readings_stay_within_a_point_of_local_tra
         (methods["fixed at 0.9"], "A*"): (0.915, 1),
     }
     found |= {(methods["first batch"], on): (0.97, 0.0) for on in apfl.ON}
-    said = sentences.apfl(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
+    said = apfl.sentence(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
     assert said.endswith(
         "The paper's APFL lies +0.67 points on A and −0.32 points on A* from its local training;"
         " within a point of it here: *fixed at 0.9* (1 of 2 readings, whose mixtures end at 0.90 to"
         " 1.00)."
     )
     del found[methods["fixed at 0.9"], "A"]
-    said = sentences.apfl(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
+    said = apfl.sentence(apfl.readings(waffle.SMALL, Shelf(found)), waffle.SMALL)
     assert said.endswith("within a point of it here: none of 1 readings.")
 
 

@@ -20,6 +20,7 @@ from pfl_lib.papers import waffle
 from pfl_lib.papers.metrics import ACCURACY, Metric, column
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Column, Table
+from pfl_lib.papers.verdicts import tolerance
 from pfl_lib.papers.waffle import TABLE1
 from pfl_lib.results.summary import HAIR
 
@@ -154,4 +155,75 @@ def mixtures(profile: Profile, store, distribution: str) -> pd.DataFrame:
     return by_round(
         alphas,
         {name: result.diverged for name, result in first.items() if result.diverged is not None},
+    )
+
+
+def sentence(table: pd.DataFrame, profile: Profile) -> str:
+    """The answer in one sentence, from `readings`."""
+    on = waffle.run_on(profile, ON)
+    paper = {name: waffle.printed(name, "APFL") for name in on}
+    wanted = " and ".join(f"{p.value:.2f} ± {p.std:.2f} on {name}" for name, p in paper.items())
+    words = f"The paper prints {wanted} for APFL"
+    ran = table[table["status"] == "ran"]
+    if not len(ran):
+        return f"{words}; no reading of it was run."
+    if profile.name != "paper":
+        ranges = " and ".join(_range(ran, name) for name in on)
+        words += f", in a larger setting than this; here {len(ran)} readings give {ranges}."
+        return words + _beside_local(table, on)
+    nearest, ours = (
+        ran.loc[ran["distance"].idxmin()],
+        ran[ran["reading"] == READINGS[0].name],
+    )
+    numbers = " and ".join(f"{nearest[f'{name}, best round']:.2f} on {name}" for name in ON)
+    words += (
+        f"; of {len(ran)} readings that ran on both, *{nearest['reading']}* comes nearest with"
+        f" {numbers}, at most {nearest['distance']:.2f} points away"
+    )
+    if len(ours):
+        words += f" (this package's APFL: {ours['distance'].iloc[0]:.2f})"
+    within = [row["reading"] for row in ran.to_dict("records") if _reproduces(row)]
+    told = ", ".join(f"*{name}*" for name in within) or "none"
+    return f"{words}; near enough to count as reproduced on both: {told}."
+
+
+def _range(ran: pd.DataFrame, name: str) -> str:
+    best = ran.set_index("reading")[f"{name}, best round"]
+    return f"{best.min():.2f} (*{best.idxmin()}*) to {best.max():.2f} (*{best.idxmax()}*) on {name}"
+
+
+def _beside_local(table: pd.DataFrame, on: Iterable[str]) -> str:
+    """Which readings stay within a point of local training, as the paper's APFL does; levels of a
+    smaller setting cannot be set beside the paper's.
+    """
+    beside = beside_local(table, on)
+    paper, rows = beside.iloc[0], beside.iloc[1:]
+    if rows.empty:
+        return ""
+    apart = " and ".join(f"{paper[name]:+.2f} points on {name}" for name in on).replace("-", "−")
+    words = f" The paper's APFL lies {apart} from its local training; within a point of it here:"
+    near = rows.loc[rows["near"], "reading"].tolist()
+    by_an_image = rows[list(on)].abs().max(axis=1) <= ACCURACY.near + IMAGE
+    further = rows.loc[by_an_image & ~rows["near"], "reading"].tolist()
+    beyond = ""
+    if further:
+        beyond = (
+            f" Less than a test image ({IMAGE:g} points) beyond it, so not excluded by one"
+            f" seed of local training: {', '.join(f'*{name}*' for name in further)}."
+        )
+    if not near:
+        return f"{words} none of {len(rows)} readings.{beyond}"
+    columns = [f"{name}, mixture in the end" for name in on]
+    mixtures = table.set_index("reading").loc[near, columns].to_numpy()
+    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (mixtures.min(), mixtures.max())))
+    told = f"({len(near)} of {len(rows)} readings, whose mixtures end at {ends})"
+    return f"{words} {', '.join(f'*{name}*' for name in near)} {told}.{beyond}"
+
+
+def _reproduces(row: dict) -> bool:
+    """Whether one run of ours lies as near to both printed means of five as a verdict asks."""
+    return all(
+        abs(row[f"{name}, best round"] - waffle.printed(name, "APFL").value)
+        <= tolerance({"APFL": waffle.printed(name, "APFL")}, "APFL", 1, waffle.FULL.paper_seeds)
+        for name in ON
     )

@@ -1,4 +1,4 @@
-"""The sentence that answers each of WAFFLE's pages, made from its numbers: none is typed in."""
+"""The sentences that answer most of WAFFLE's pages, made from their numbers: none is typed in."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,9 +9,7 @@ from pfl_lib.display import tables
 from pfl_lib.display.table_format import written
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import tolerance
-from pfl_lib.papers.waffle import ALICE, FULL, printed, run_on
-from pfl_lib.papers.waffle import apfl as of_apfl
+from pfl_lib.papers.waffle import ALICE
 from pfl_lib.papers.waffle import readings as of_equation
 from pfl_lib.results.summary import HAIR
 
@@ -239,77 +237,6 @@ def _by_option(apart: pd.DataFrame, levels: bool) -> str:
             )
         words += "."
     return words
-
-
-def apfl(table: pd.DataFrame, profile: Profile) -> str:
-    """The answer in one sentence, from `apfl.readings`."""
-    on = run_on(profile, of_apfl.ON)
-    paper = {name: printed(name, "APFL") for name in on}
-    wanted = " and ".join(f"{p.value:.2f} ± {p.std:.2f} on {name}" for name, p in paper.items())
-    words = f"The paper prints {wanted} for APFL"
-    ran = table[table["status"] == "ran"]
-    if not len(ran):
-        return f"{words}; no reading of it was run."
-    if profile.name != "paper":
-        ranges = " and ".join(_range(ran, name) for name in on)
-        words += f", in a larger setting than this; here {len(ran)} readings give {ranges}."
-        return words + _beside_local(table, on)
-    nearest, ours = (
-        ran.loc[ran["distance"].idxmin()],
-        ran[ran["reading"] == of_apfl.READINGS[0].name],
-    )
-    numbers = " and ".join(f"{nearest[f'{name}, best round']:.2f} on {name}" for name in of_apfl.ON)
-    words += (
-        f"; of {len(ran)} readings that ran on both, *{nearest['reading']}* comes nearest with"
-        f" {numbers}, at most {nearest['distance']:.2f} points away"
-    )
-    if len(ours):
-        words += f" (this package's APFL: {ours['distance'].iloc[0]:.2f})"
-    within = [row["reading"] for row in ran.to_dict("records") if _reproduces(row)]
-    told = ", ".join(f"*{name}*" for name in within) or "none"
-    return f"{words}; near enough to count as reproduced on both: {told}."
-
-
-def _range(ran: pd.DataFrame, name: str) -> str:
-    best = ran.set_index("reading")[f"{name}, best round"]
-    return f"{best.min():.2f} (*{best.idxmin()}*) to {best.max():.2f} (*{best.idxmax()}*) on {name}"
-
-
-def _beside_local(table: pd.DataFrame, on: Iterable[str]) -> str:
-    """Which readings stay within a point of local training, as the paper's APFL does; levels of a
-    smaller setting cannot be set beside the paper's.
-    """
-    beside = of_apfl.beside_local(table, on)
-    paper, rows = beside.iloc[0], beside.iloc[1:]
-    if rows.empty:
-        return ""
-    apart = " and ".join(f"{paper[name]:+.2f} points on {name}" for name in on).replace("-", "−")
-    words = f" The paper's APFL lies {apart} from its local training; within a point of it here:"
-    near = rows.loc[rows["near"], "reading"].tolist()
-    by_an_image = rows[list(on)].abs().max(axis=1) <= ACCURACY.near + of_apfl.IMAGE
-    further = rows.loc[by_an_image & ~rows["near"], "reading"].tolist()
-    beyond = ""
-    if further:
-        beyond = (
-            f" Less than a test image ({of_apfl.IMAGE:g} points) beyond it, so not excluded by one"
-            f" seed of local training: {', '.join(f'*{name}*' for name in further)}."
-        )
-    if not near:
-        return f"{words} none of {len(rows)} readings.{beyond}"
-    columns = [f"{name}, mixture in the end" for name in on]
-    mixtures = table.set_index("reading").loc[near, columns].to_numpy()
-    ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (mixtures.min(), mixtures.max())))
-    told = f"({len(near)} of {len(rows)} readings, whose mixtures end at {ends})"
-    return f"{words} {', '.join(f'*{name}*' for name in near)} {told}.{beyond}"
-
-
-def _reproduces(row: dict) -> bool:
-    """Whether one run of ours lies as near to both printed means of five as a verdict asks."""
-    return all(
-        abs(row[f"{name}, best round"] - printed(name, "APFL").value)
-        <= tolerance({"APFL": printed(name, "APFL")}, "APFL", 1, FULL.paper_seeds)
-        for name in of_apfl.ON
-    )
 
 
 def readings(read: pd.DataFrame, profile: Profile) -> str:
