@@ -22,7 +22,7 @@ from pfl_lib.papers.claims import (
     with_seeds,
 )
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import gathered
+from pfl_lib.papers.table import Table, gathered
 from pfl_lib.papers.waffle import (
     ALICE,
     DISTRIBUTIONS,
@@ -103,11 +103,16 @@ def accuracy_comparisons(profile: Profile, store) -> pd.DataFrame:
     return about_table(CLAIMS, TABLE1.only(datasets=["MNIST"]), profile, store.find, comparisons)
 
 
-def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) -> pd.DataFrame:
+def speed(
+    profile: Profile,
+    store,
+    distributions: tuple[str, ...] = ("B", "C"),
+    table: Table = RUNS,
+) -> pd.DataFrame:
     """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and
     C); "Here [A*, B*], WAFFLE is not more efficient than WE".
 
-    A row for each distribution that the profile runs.
+    A row for each distribution of `table` that the profile runs.
 
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE
     and WAFFLE (the round in which the mean best accuracy, over the seeds that both ran, reaches it;
@@ -115,8 +120,8 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     on fewer than three seeds, not run or diverged, "undecided"; the paper prints no rounds).
     """
     rows = []
-    for distribution in run_on(profile, distributions):
-        both = RUNS.only([distribution], WEIGHTED)
+    for distribution in (row.setting for row in table.only(distributions).run_in(profile).rows):
+        both = table.only([distribution], WEIGHTED)
         frame = both.frame(profile, store.find)
         ours = gathered(frame[frame["protocol"] == "best"])
         row = {"distribution": distribution, "target": float("nan")}
