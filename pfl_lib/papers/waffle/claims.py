@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
-from pfl_lib.papers import waffle
+from pfl_lib.papers import values, waffle
 from pfl_lib.papers.claims import (
     ENOUGH,
     QUICK,
@@ -166,31 +166,33 @@ def reached(
     return pd.DataFrame(rows)
 
 
-def alone(profile: Profile, store) -> pd.DataFrame:
+def alone(profile: Profile, store, table: Table = RUNS) -> pd.DataFrame:
     """ "both algorithms reach fully local learning at about the same time" (section 3), with Table
     3's settings behind it.
 
-    A row for each distribution that the profile runs.
+    A row for each distribution of `table` that the profile runs.
 
     Columns distribution, p_d (Table 3), p_d here, slope, WE and WAFFLE (the round from which all
     weight stays on Alice, or "never") and same time ("yes" when they are at most a tenth of the
     rounds apart).  One seed, the profile's first.
     """
     rows = []
-    for distribution in run_on(profile, DISTRIBUTIONS):
-        rounds, words = {}, {}
-        for method in WEIGHTED:
-            result = store.find(waffle.spec(method, distribution, profile, profile.seeds[0]))
+    for row in table.run_in(profile).rows:
+        seed, rounds, words = profile.seeds[0], {}, {}
+        runs = {method: table.spec(row.setting, method, profile, seed) for method in WEIGHTED}
+        for method, run in runs.items():
+            result = store.find(run)
             words[method] = status(result)
             if words[method] == "ran":
                 rounds[method] = tables.alone_from(result.weights, ALICE)
                 words[method] = "never" if rounds[method] is None else str(rounds[method])
+        printed = values.value(waffle.PAPER, "table3", row.dataset, row.setting, "WE", "p_d")
         rows.append(
             {
-                "distribution": distribution,
-                "p_d in the paper": waffle.p_d(distribution),
-                "p_d here": waffle.p_d(distribution, profile.rounds),
-                "slope": waffle.printed_setting(distribution, "WAFFLE", "dOmega"),
+                "distribution": row.setting,
+                "p_d in the paper": printed.value,
+                "p_d here": runs["WE"].method.p_d,
+                "slope": runs["WAFFLE"].method.slope,
                 **words,
                 "same time": _same_time(rounds, profile),
             }
