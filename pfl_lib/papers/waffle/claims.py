@@ -62,12 +62,6 @@ CLAIMS = (
         _all(("A",), GLOBAL, PERSONALISED),
     ),
     Claim(
-        "[on the IID distribution global methods] present a significant improvement compared to"
-        " Local",
-        "section 4",
-        _all(("A",), GLOBAL, ("Local",)),
-    ),
-    Claim(
         "For the concept shift distributions (A*, B*), all personalized FL methods improve accuracy"
         " compared to global FL methods",
         "section 4",
