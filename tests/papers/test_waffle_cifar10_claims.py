@@ -99,6 +99,8 @@ def test_by_its_own_table_the_paper_contradicts_what_it_says_of_apfl_on_c():
         " to global FL or Local"
     ]
     assert frame["here"].to_dict() == own.to_dict()
+    quick = cifar10_claims.answers(cifar10.QUICK, Shelf(printed).find).set_index("claim")
+    assert quick["by the paper's own numbers"].to_dict() == own.to_dict()
 
 
 def test_two_methods_are_level_as_far_as_the_papers_own_values_there():

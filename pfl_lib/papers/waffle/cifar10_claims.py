@@ -81,17 +81,18 @@ def limit() -> float:
 def answers(profile: Profile, find: Find) -> pd.DataFrame:
     """Answers to the sentences about CIFAR10, `LEVEL` last; columns as in `claims.answers`."""
     told = about_table((*CLAIMS, LEVEL), TABLE, profile, find)
-    behind = comparisons(profile, find)
+    last = told.index[-1]
+    told.at[last, "by the paper's own numbers"] = "yes"  # they are what `limit` is made of
     if profile.name == "quick":
         return told
-    last, of = told.index[-1], behind[behind["claim"] == len(told)]
+    behind = comparisons(profile, find)
+    of = behind[behind["claim"] == len(told)]
     word = answer({"yes": True, "no": False}.get(holds) for holds in of["holds"])
     if told.at[last, "here"] != "not run":
         told.at[last, "here"] = re.sub("^(yes|no|undecided)", word, told.at[last, "here"])
         apart = of[of["holds"] != "yes"].to_dict("records")
         words = (f"{row['distribution']}: {row['holds']}" for row in apart)
         told.at[last, "not confirmed here"] = "; ".join(words) or "nothing"
-    told.at[last, "by the paper's own numbers"] = "yes"  # they are what `limit` is made of
     return told
 
 
