@@ -20,6 +20,7 @@ from pfl_lib.papers.fedfomo import TABLE5 as FEDFOMO_5
 from pfl_lib.papers.fedfomo import claims as of_fedfomo
 from pfl_lib.papers.pfedla import claims as of_pfedla
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.waffle import cifar10_claims as of_cifar10
 from pfl_lib.papers.waffle import claims as of_waffle
 from pfl_lib.papers.waffle import inputs as of_waffle_inputs
 from pfl_lib.papers.weight_erosion import AVERAGES, FIGURES, tables
@@ -203,6 +204,10 @@ def _waffle(profile: Profile, store: Store) -> pd.DataFrame:
     return _told(of_waffle.accuracy_claims(profile, store))
 
 
+def _cifar10(profile: Profile, store: Store) -> pd.DataFrame:
+    return _told(of_cifar10.answers(profile, store.find))
+
+
 def _weight_erosion(profile: Profile, store: Store) -> pd.DataFrame:
     frame = tables.long(profile, store.find, FIGURES, AVERAGES)
     answers = of_weight_erosion.answers(frame, profile, store.find)
@@ -226,6 +231,7 @@ def _told(answers: pd.DataFrame, column: str = "here") -> pd.DataFrame:
 
 SENTENCES: Mapping[str, Callable[[Profile, Store], pd.DataFrame]] = {
     "waffle-claims": _waffle,
+    "waffle-cifar10": _cifar10,
     "weight-erosion-claims": _weight_erosion,
     "fedfomo-claims": _fedfomo,
     "pfedla-claims": _pfedla,

@@ -181,7 +181,8 @@ def test_every_sentence_is_a_row_that_can_be_filtered_and_leads_to_its_papers_pa
     of_waffle = (card.claims["paper"] == "WAFFLE").sum()
     assert shown.count("<tr data-paper=") == len(card.claims)
     assert shown.count('<tr data-paper="WAFFLE"') == of_waffle
-    assert shown.count('<a href="waffle-claims.html">WAFFLE</a>') == of_waffle
+    on_page = (card.claims["page"] == "waffle-claims").sum()
+    assert shown.count('<a href="waffle-claims.html">WAFFLE</a>') == on_page < of_waffle
     for word, count in card.claims["answer"].value_counts().items():
         assert shown.count(f' data-answer="{word}">') == count
         assert f"<option>{word}</option>" in shown

@@ -77,7 +77,7 @@ def test_claims_count_sentences_and_the_comparisons_behind_them():
     assert waffle.claims(answers, behind) == (
         "Of 4 sentences about Table 1, 1 hold, 1 do not and 2 stay open; of the 4 comparisons"
         " behind them 2 hold, 1 are contradicted and 1 are too close or not run. In 2 of them the"
-        " paper's own two values are at most 0.4 points apart: runs that gave just these would"
+        " paper's own difference is at most 0.4 points: runs that gave just its values would"
         " not confirm it by this rule."
     )
     quick = pd.DataFrame({"here": ["no answer (quick profile)"]})

@@ -9,6 +9,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import waffle
+from pfl_lib.papers.waffle import cifar10
 
 TABLE1 = papers.exhibit("waffle-table1")
 WAFFLE = {id: page for id, page in papers.EXHIBITS.items() if page.paper == "WAFFLE"}
@@ -24,6 +25,7 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-fig3": "waffle/fig3_weight_evolution.ipynb",
         "waffle-fig4": "waffle/fig4_accuracy_evolution.ipynb",
         "waffle-fig6": "waffle/fig6_accuracy_all_distributions.ipynb",
+        "waffle-fig7": "waffle/fig7_accuracy_cifar10.ipynb",
         "waffle-fig8": "waffle/fig8_omega.ipynb",
         "waffle-claims": "waffle/claims.ipynb",
         "waffle-shift": "waffle/shift.ipynb",
@@ -107,6 +109,8 @@ def test_figures_share_their_runs_with_table_1():
     for id in ("waffle-table3", "waffle-fig3", "waffle-fig4", "waffle-fig6"):
         assert KEYS[id] and KEYS[id] <= KEYS["waffle-table1"]
     assert KEYS["waffle-fig6"] == {spec.key for spec in waffle.TABLE1.runs(waffle.FULL)}
+    for profile in WAFFLE["waffle-fig7"].profiles.values():
+        assert WAFFLE["waffle-fig7"].runs(profile) == cifar10.TABLE.runs(profile)
 
 
 def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c():

@@ -85,6 +85,53 @@ def test_the_mean_distance_is_read_from_what_weights_lose():
     assert pilot.model == "pfedla_cnn" and pilot.images == 12_000
 
 
+def piloted(distance: float) -> Result:
+    """A pilot of five rounds in which every client but Alice lies so far from her."""
+    lost = np.full(10, 5e-6 * distance)
+    lost[0] = 0
+    return Result({"alice": 0}, pd.DataFrame(), np.ones((5, 1)) - lost, None, 1.0)
+
+
+def test_every_profile_runs_its_pilots_and_the_papers_are_those_of_the_small_one():
+    """Ten times 1,200 images in each of five rounds; quick: C and A* on digits."""
+    for profile in (cifar10.FULL, cifar10.SMALL.with_seeds(3)):
+        pilots = cifar10.runs(profile)[len(cifar10.TABLE.runs(profile)) :]
+        assert pilots == tuple(cifar10.pilot(name) for name in waffle.DISTRIBUTIONS)
+    assert sum(pilot.examples() for pilot in pilots) == 5 * 5 * 12_000
+    assert cifar10.pilot("C").key.startswith("ce1e428d"), "a stored pilot is found again"
+    quick = cifar10.pilot_runs(cifar10.QUICK)
+    assert [(run.dataset, run.partition) for run in quick] == [("digits", "C"), ("digits", "A*")]
+    assert {run.schedule.rounds for run in (*pilots, *quick)} == {cifar10.PILOT_ROUNDS}
+
+
+def test_a_pilot_agrees_where_weights_vanish_within_a_round_of_the_constants():
+    """1 / (0.9 25) = 4.4 % of 1.434 is 0.064: 1.49 agrees, 1.36 does not."""
+    found = {"C": 1.49, "A*": 1.326}
+
+    def pilots(profile, **changed) -> pd.DataFrame:
+        distances = found | changed
+
+        def find(run):
+            return piloted(distances[run.partition]) if run.partition in distances else None
+
+        return cifar10.pilots(profile, find).set_index("distribution")
+
+    rows = pilots(cifar10.SMALL)
+    assert rows["agree"].to_dict() == {
+        "A": "not compared",
+        "B": "not compared",
+        "C": "yes",
+        "A*": "yes",
+        "B*": "not compared",
+    }
+    assert rows.loc["C", "d in the pilot"] == pytest.approx(1.49) and rows["d used"]["C"] == 1.434
+    assert rows["p_d by the pilot"]["C"] == 0.0298 and rows["p_d used"]["C"] == 0.031
+    assert rows["p_d in Table 3"]["C"] == 0.9 and rows["status"]["B*"] == "not run"
+    assert pilots(cifar10.SMALL, C=1.36)["agree"]["C"] == "no"
+    assert pilots(cifar10.FULL)["p_d used"]["C"] == cifar10.p_d("C", 100)
+    assert set(pilots(cifar10.QUICK, C=0.5)["agree"]) == {"not compared"}
+
+
 def test_two_baselines_are_run_on_every_distribution_beside_table_1():
     specs = baselines.with_table_1(waffle.FULL)
     own = baselines.TABLE.runs(waffle.FULL)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import tables
-from pfl_lib.papers import waffle
+from pfl_lib.papers import values, waffle
 from pfl_lib.papers.claims import (
     ENOUGH,
     QUICK,
@@ -22,7 +22,7 @@ from pfl_lib.papers.claims import (
     with_seeds,
 )
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import gathered
+from pfl_lib.papers.table import Table, gathered
 from pfl_lib.papers.waffle import (
     ALICE,
     DISTRIBUTIONS,
@@ -62,12 +62,6 @@ CLAIMS = (
         _all(("A",), GLOBAL, PERSONALISED),
     ),
     Claim(
-        "[on the IID distribution global methods] present a significant improvement compared to"
-        " Local",
-        "section 4",
-        _all(("A",), GLOBAL, ("Local",)),
-    ),
-    Claim(
         "For the concept shift distributions (A*, B*), all personalized FL methods improve accuracy"
         " compared to global FL methods",
         "section 4",
@@ -103,11 +97,16 @@ def accuracy_comparisons(profile: Profile, store) -> pd.DataFrame:
     return about_table(CLAIMS, TABLE1.only(datasets=["MNIST"]), profile, store.find, comparisons)
 
 
-def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) -> pd.DataFrame:
+def speed(
+    profile: Profile,
+    store,
+    distributions: tuple[str, ...] = ("B", "C"),
+    table: Table = RUNS,
+) -> pd.DataFrame:
     """ "As expected WAFFLE converges faster [than WE] thanks to the use of SCVs" (section 4; B and
     C); "Here [A*, B*], WAFFLE is not more efficient than WE".
 
-    A row for each distribution that the profile runs.
+    A row for each distribution of `table` that the profile runs.
 
     Columns distribution, target (percent: 0.4 points below the lower of the two final values), WE
     and WAFFLE (the round in which the mean best accuracy, over the seeds that both ran, reaches it;
@@ -115,8 +114,8 @@ def speed(profile: Profile, store, distributions: tuple[str, ...] = ("B", "C")) 
     on fewer than three seeds, not run or diverged, "undecided"; the paper prints no rounds).
     """
     rows = []
-    for distribution in run_on(profile, distributions):
-        both = RUNS.only([distribution], WEIGHTED)
+    for distribution in (row.setting for row in table.only(distributions).run_in(profile).rows):
+        both = table.only([distribution], WEIGHTED)
         frame = both.frame(profile, store.find)
         ours = gathered(frame[frame["protocol"] == "best"])
         row = {"distribution": distribution, "target": float("nan")}
@@ -161,31 +160,33 @@ def reached(
     return pd.DataFrame(rows)
 
 
-def alone(profile: Profile, store) -> pd.DataFrame:
+def alone(profile: Profile, store, table: Table = RUNS) -> pd.DataFrame:
     """ "both algorithms reach fully local learning at about the same time" (section 3), with Table
     3's settings behind it.
 
-    A row for each distribution that the profile runs.
+    A row for each distribution of `table` that the profile runs.
 
     Columns distribution, p_d (Table 3), p_d here, slope, WE and WAFFLE (the round from which all
     weight stays on Alice, or "never") and same time ("yes" when they are at most a tenth of the
     rounds apart).  One seed, the profile's first.
     """
     rows = []
-    for distribution in run_on(profile, DISTRIBUTIONS):
-        rounds, words = {}, {}
-        for method in WEIGHTED:
-            result = store.find(waffle.spec(method, distribution, profile, profile.seeds[0]))
+    for row in table.run_in(profile).rows:
+        seed, rounds, words = profile.seeds[0], {}, {}
+        runs = {method: table.spec(row.setting, method, profile, seed) for method in WEIGHTED}
+        for method, run in runs.items():
+            result = store.find(run)
             words[method] = status(result)
             if words[method] == "ran":
                 rounds[method] = tables.alone_from(result.weights, ALICE)
                 words[method] = "never" if rounds[method] is None else str(rounds[method])
+        printed = values.value(waffle.PAPER, "table3", row.dataset, row.setting, "WE", "p_d")
         rows.append(
             {
-                "distribution": distribution,
-                "p_d in the paper": waffle.p_d(distribution),
-                "p_d here": waffle.p_d(distribution, profile.rounds),
-                "slope": waffle.printed_setting(distribution, "WAFFLE", "dOmega"),
+                "distribution": row.setting,
+                "p_d in the paper": printed.value,
+                "p_d here": runs["WE"].method.p_d,
+                "slope": runs["WAFFLE"].method.slope,
                 **words,
                 "same time": _same_time(rounds, profile),
             }

@@ -159,8 +159,8 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
         f" {listed(f'{count} {told[word]}' for word, count in counts.items())}; of the"
         f" {len(behind)} comparisons behind them {pairs.get('yes', 0)} hold,"
         f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are too close or"
-        f" not run. In {close} of them the paper's own two values are at most {ACCURACY.floor:g}"
-        " points apart: runs that gave just these would not confirm it by this rule."
+        f" not run. In {close} of them the paper's own difference is at most {ACCURACY.floor:g}"
+        " points: runs that gave just its values would not confirm it by this rule."
     )
 
 

@@ -1,0 +1,148 @@
+"""What WAFFLE says about its Table 1 on CIFAR10, answered from made-up results."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pfl_lib.papers import scorecard, values, waffle
+from pfl_lib.papers.waffle import cifar10, cifar10_claims, claims
+from pfl_lib.results.result import Result
+
+
+class Shelf:
+    """A store whose runs reach `percent(method, distribution)` in a round `rises` by method (the
+    first if it is not named), with the weights `weights(method)`.
+    """
+
+    def __init__(self, percent, weights=lambda method: None, rises=()):
+        self.percent, self.weights, self.rises = percent, weights, dict(rises)
+        self.places = {
+            cifar10.TABLE.spec(row.setting, method, profile, 1).key: (method, row.setting)
+            for profile in (cifar10.SMALL, cifar10.QUICK)
+            for row in cifar10.TABLE.run_in(profile).rows
+            for method in waffle.METHODS
+        }
+
+    def find(self, spec):
+        if spec.key not in self.places:
+            return None
+        method, distribution = self.places[spec.key]
+        accuracy = np.full(spec.schedule.rounds, self.percent(method, distribution) / 100)
+        accuracy[: self.rises.get(method, 1) - 1] = 0.1
+        rounds = np.arange(1, len(accuracy) + 1)
+        metrics = pd.DataFrame({"round": rounds, "client": 0, "accuracy": accuracy})
+        return Result({"alice": 0}, metrics, self.weights(method), None, 1.0)
+
+
+def level(method: str, distribution: str) -> float:
+    return 50.0
+
+
+def test_speed_is_that_of_cifar10s_own_runs_and_one_seed_leaves_it_open():
+    """WAFFLE is there in round 5, Weight Erosion in round 9."""
+    shelf = Shelf(level, rises={"WAFFLE": 5, "WE": 9})
+    frame = claims.speed(cifar10.SMALL, shelf, ("A*", "B"), cifar10.TABLE)
+    assert frame["distribution"].tolist() == ["A*", "B"]
+    assert set(frame["WAFFLE"]) == {"5"} and set(frame["WE"]) == {"9"}
+    assert set(frame["faster"]) == {"undecided"}
+    quick = claims.speed(cifar10.QUICK, shelf, ("A*", "B"), cifar10.TABLE)
+    assert quick["distribution"].tolist() == ["A*"]
+
+
+def test_when_alice_is_alone_is_read_from_cifar10s_own_runs():
+    """WAFFLE leaves her alone from round 20 of 25, Weight Erosion from round 22, 23 or
+    never."""
+    of = {"WAFFLE": 20, "WE": 22}
+
+    def weights(method: str):
+        matrix = np.ones((cifar10.SMALL.rounds, 10))
+        matrix[of.get(method, len(matrix) + 1) - 1 :, 1:] = 0
+        return matrix
+
+    def rows(**changed) -> pd.DataFrame:
+        of.update(changed)
+        frame = claims.alone(cifar10.SMALL, Shelf(level, weights), cifar10.TABLE)
+        return frame.set_index("distribution")
+
+    first = rows()
+    assert first.index.tolist() == list(waffle.DISTRIBUTIONS)
+    assert first.loc["A*", ["WE", "WAFFLE", "same time"]].tolist() == ["22", "20", "yes"]
+    assert first.loc["A*", ["p_d in the paper", "slope"]].tolist() == [0.6, 3.2]
+    assert first["p_d here"]["A*"] == cifar10.p_d("A*", 25)
+    assert set(rows(WE=23)["same time"]) == {"no"} and set(rows(WE=26)["WE"]) == {"never"}
+    quick = claims.alone(cifar10.QUICK, Shelf(level, weights), cifar10.TABLE)
+    assert set(quick["same time"]) == {"no answer (quick profile)"} and len(quick) == 2
+
+
+def printed(method: str, distribution: str) -> float:
+    return values.value("waffle", "table1", "CIFAR10", distribution, method).value
+
+
+def test_each_sentence_of_the_paragraph_is_asked_once_and_none_of_them_on_mnist():
+    quotes = [claim.quote for claim in (*cifar10_claims.CLAIMS, cifar10_claims.LEVEL)]
+    assert len(set(quotes)) == 8
+    assert not any(claim.quote in quotes for claim in claims.CLAIMS)
+
+
+def test_by_its_own_table_the_paper_contradicts_what_it_says_of_apfl_on_c():
+    """There APFL has 80.9, Local 83.2, the global methods 85.7 and 86.8; on B* it is 0.2 above
+    Local, too little to tell.  Runs that give just the printed values answer alike.
+    """
+    frame = cifar10_claims.answers(cifar10.SMALL, Shelf(printed).find).set_index("claim")
+    own = frame["by the paper's own numbers"]
+    assert [claim for claim, word in own.items() if word == "no"] == [
+        "APFL performs better than the global FL methods",
+        "[APFL] is better than Local",
+    ]
+    assert [claim for claim, word in own.items() if word == "undecided"] == [
+        "Concerning concept shift, personalized FL methods are still a great improvement compared"
+        " to global FL or Local"
+    ]
+    assert frame["here"].to_dict() == own.to_dict()
+    quick = cifar10_claims.answers(cifar10.QUICK, Shelf(printed).find).set_index("claim")
+    assert quick["by the paper's own numbers"].to_dict() == own.to_dict()
+
+
+def test_two_methods_are_level_as_far_as_the_papers_own_values_there():
+    """Those are 2.3 (A*) and 1.1 (B*) points apart."""
+
+    def said(waffle_on_a: float, profile=cifar10.SMALL) -> tuple:
+        found = {("WAFFLE", "A*"): waffle_on_a}
+        shelf = Shelf(lambda method, distribution: found.get((method, distribution), 50.0))
+        behind = cifar10_claims.comparisons(profile, shelf.find)
+        assert behind["claim"].iloc[-1] == 8 and set(behind["worse"][-2:]) == {
+            "at most 2.3 points apart"
+        }
+        row = cifar10_claims.answers(profile, shelf.find).iloc[-1]
+        return row["here"], row["not confirmed here"], behind["here"].iloc[-2]
+
+    assert said(52.2) == ("yes", "nothing", pytest.approx(2.2))
+    assert said(47.8) == ("yes", "nothing", pytest.approx(2.2))
+    assert said(52.4) == ("no", "A*: no", pytest.approx(2.4))
+    assert said(47.6)[0] == "no"
+    assert said(90.0, cifar10.QUICK)[0] == "no answer (quick profile)"
+
+
+def test_a_mean_over_seeds_is_level_only_where_its_uncertainty_is_clear_of_the_limit():
+    def level(here: float, plus_or_minus: float) -> bool | None:
+        return cifar10_claims._level({"here": here, "plus or minus": plus_or_minus}, 2.3)
+
+    assert [level(2.0, 0.3), level(2.0, 0.4), level(3.0, 0.8), level(3.0, 0.6)] == [
+        True,
+        None,
+        None,
+        False,
+    ]
+    assert level(float("nan"), float("nan")) is None and level(2.3, float("nan")) is True
+
+
+def test_what_was_not_run_is_no_answer():
+    frame = cifar10_claims.answers(cifar10.FULL, lambda run: None)
+    assert set(frame["here"]) == {"not run"} and len(frame) == 8
+
+
+def test_the_scorecard_counts_them_on_their_own_page():
+    shelf = Shelf(printed)
+    told = scorecard.SENTENCES["waffle-cifar10"](cifar10.SMALL, shelf)
+    assert len(told) == 8 and set(told["where"]) == {"section 4, CIFAR10"}
+    assert set(told["in full"]) == {"yes", "no", "undecided"}
