@@ -29,6 +29,7 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-shift": "waffle/shift.ipynb",
         "waffle-apfl": "waffle/apfl.ipynb",
         "waffle-open-questions": "waffle/open-questions.ipynb",
+        "waffle-size-penalty": "waffle/size-penalty.ipynb",
         "waffle-readings": "waffle/readings.ipynb",
     }
 

@@ -16,6 +16,7 @@ from pfl_lib.papers.waffle import (
     open_questions,
     readings,
     shift,
+    size_penalty,
 )
 
 
@@ -76,6 +77,12 @@ PAGES = (
         "Questions that the paper leaves to others",
         MANY_RUNS,
         runs=open_questions.runs,
+    ),
+    _page(
+        "size-penalty",
+        "The appendix's last table: Weight Erosion's size penalty",
+        size_penalty.PROFILES,
+        runs=size_penalty.runs,
     ),
     _page("readings", "Equation 1, and Alice's test images", runs=readings.runs),
 )
