@@ -215,15 +215,22 @@ def _lost(result: Result | None) -> bool:
 
 def small_beside_large(sizes: pd.DataFrame) -> pd.DataFrame:
     """The mean weight of the clients with the least data as a share of that of the clients with the
-    most, from `by_size`: a row for each setting, a column for each penalty.
+    most, from `by_size`: a row for each setting, a column for each penalty, and whether the
+    penalty makes small clients lose weight sooner: the share is below 1 and below what it is
+    without it.
+
+    Either alone would not tell.  A penalty that grows with the rounds and is blind to sizes brings
+    clients' weights nearer together, and the share nearer to 1, from either side.
     """
     rows = []
     for (labels, name), of_setting in sizes.groupby(["labels", "sizes"], sort=False):
         ordered = of_setting.sort_values("parts")
         least, most = ordered.iloc[0], ordered.iloc[-1]
         row = {"labels": labels, "sizes": name, "least": least["parts"], "most": most["parts"]}
-        rows.append(row | {penalty: least[penalty] / most[penalty] for penalty in PENALTIES})
-    return keep(sizes, pd.DataFrame(rows, columns=["labels", "sizes", "least", "most", *PENALTIES]))
+        row |= {penalty: least[penalty] / most[penalty] for penalty in PENALTIES}
+        rows.append(row | {"sooner": "yes" if row[WITH] < min(1, row[WITHOUT]) else "no"})
+    columns = ["labels", "sizes", "least", "most", *PENALTIES, "sooner"]
+    return keep(sizes, pd.DataFrame(rows, columns=columns))
 
 
 def passes(round: int = ROUNDS, batch_size: int = 32) -> pd.DataFrame:
@@ -251,14 +258,15 @@ def answer(beside: pd.DataFrame, sizes: pd.DataFrame, profile: Profile) -> str:
     shares = small_beside_large(sizes)
     if shares.empty:
         return "No setting with uneven sizes was run both without and with the penalty."
-    lower = int((shares[WITH] < shares[WITHOUT]).sum())
+    sooner = int((shares["sooner"] == "yes").sum())
     told = [
-        f"{setting_name(row['labels'], row['sizes'])}: {row[WITHOUT]:.2f} and {row[WITH]:.2f}"
+        f"{setting_name(row['labels'], row['sizes'])} {row[WITHOUT]:.2f} and {row[WITH]:.2f}"
         for row in shares.to_dict("records")
     ]
     words = (
-        "Clients with the least data keep a smaller share of the weight of those with the most with"
-        f" p_s = 2 on {lower} of {len(shares)} settings with uneven sizes (without and with it,"
+        "The size penalty makes clients with little data lose weight sooner than those with much on"
+        f" {sooner} of {len(shares)} setting{'s' * (len(shares) > 1)} with uneven sizes (weight of"
+        " the smallest over the run as a share of the largest clients', without and with it:"
         f" {'; '.join(told)}). Alice's best accuracy moves {_moves(beside, 'best accuracy')}"
     )
     if profile.name == "quick":
