@@ -13,6 +13,7 @@ from pfl_lib.papers.waffle import (
     apfl,
     baselines,
     cifar10,
+    figure_1,
     open_questions,
     readings,
     shift,
@@ -52,6 +53,11 @@ PAGES = (
         "table3_hyperparameters",
         "Table 3: hyper-parameters, and when they leave Alice alone",
         runs=_weights,
+    ),
+    _page(
+        "fig1_personalised_model",
+        "Figure 1: the personalised model over three rounds",
+        figure_1.PROFILES,
     ),
     _page(
         "fig3_weight_evolution",
