@@ -16,7 +16,7 @@ PERCENT = {"A": EVEN, "B": FOUR_LABELS, "C": ONE_MAIN_LABEL}
 @dataclass(frozen=True)
 class SizedSkew:
     """Labels as in `LabelSkew`'s A, B or C, sizes in proportion to `sizes`: client i has
-    `sizes[i % len(sizes)]` parts.
+    `sizes[i % len(sizes)]` parts; by default those of the appendix's size distribution B.
 
     Client i wants `percent[(l + i) % 10] * sizes[i]` parts of label l.  The label that is wanted
     most is dealt out whole; a part of any other label has the same share of its images, and what
@@ -35,8 +35,8 @@ class SizedSkew:
     seeded: ClassVar[bool] = False
     personal: ClassVar[bool] = False
 
-    distribution: str
-    sizes: tuple[int, ...]
+    distribution: str = "B"
+    sizes: tuple[int, ...] = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)
 
     def __post_init__(self) -> None:
         choose("distribution", self.distribution, PERCENT)
