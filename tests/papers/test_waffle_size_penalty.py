@@ -188,6 +188,8 @@ def test_pictures_have_a_panel_for_each_setting_and_say_their_numbers():
     sizes = size_penalty.by_size(size_penalty.FULL, shelf)
     figure, alt = figures.weight_by_size(sizes)
     assert len(figure.axes) == 1 and "labels A, sizes B, 6 parts: 0.15 without, 0.07 with" in alt
+    low, high = figure.axes[0].get_ylim()
+    assert low == 0 and high > sizes[["p_s = 0", "p_s = 2"]].to_numpy().max()
     assert figures.mean_weights({}) is None and figures.weight_by_size(sizes.iloc[:0]) is None
 
 

@@ -255,6 +255,7 @@ def weight_by_size(sizes: pd.DataFrame) -> tuple["Figure", str] | None:
     if not settings:
         return None
     columns = min(2, len(settings))
+    top = 1.1 * sizes[list(PENALISED)].to_numpy().max()
     told = []
     with theme():
         rows = -(-len(settings) // columns)
@@ -264,7 +265,7 @@ def weight_by_size(sizes: pd.DataFrame) -> tuple["Figure", str] | None:
             for penalty, style in PENALISED.items():
                 axes.plot(of_setting["parts"], of_setting[penalty], label=penalty, **style)
             axes.set_title(size_penalty.setting_name(*setting), fontsize=12)
-            axes.set(xlabel="size in parts", ylim=(0, None), xlim=(0, 23))
+            axes.set(xlabel="size in parts", ylim=(0, top), xlim=(0, 23))
             axes.set_xticks(of_setting["parts"].tolist())
             told += [
                 f"{size_penalty.setting_name(*setting)}, {row['parts']} parts:"
