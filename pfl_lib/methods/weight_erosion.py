@@ -29,6 +29,8 @@ class WeightErosion:
       this round's, as the authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes
       one full batch a round.  It counts fewer passes where a round has more batches, and more
       where the last batch of a pass is short: 17 against 14 for n_i = 263, b = 161, r = 30.
+      "batches" is that formula with n_i in batches of b, as in the code of WAFFLE's authors
+      (`passes_in_batches`): b times as many as printed.
     * A client that first takes part after the first round starts with the `newcomer` "mean" or
       "median" of the others' weights (section 3), whether it was not there before or was never
       drawn: either way nothing is known of its distance.  One that comes back has the weight it
@@ -49,7 +51,7 @@ class WeightErosion:
     def __post_init__(self) -> None:
         number("p_d", self.p_d, "a penalty of 0 or more", lambda v: v >= 0)
         number("p_s", self.p_s, "a finite penalty of 0 or more", lambda v: 0 <= v < math.inf)
-        choose("counting", self.counting, ("before", "after"))
+        choose("counting", self.counting, ("before", "after", "batches"))
         choose("newcomer", self.newcomer, ("mean", "median"))
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
@@ -72,8 +74,12 @@ class WeightErosion:
         alphas = welcome(state["weights"], clients, self.newcomer)
         used = state["batches"].clone()
         used[clients] += steps
-        batches_a_pass = (fed.sizes() / fed.schedule.batch_size).ceil()
-        passes = ((used if self.counting == "after" else state["batches"]) / batches_a_pass).floor()
+        if self.counting == "batches":
+            passes = passes_in_batches(r, fed.sizes(), fed.schedule.batch_size)
+        else:
+            batches_a_pass = (fed.sizes() / fed.schedule.batch_size).ceil()
+            counted = used if self.counting == "after" else state["batches"]
+            passes = (counted / batches_a_pass).floor()
         alphas[clients] = erode(
             alphas[clients],
             relative_distances(updates, alice),
@@ -110,6 +116,13 @@ def erode(
         (penalty > 0) & (distances != 0), penalty * distances, 0.0
     )  # not 0 * infinity
     return (weights - loss).clamp(min=0)
+
+
+def passes_in_batches(r: int, sizes: Tensor, batch_size: int) -> Tensor:
+    """floor((r - 1) b / n_i) with n_i the client's number of batches, [N] of `sizes` [N]: what
+    `compute_weight` of MartinBeaussart/Weight_Erosion_ML is given, in place of examples.
+    """
+    return ((r - 1) * batch_size / (sizes / batch_size).ceil()).floor()
 
 
 def relative_distances(updates: Tensor, alice: int) -> Tensor:

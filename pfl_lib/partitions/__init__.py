@@ -22,6 +22,7 @@ from pfl_lib.partitions.label_skew import TITLES, LabelSkew
 from pfl_lib.partitions.latent import Latent
 from pfl_lib.partitions.neighbours import Neighbours, Relatives
 from pfl_lib.partitions.shards import Shards
+from pfl_lib.partitions.sized_skew import SizedSkew
 from pfl_lib.partitions.validation import check, check_share, hold_out_validation
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Recipe",
     "Relatives",
     "Shards",
+    "SizedSkew",
     "built_in",
     "called",
     "check_share",
@@ -61,6 +63,7 @@ FAMILIES: dict[str, type] = {
         Dominant,
         Neighbours,
         Relatives,
+        SizedSkew,
     )
 }
 

@@ -7,7 +7,7 @@ import torch
 
 from pfl_lib import BadInput
 from pfl_lib.methods import FedAvg, Local, WeightErosion
-from pfl_lib.methods.weight_erosion import erode, relative_distances, welcome
+from pfl_lib.methods.weight_erosion import erode, passes_in_batches, relative_distances, welcome
 
 POINTS = [[(6, 8)], [(-10, 20)], [(22, -4), (22, -4)]]
 
@@ -45,6 +45,26 @@ def test_passes_counted_after_the_round_by_hand(pencil, play, exactly):
     [(state, log)] = play(WeightErosion(p_d=0.125, p_s=1.0, counting="after"), fed)
     exactly(log["weights"], [1, 0.5, 0.75])
     exactly(state["theta"], [35 / 9, 10 / 3])
+
+
+def test_passes_in_batches_are_the_printed_formulas_with_sizes_in_batches(pencil, play):
+    """Batches of 2, round 4: clients of 1, 2, 3 and 10 examples have 1, 1, 2 and 5 batches; 3 2 / n
+    is 6, 6, 3 and 1.2.  With one local epoch all have made three passes.
+    """
+    sizes = torch.tensor([1, 2, 3, 10])
+    assert passes_in_batches(4, sizes, 2).tolist() == [6, 6, 3, 1]
+    assert passes_in_batches(1, sizes, 2).tolist() == [0, 0, 0, 0]
+    points = [[(6, 8)] * 2, [(5, 9)] * 3, [(5, 9)] * 10]
+    fed = pencil(points, rounds=4, batch_size=2, lr=0.1)
+    state, _ = play(WeightErosion(p_d=1e-3, p_s=0.0), fed, rounds=3)[-1]
+
+    def falls(**settings):
+        after, _ = WeightErosion(p_d=1e-3, **settings).round(fed, state, 4)
+        return (state["weights"] - after["weights"])[1:]
+
+    plain = falls(p_s=0.0)
+    assert (falls(p_s=1.0, counting="batches") / plain).tolist() == pytest.approx([4, 2])
+    assert (falls(p_s=1.0) / plain).tolist() == pytest.approx([4, 4])
 
 
 def test_passes_are_those_made_where_the_printed_formula_counts_more(pencil, play):
@@ -222,7 +242,7 @@ def test_it_needs_an_alice(small):
         ({"p_d": math.nan}, "p_d nan: give a penalty of 0 or more"),
         ({"p_s": math.nan}, "p_s nan: give a finite penalty of 0 or more"),
         ({"p_s": math.inf}, "p_s inf: give a finite penalty of 0 or more"),
-        ({"counting": "now"}, "counting 'now' is not one of before, after"),
+        ({"counting": "now"}, "counting 'now' is not one of before, after, batches"),
         ({"newcomer": "one"}, "newcomer 'one' is not one of mean, median"),
     ],
 )

@@ -22,6 +22,7 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-cifar10": "waffle/cifar10.ipynb",
         "waffle-table2": "waffle/table2_distributions.ipynb",
         "waffle-table3": "waffle/table3_hyperparameters.ipynb",
+        "waffle-fig1": "waffle/fig1_personalised_model.ipynb",
         "waffle-fig3": "waffle/fig3_weight_evolution.ipynb",
         "waffle-fig4": "waffle/fig4_accuracy_evolution.ipynb",
         "waffle-fig6": "waffle/fig6_accuracy_all_distributions.ipynb",
@@ -32,6 +33,7 @@ def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
         "waffle-apfl": "waffle/apfl.ipynb",
         "waffle-tuning": "waffle/tuning.ipynb",
         "waffle-open-questions": "waffle/open-questions.ipynb",
+        "waffle-size-penalty": "waffle/size-penalty.ipynb",
         "waffle-readings": "waffle/readings.ipynb",
     }
 

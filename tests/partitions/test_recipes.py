@@ -19,6 +19,7 @@ from pfl_lib.partitions import (
     Partition,
     Relatives,
     Shards,
+    SizedSkew,
 )
 
 
@@ -72,6 +73,7 @@ SMALL = (
     Dominant(examples=40),
     Neighbours(examples=40),
     Relatives(examples=40),
+    SizedSkew("B", (2, 1)),
 )
 
 

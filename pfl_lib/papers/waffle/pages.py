@@ -13,9 +13,11 @@ from pfl_lib.papers.waffle import (
     apfl,
     baselines,
     cifar10,
+    figure_1,
     open_questions,
     readings,
     shift,
+    size_penalty,
     tuning,
 )
 
@@ -52,6 +54,11 @@ PAGES = (
         "table3_hyperparameters",
         "Table 3: hyper-parameters, and when they leave Alice alone",
         runs=_weights,
+    ),
+    _page(
+        "fig1_personalised_model",
+        "Figure 1: the personalised model over three rounds",
+        figure_1.PROFILES,
     ),
     _page(
         "fig3_weight_evolution",
@@ -92,6 +99,12 @@ PAGES = (
         "Questions that the paper leaves to others",
         MANY_RUNS,
         runs=open_questions.runs,
+    ),
+    _page(
+        "size-penalty",
+        "The appendix's last table: Weight Erosion's size penalty",
+        size_penalty.PROFILES,
+        runs=size_penalty.runs,
     ),
     _page("readings", "Equation 1, and Alice's test images", runs=readings.runs),
 )

@@ -1,0 +1,114 @@
+"""Label skew over clients of different sizes: sizes by hand, nothing twice, what is refused."""
+
+import pytest
+import torch
+
+from pfl_lib import partitions
+from pfl_lib.errors import BadInput
+from pfl_lib.partitions import SizedSkew
+
+STUDY = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)
+
+
+def test_evenly_spread_labels_give_each_client_its_share_of_all_images(labelled):
+    """20 clients have 2 * (3 + 2) * 2 = 20 parts of 3 and 2 in all 50 parts of each label: of 100
+    images a part is 2, so 6 and 4 of each label.
+    """
+    made = partitions.make(SizedSkew("A", (3, 2)), labelled([100] * 10, [100] * 10))
+    assert made.clients == 20 and made.sizes.tolist() == [60, 40] * 10
+    assert [len(rows) for rows in made.test] == [100] * 20
+
+
+def test_the_label_that_is_wanted_most_is_dealt_out_and_a_part_of_the_others_is_as_large(labelled):
+    """Four labels each, four clients, sizes 3, 1, 1, 1.  Client i has labels -i to 3 - i: label 0
+    is wanted by all (3 + 1 + 1 + 1 = 6 parts), labels 1 to 3 by 5, 4 and 3, labels 7 to 9 by 1, 2
+    and 3.  Of 120 images a part is 20: client 0 has 60 of each of its labels, the others 20.
+    """
+    dataset = labelled([120] * 10, [8] * 10)
+    made = partitions.make(SizedSkew("B", (3, 1, 1, 1)), dataset, 4)
+    assert made.label_matrix(dataset).tolist() == [
+        [60, 60, 60, 60, 0, 0, 0, 0, 0, 0],
+        [20, 20, 20, 0, 0, 0, 0, 0, 0, 20],
+        [20, 20, 0, 0, 0, 0, 0, 0, 20, 20],
+        [20, 0, 0, 0, 0, 0, 0, 20, 20, 20],
+    ]
+    # A quarter of each label's 8 test images, whatever the size
+    assert [len(rows) for rows in made.test] == [8] * 4
+
+
+def test_parts_that_are_no_whole_numbers_differ_by_less_than_one_image_a_label(labelled):
+    """Sizes 2, 1 and 1 of a label's 101 images: 50.5, 25.25 and 25.25."""
+    made = partitions.make(SizedSkew("A", (2, 1, 1)), labelled([101] * 10, [10] * 10), 3)
+    assert made.sizes.tolist() == [500, 250, 260]
+
+
+@pytest.mark.parametrize("distribution", ["A", "B", "C"])
+def test_no_image_is_given_twice_and_images_keep_the_data_sets_order(labelled, distribution):
+    dataset = labelled([143, 150, 131, 160, 155, 149, 148, 152, 139, 147], [50] * 10)
+    made = partitions.make(SizedSkew(distribution, STUDY), dataset)
+    held = torch.cat(made.train)
+    assert len(held.unique()) == len(held) <= len(dataset.train_y)
+    for label in range(10):
+        of_label = held[dataset.train_y[held] == label]
+        assert torch.equal(of_label, of_label.sort().values)
+    # Exact shares are parts of the same unit, whatever the label: sizes are as 21 : 6 : 11 ...
+    unit = sum(made.sizes.tolist()) / (2 * sum(STUDY))
+    assert all(
+        abs(size / (unit * STUDY[i % 10]) - 1) < 0.2 for i, size in enumerate(made.sizes.tolist())
+    )
+
+
+def test_labels_and_test_sets_are_those_of_the_ten_client_recipe(labelled):
+    dataset = labelled([200] * 10, [50] * 10)
+    ten = partitions.make("C", dataset)
+    made = partitions.make(SizedSkew("C", (1,)), dataset)
+    for i in range(20):
+        assert torch.equal(made.test[i], ten.test[i % 10])
+        assert torch.equal(made.label_matrix(dataset)[i] > 0, ten.label_matrix(dataset)[i % 10] > 0)
+
+
+def test_partitions_of_version_1_never_change(labelled):
+    """Results' keys hold the version: a change of these checksums asks for a higher one."""
+    dataset = labelled([143, 150, 131, 160, 155, 149, 148, 152, 139, 147], [50] * 10)
+    assert SizedSkew.version == 1
+    assert {
+        name: partitions.make(SizedSkew(name, STUDY), dataset, seed=seed).checksum()
+        for seed, name in enumerate("ABC")
+    } == GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (("A*", (1,)), "distribution 'A*' is not one of A, B, C"),
+        (("A", ()), "sizes (): give a tuple of whole numbers, such as (3, 1)"),
+        (("A", "A"), "sizes 'A': give a tuple of whole numbers, such as (3, 1)"),
+        (("A", (3, 0)), "size 0: give a whole number, 1 or more"),
+        (("A", (3, 0.5)), "size 0.5: give a whole number, 1 or more"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(given, sentence):
+    with pytest.raises(BadInput) as refused:
+        SizedSkew(*given)
+    assert str(refused.value) == sentence
+
+
+def test_sizes_that_do_not_fit_are_refused_in_one_line(labelled):
+    def refusal(sizes, *args, clients=2, classes=10):
+        with pytest.raises(BadInput) as refused:
+            partitions.make(SizedSkew("A", sizes), labelled(*args, classes=classes), clients)
+        return str(refused.value)
+
+    assert refusal((1, 1000), [100] * 10, [10] * 10) == (
+        "sizes (1, 1000): client 0 of 2 is left without training images of made: give fewer"
+        " clients, more images or sizes that differ less"
+    )
+    assert "client 0 of 2 is left without test images" in refusal((1,), [100] * 10, [9] * 10)
+    assert refusal((1,), [100] * 2, [50] * 2, classes=2).startswith(
+        "distribution 'A' is made for 10 classes, dataset 'made' has 2"
+    )
+    with pytest.raises(BadInput, match="clients 0: give a whole number, 1 or more"):
+        partitions.make(SizedSkew("A", (1,)), labelled([100] * 10, [10] * 10), 0)
+
+
+GOLDEN = {"A": "794d4d0b9db28854", "B": "4303b3effe249506", "C": "f23c1acf4bd8c25e"}
