@@ -27,10 +27,9 @@ def test_table_1_counts_verdicts_of_mnist_and_pairs_of_each_row_once():
     said = waffle.table_1(compared("paper"))
     assert said == (
         "WE or WAFFLE is the best of six methods on 2 of the 2 distributions that were run, in the"
-        " paper on 1 of them. The better of the two lies +1.00 (A) points above the best other"
-        " method, by more than 0.4 points on 1 of 1. The verdicts on the 5 values printed for"
-        " MNIST: 2 reproduced, 2 not reproduced and 1 not run; of 5 pairs of methods that the"
-        " paper tells clearly apart 4"
+        " paper on 1 of them. The better one's lead over the best other method is +1.00 (A) points,"
+        " more than 0.4 on 1 of 1. The verdicts on the 5 values printed for MNIST: 2 reproduced, 2"
+        " not reproduced and 1 not run; of 5 pairs of methods that the paper tells clearly apart 4"
         " stand in its order."
         " 1 of the verdicts rest on fewer seeds than the paper's."
     )

@@ -73,8 +73,8 @@ def _by_how_much(rows: pd.DataFrame) -> str:
     told = listed(f"{written(lead, sign=True)} ({where})" for where, lead in leads.items())
     clear = sum(lead > ACCURACY.floor for lead in leads.values())
     return (
-        f" The better of the two lies {told} points above the best other method, by more than"
-        f" {ACCURACY.floor:g} points on {clear} of {len(leads)}."
+        f" The better one's lead over the best other method is {told} points, more than"
+        f" {ACCURACY.floor:g} on {clear} of {len(leads)}."
     )
 
 
