@@ -26,6 +26,7 @@ SHAPES = {
     "lenet5-relu": (1, 28, 28),
     "lenet5-relu-groupnorm": (1, 28, 28),
     "tf_cnn": (3, 32, 32),
+    "mcmahan_cnn": (1, 28, 28),
     "dla": (3, 8, 8),
 }
 SHAPES |= dict.fromkeys(("linear", "linear-zero", "linear-authors"), (9,))
