@@ -156,6 +156,7 @@ def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
     assert len({cell.id for cell in cells}) == len(cells)
     checks = [cell for cell in code if "nbval-check-output" in cell.metadata.get("tags", [])]
     assert checks and all("keep_output" in cell.metadata.tags and cell.outputs for cell in checks)
+    assert all(cell.execution_count for cell in checks), "nbval refuses kept outputs of no run"
     asserted = [
         node
         for cell in code
