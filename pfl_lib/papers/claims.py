@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 
 import pandas as pd
 
@@ -38,6 +38,11 @@ class Claim:
     quote: str
     where: str
     above: tuple[tuple[str, str, str], ...]
+
+
+def every_pair(where: Iterable[str], better: Iterable[str], worse: Iterable[str]) -> tuple:
+    """Comparisons of a `Claim`: everywhere each of the better methods above each of the worse."""
+    return tuple(product(where, better, worse))
 
 
 def answer(holds: Iterable[bool | None]) -> str:

@@ -86,7 +86,8 @@ def test_each_sentence_of_the_paragraph_is_asked_once_and_none_of_them_on_mnist(
 
 def test_by_its_own_table_the_paper_contradicts_what_it_says_of_apfl_on_c():
     """There APFL has 80.9, Local 83.2, the global methods 85.7 and 86.8; on B* it is 0.2 above
-    Local, too little to tell.  Runs that give just the printed values answer alike.
+    Local, too little to tell.  Runs that give just the printed values answer alike, but where
+    the paper's two values are themselves the limit.
     """
     frame = cifar10_claims.answers(cifar10.SMALL, Shelf(printed).find).set_index("claim")
     own = frame["by the paper's own numbers"]
@@ -98,7 +99,8 @@ def test_by_its_own_table_the_paper_contradicts_what_it_says_of_apfl_on_c():
         "Concerning concept shift, personalized FL methods are still a great improvement compared"
         " to global FL or Local"
     ]
-    assert frame["here"].to_dict() == own.to_dict()
+    level = {cifar10_claims.LEVEL.quote: "undecided"}
+    assert frame["here"].to_dict() == own.to_dict() | level
     quick = cifar10_claims.answers(cifar10.QUICK, Shelf(printed).find).set_index("claim")
     assert quick["by the paper's own numbers"].to_dict() == own.to_dict()
 
@@ -116,10 +118,11 @@ def test_two_methods_are_level_as_far_as_the_papers_own_values_there():
         row = cifar10_claims.answers(profile, shelf.find).iloc[-1]
         return row["here"], row["not confirmed here"], behind["here"].iloc[-2]
 
-    assert said(52.2) == ("yes", "nothing", pytest.approx(2.2))
-    assert said(47.8) == ("yes", "nothing", pytest.approx(2.2))
-    assert said(52.4) == ("no", "A*: no", pytest.approx(2.4))
-    assert said(47.6)[0] == "no"
+    assert said(51.8) == ("yes", "nothing", pytest.approx(1.8))
+    assert said(48.2) == ("yes", "nothing", pytest.approx(1.8))
+    assert said(52.2)[0] == said(47.6)[0] == "undecided"  # within the floor of the limit
+    assert said(52.8) == ("no", "A*: no", pytest.approx(2.8))
+    assert said(47.2)[0] == "no"
     assert said(90.0, cifar10.QUICK)[0] == "no answer (quick profile)"
 
 
@@ -127,13 +130,13 @@ def test_a_mean_over_seeds_is_level_only_where_its_uncertainty_is_clear_of_the_l
     def level(here: float, plus_or_minus: float) -> bool | None:
         return cifar10_claims._level({"here": here, "plus or minus": plus_or_minus}, 2.3)
 
-    assert [level(2.0, 0.3), level(2.0, 0.4), level(3.0, 0.8), level(3.0, 0.6)] == [
+    assert [level(1.8, 0.3), level(1.8, 0.6), level(3.0, 0.8), level(3.0, 0.6)] == [
         True,
         None,
         None,
         False,
     ]
-    assert level(float("nan"), float("nan")) is None and level(2.3, float("nan")) is True
+    assert level(float("nan"), float("nan")) is None and level(2.3, float("nan")) is None
 
 
 def test_what_was_not_run_is_no_answer():

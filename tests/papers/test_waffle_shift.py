@@ -177,7 +177,7 @@ def test_spreads_by_what_seeds_share_stand_beside_the_papers():
     assert (each["paper"], each["paper std"], each["status"]) == (13.37, 3.21, "ran")
     assert rows.loc[("A*", "FedAvg", "draw 1 for all"), "runs"] == 1  # Table 1's seed 1
     assert rows.loc[("B*", "SCAFFOLD, option I", "draw 3 for all"), "status"] == "not run"
-    none = shift.apart(shift.options(waffle.FULL, Shelf({})))
+    none = shift.apart(waffle.FULL, Shelf({}))
     said = sentences.shift(spreads, none, waffle.FULL)
     assert said.startswith("Best rounds vary over seeds by 10.0 points (one standard deviation)")
     assert "by 1.0 where seeds share a draw, which is less in 1 of 1 cases; in the paper by" in said
@@ -212,14 +212,14 @@ def test_the_options_are_set_apart_where_both_ran_and_the_nearer_one_is_counted(
         waffle.spec(names[option], where, waffle.FULL, 1): found
         for (option, where), found in best.items()
     }
-    apart = shift.apart(shift.options(waffle.FULL, Shelf(made)))
+    apart = shift.apart(waffle.FULL, Shelf(made))
     assert apart["distribution"].tolist() == ["C", "A*"]
     assert apart["moved"].tolist() == pytest.approx([-0.6, -45])
     assert apart["I"].tolist() == pytest.approx([0.2, 10])
     assert apart["II"].tolist() == pytest.approx([0.4, 55])
     nobody = pd.DataFrame(columns=["distribution", "method", "labels", "std", "paper std"])
     said = sentences.shift(nobody, apart, waffle.FULL)
-    assert "Option I moves SCAFFOLD by −0.6 (C) and −45.0 (A*) points, seed 1" in said
+    assert "Option I moves SCAFFOLD by −0.6 (C, 1 seed) and −45.0 (A*, 1 seed) points; it" in said
     assert (
         "on 2 of 2 distributions, on average 5.1 points away, option II 27.7" in said
         and "WAFFLE" not in said
@@ -258,3 +258,20 @@ def test_the_other_option_explains_scaffolds_value_and_a_smaller_setting_none():
             for seed, found in enumerate((0.25, 0.15), 1)
         }
         assert shift.explains("A*", "SCAFFOLD", profile, Shelf(made).find) is explains
+
+
+def test_over_several_seeds_the_options_differ_by_a_mean_with_two_standard_errors():
+    """Seeds 1 to 3: option I 1, 2 and 3 points lower: 2 on average, plus or minus 2 / sqrt(3); a
+    fourth seed has one option only.
+    """
+    made = {}
+    for seed, (one, two) in enumerate(((0.30, 0.31), (0.30, 0.32), (0.30, 0.33)), 1):
+        made[waffle.spec("SCAFFOLD, option I", "B*", waffle.SMALL, seed)] = one
+        made[waffle.spec("SCAFFOLD", "B*", waffle.SMALL, seed)] = two
+    made[waffle.spec("SCAFFOLD", "B*", waffle.SMALL, 4)] = 0.9
+    [row] = shift.apart(waffle.SMALL, Shelf(made)).to_dict("records")
+    assert (row["distribution"], row["seeds"]) == ("B*", 3)
+    assert row["moved"] == pytest.approx(-2) and row["plus or minus"] == pytest.approx(2 / 3**0.5)
+    nobody = pd.DataFrame(columns=["distribution", "method", "labels", "std", "paper std"])
+    said = sentences.shift(nobody, pd.DataFrame([row]), waffle.SMALL)
+    assert "by −2.0 ± 1.2 (B*, 3 seeds) points. Plus or minus: two standard errors." in said

@@ -157,11 +157,11 @@ def test_the_sentence_counts_settings_and_tells_how_accuracy_moves():
         made(full, shelf) for made in (size_penalty.beside_authors, size_penalty.by_size)
     )
     assert size_penalty.answer(beside, sizes, full) == (
-        "The size penalty makes clients with little data lose weight sooner than those with much on"
+        "With the size penalty clients with little data lose weight sooner than those with much on"
         " 1 of 1 setting with uneven sizes (weight of the smallest over the run as a share of the"
-        " largest clients', without and with it: labels A, sizes B 1.00 and 0.44). Alice's best"
-        " accuracy moves by +1.00 points, in the authors' runs by −0.31 to +0.71 points over 6"
-        " settings."
+        " largest clients', without and with it: labels A, sizes B 1.00 and 0.44). From p_s = 0"
+        " with p_d = 0.04 to p_s = 2 with p_d = 0.005 Alice's best accuracy moves by +1.00 points,"
+        " in the authors' runs by −0.31 to +0.71 points over 6 settings."
     )
     quick = size_penalty.answer(beside, sizes, size_penalty.QUICK)
     assert quick.endswith("The quick profile, on other data, says nothing about the study.")

@@ -55,7 +55,7 @@ INNER_RATE = 0.09  # of pFedMe, on CIFAR
 
 
 def _inner(setting: Setting) -> Setting:
-    return setting.scheduled(lr=min(INNER_RATE, setting.schedule.lr))
+    return setting if setting.dataset == "mnist" else setting.scheduled(lr=INNER_RATE)
 
 
 COLUMNS = (
@@ -75,11 +75,8 @@ METHODS = tuple(column.name for column in COLUMNS)
 OURS = ("FedFomo (n=5)", "FedFomo (n=10)")
 OTHERS = tuple(name for name in METHODS if name not in OURS)
 GLOBAL = ("FedAvg", "FedAvg + Data", "FedProx")  # one model for all clients
-PERSONALISED = (
-    tuple(  # the others whose clients learn from each other, each with a model of its own
-        name for name in OTHERS if name not in (*GLOBAL, "Local Training")
-    )
-)
+PERSONALISED = tuple(name for name in OTHERS if name not in (*GLOBAL, "Local Training"))
+"""The others whose clients learn from each other, each with a model of its own."""
 
 
 def setting(dataset: str, partition: Recipe, clients: int = 15) -> Setting:

@@ -6,7 +6,15 @@ from itertools import combinations, pairwise, product
 
 import pandas as pd
 
-from pfl_lib.papers.claims import QUICK, Claim, about_table, answer, answers, with_seeds
+from pfl_lib.papers.claims import (
+    QUICK,
+    Claim,
+    about_table,
+    answer,
+    answers,
+    every_pair,
+    with_seeds,
+)
 from pfl_lib.papers.fedfomo import (
     D5,
     DOWNLOADS,
@@ -30,10 +38,6 @@ from pfl_lib.papers.verdicts import Printed
 from pfl_lib.results.summary import NOT_RUN, Ours, common, few_seeds
 
 
-def _all(settings: Iterable[str], better: Iterable[str], worse: Iterable[str]) -> tuple:
-    return tuple(product(settings, better, worse))
-
-
 def _latent(*groups: int) -> list[str]:
     return [f"latent_D{d}_15_clients" for d in groups]
 
@@ -42,13 +46,15 @@ TABLE_1 = (
     Claim(
         "FedFomo strongly outperforms alternative methods in settings with larger number clients",
         "section 4, Pathological Non-IID",
-        _all(["pathological_100_clients"], OURS, OTHERS),
+        every_pair(["pathological_100_clients"], OURS, OTHERS),
     ),
     Claim(
         "methods that try to train a single robust model [...] notably do not perform better than"
         " local training alone",
         "section 4, Pathological Non-IID",
-        _all(["pathological_15_clients", "pathological_100_clients"], ["Local Training"], GLOBAL),
+        every_pair(
+            ["pathological_15_clients", "pathological_100_clients"], ["Local Training"], GLOBAL
+        ),
     ),
 )
 TABLE_2 = (
@@ -56,28 +62,28 @@ TABLE_2 = (
         "[FedFomo] outperforms both [local training and FedAvg] in moderately non-IID settings (EMD"
         " ∈ [1,2])",
         "section 4, Latent Distribution Non-IID",
-        _all(_latent(2, 3, 4), OURS, ("Local Training", "FedAvg")),
+        every_pair(_latent(2, 3, 4), OURS, ("Local Training", "FedAvg")),
     ),
     Claim(
         "[in the most extreme non-IID case] strongly outperforming FedAvg",
         "section 4, Latent Distribution Non-IID",
-        _all(_latent(10), OURS, ["FedAvg"]),
+        every_pair(_latent(10), OURS, ["FedAvg"]),
     ),
     Claim(
         "higher performance most convincingly come from methods that do not rely on a single model",
         "section 4, Latent Distribution Non-IID",
-        _all(_latent(2, 3, 4, 5, 10), (*PERSONALISED, *OURS), GLOBAL),
+        every_pair(_latent(2, 3, 4, 5, 10), (*PERSONALISED, *OURS), GLOBAL),
     ),
     Claim(
         "our method strongly outperforms others in highly non-IID settings",
         "section 4, Latent Distribution Non-IID",
-        _all(_latent(5, 10), OURS, OTHERS),
+        every_pair(_latent(5, 10), OURS, OTHERS),
     ),
     Claim(
         "FedFomo also outperforms personalizing-component and multi-model approaches (MOCHA and"
         " LG-FedAvg)",
         "section 4, Latent Distribution Non-IID",
-        _all(_latent(2, 3, 4, 5, 10), OURS, ("MOCHA", "LG-FedAvg")),
+        every_pair(_latent(2, 3, 4, 5, 10), OURS, ("MOCHA", "LG-FedAvg")),
     ),
 )
 TABLE_5 = (
@@ -85,7 +91,7 @@ TABLE_5 = (
         "[our method] handily outperforms others as we increase this statistical label"
         " heterogeneity",
         "appendix A.2",
-        _all(
+        every_pair(
             _latent(5, 10),
             OURS,
             ["Clustered FL" if name == "CFL" else name for name in OTHERS],

@@ -7,12 +7,13 @@ shift and is read of A* and B*.
 
 import math
 import re
-from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from pfl_lib.papers import claims as of_table
-from pfl_lib.papers.claims import Claim, about_table, answer
+from pfl_lib.papers.claims import Claim, about_table, answer, every_pair
+from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find
 from pfl_lib.papers.waffle import GLOBAL, SHIFTED
@@ -24,50 +25,46 @@ WHERE = "section 4, CIFAR10"
 HETEROGENEOUS = ("B", "C", *SHIFTED)
 
 
-def _all(distributions: tuple[str, ...], better: tuple[str, ...], worse: tuple[str, ...]) -> tuple:
-    return tuple(product(distributions, better, worse))
-
-
 CLAIMS = (
     Claim(
         "[on CIFAR10] global FL methods outperform personalized methods on the IID distribution",
         WHERE,
-        _all(("A",), GLOBAL, PERSONALISED),
+        every_pair(("A",), GLOBAL, PERSONALISED),
     ),
     Claim(
         "[on the IID distribution global methods] present a significant improvement compared to"
         " Local",
         WHERE,
-        _all(("A",), GLOBAL, ("Local",)),
+        every_pair(("A",), GLOBAL, ("Local",)),
     ),
     Claim(
         "Distribution B and C (label skew) produce results close to those of MNIST, where WAFFLE"
         " and WE outperform others",
         WHERE,
-        _all(("B", "C"), ("WE", "WAFFLE"), ("Local", *GLOBAL, "APFL")),
+        every_pair(("B", "C"), ("WE", "WAFFLE"), ("Local", *GLOBAL, "APFL")),
     ),
     Claim(
         "Concerning concept shift, personalized FL methods are still a great improvement compared"
         " to global FL or Local",
         WHERE,
-        _all(SHIFTED, PERSONALISED, (*GLOBAL, "Local")),
+        every_pair(SHIFTED, PERSONALISED, (*GLOBAL, "Local")),
     ),
     Claim(
         "APFL performs better than the global FL methods",
         WHERE,
-        _all(HETEROGENEOUS, ("APFL",), GLOBAL),
+        every_pair(HETEROGENEOUS, ("APFL",), GLOBAL),
     ),
-    Claim("[APFL] is better than Local", WHERE, _all(HETEROGENEOUS, ("APFL",), ("Local",))),
+    Claim("[APFL] is better than Local", WHERE, every_pair(HETEROGENEOUS, ("APFL",), ("Local",))),
     Claim(
         "compared to the other two customized methods, [APFL] performs much worse",
         WHERE,
-        _all(HETEROGENEOUS, ("WE", "WAFFLE"), ("APFL",)),
+        every_pair(HETEROGENEOUS, ("WE", "WAFFLE"), ("APFL",)),
     ),
 )
 LEVEL = Claim(
     "The accuracy of WAFFLE and WE is approximately the same",
     WHERE,
-    _all(SHIFTED, ("WAFFLE",), ("WE",)),
+    every_pair(SHIFTED, ("WAFFLE",), ("WE",)),
 )
 """The last sentence: its comparisons hold where two methods are at most `limit` points apart."""
 
@@ -82,7 +79,7 @@ def answers(profile: Profile, find: Find) -> pd.DataFrame:
     """Answers to the sentences about CIFAR10, `LEVEL` last; columns as in `claims.answers`."""
     told = about_table((*CLAIMS, LEVEL), TABLE, profile, find)
     last = told.index[-1]
-    told.at[last, "by the paper's own numbers"] = "yes"  # they are what `limit` is made of
+    told.at[last, "by the paper's own numbers"] = "yes"  # by definition: they make `limit`
     if profile.name == "quick":
         return told
     behind = comparisons(profile, find)
@@ -113,10 +110,10 @@ def comparisons(profile: Profile, find: Find) -> pd.DataFrame:
 
 
 def _level(row: dict, most: float) -> bool | None:
-    """Whether two methods are at most so far apart, given two standard errors of a mean; None where
-    these reach across the limit or there is no number.
+    """Whether two methods are at most so far apart; None where the margin, the floor or two
+    standard errors of a mean, reaches across the limit or there is no number.
     """
-    margin = 0.0 if math.isnan(row["plus or minus"]) else row["plus or minus"]
+    margin = max(ACCURACY.floor, np.nan_to_num(row["plus or minus"]))
     if math.isnan(row["here"]) or abs(row["here"] - most) < margin - HAIR:
         return None
     return row["here"] <= most + HAIR

@@ -158,9 +158,10 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
         f"Of {len(answers)} sentences about Table 1,"
         f" {listed(f'{count} {told[word]}' for word, count in counts.items())}; of the"
         f" {len(behind)} comparisons behind them {pairs.get('yes', 0)} hold,"
-        f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are too close or"
-        f" not run. In {close} of them the paper's own difference is at most {ACCURACY.floor:g}"
-        " points: runs that gave just its values would not confirm it by this rule."
+        f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are open (too"
+        f" close, too few seeds or not run). In {close} of them the paper's own difference is at"
+        f" most {ACCURACY.floor:g} points: runs that gave just its values would not confirm it by"
+        " this rule."
     )
 
 
@@ -171,14 +172,14 @@ def mostly_local(table: pd.DataFrame) -> str:
     ran = table[table["seeds"] > 0]
     words = ran["answer"].str.extract("^(yes|no|undecided)(?: \\(|$)")[0]
     told = "; ".join(
-        f"{row['distribution']} {row['half from']:.0f} and {row['four fifths from']:.0f} %"
+        f"{row['distribution']} {row['half from']} and {row['four fifths from']} %"
         for row in ran.to_dict("records")
     )
     return (
         "Alice has half, and four fifths, of all weight from these shares of the rounds on:"
-        f" {told or 'no run is stored'}. By both readings that is within the paper's 70 to 90 % on"
-        f" {(words == 'yes').sum()} of {len(ran)} distributions, by neither on"
-        f" {(words == 'no').sum()}."
+        f" {told or 'no run is stored'}. On every seed and by both readings that is within the"
+        f" paper's 70 to 90 % on {(words == 'yes').sum()} of {len(ran)} distributions, by neither"
+        f" on any seed on {(words == 'no').sum()}."
     )
 
 
@@ -224,11 +225,12 @@ def _by_option(apart: pd.DataFrame, levels: bool) -> str:
     """How far option I moves each method, and, where levels can be compared, which is nearer."""
     words = ""
     for method, rows in apart.groupby("method", sort=False):
-        told = [
-            f"{written(row.moved, sign=True, digits=1)} ({row.distribution})"
-            for row in rows.itertuples()
-        ]
-        words += f" Option I moves {method} by {listed(told)} points, seed 1"
+        told = []
+        for row in rows.to_dict("records"):
+            moved, seeds = written(row["moved"], sign=True, digits=1), row["seeds"]
+            within = f" ± {row['plus or minus']:.1f}" if seeds > 1 else ""
+            told.append(f"{moved}{within} ({row['distribution']}, {seeds} seed{'s' * (seeds > 1)})")
+        words += f" Option I moves {method} by {listed(told)} points"
         if levels:
             nearer = int((rows["I"] < rows["II"]).sum())
             words += (
@@ -236,7 +238,7 @@ def _by_option(apart: pd.DataFrame, levels: bool) -> str:
                 f" {rows['I'].mean():.1f} points away, option II {rows['II'].mean():.1f}"
             )
         words += "."
-    return words
+    return words + (" Plus or minus: two standard errors." if (apart["seeds"] > 1).any() else "")
 
 
 def readings(read: pd.DataFrame, profile: Profile) -> str:

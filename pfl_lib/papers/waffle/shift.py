@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from statistics import fmean
 
 import pandas as pd
 import torch
@@ -25,6 +26,7 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.display.table_format import keep
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers import waffle
+from pfl_lib.papers.claims import two_standard_errors
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find
@@ -234,27 +236,42 @@ def options(profile: Profile, store) -> pd.DataFrame:
     return first.table(rows)
 
 
-def apart(options: pd.DataFrame) -> pd.DataFrame:
-    """How the two options lie to each other and to the paper, where both ran, from `options`.
+def apart(profile: Profile, store) -> pd.DataFrame:
+    """How the two options lie to each other and to the paper, on the seeds that both ran.
 
-    Columns method, distribution, moved (option I less option II, points), and how far each is from
+    Columns method, distribution, seeds, moved (option I less option II, points, the mean over
+    seeds), plus or minus (two standard errors of it; nan for one seed), and how far each lies from
     the printed value (I, II: absolute, points).
     """
     rows = []
-    for method, row in product(("SCAFFOLD", "WAFFLE"), options.to_dict("records")):
-        one, two = (row[f"{method}, option {option}"] for option in ("I", "II"))
-        if not math.isnan(one - two):
-            printed = row[f"{method}, paper"]
-            rows.append(
-                {
-                    "method": method,
-                    "distribution": row["distribution"],
-                    "moved": one - two,
-                    "I": abs(one - printed),
-                    "II": abs(two - printed),
-                }
+    for method, distribution in product(("SCAFFOLD", "WAFFLE"), run_on(profile)):
+        both = [
+            gather(
+                (spec.seed, store.find(spec))
+                for spec in RUNS.only([distribution], [name]).runs(several(profile))
             )
-    return keep(options, pd.DataFrame(rows, columns=["method", "distribution", "moved", "I", "II"]))
+            for name in (f"{method}, option I", method)
+        ]
+        first, second = (dict(zip(of.seeds, of.values, strict=True)) for of in both)
+        seeds = sorted(first.keys() & second.keys())
+        if not seeds:
+            continue
+        printed = waffle.printed(distribution, method).value
+        moved = [first[seed] - second[seed] for seed in seeds]
+        levels = [fmean(of[seed] for seed in seeds) for of in (first, second)]
+        rows.append(
+            {
+                "method": method,
+                "distribution": distribution,
+                "seeds": len(moved),
+                "moved": fmean(moved),
+                "plus or minus": two_standard_errors(moved) if len(moved) > 1 else math.nan,
+                "I": abs(levels[0] - printed),
+                "II": abs(levels[1] - printed),
+            }
+        )
+    columns = ["method", "distribution", "seeds", "moved", "plus or minus", "I", "II"]
+    return several(profile).table(pd.DataFrame(rows, columns=columns))
 
 
 def _votes(

@@ -264,10 +264,11 @@ def answer(beside: pd.DataFrame, sizes: pd.DataFrame, profile: Profile) -> str:
         for row in shares.to_dict("records")
     ]
     words = (
-        "The size penalty makes clients with little data lose weight sooner than those with much on"
+        "With the size penalty clients with little data lose weight sooner than those with much on"
         f" {sooner} of {len(shares)} setting{'s' * (len(shares) > 1)} with uneven sizes (weight of"
         " the smallest over the run as a share of the largest clients', without and with it:"
-        f" {'; '.join(told)}). Alice's best accuracy moves {_moves(beside, 'best accuracy')}"
+        f" {'; '.join(told)}). From p_s = 0 with p_d = 0.04 to p_s = 2 with p_d = 0.005 Alice's"
+        f" best accuracy moves {_moves(beside, 'best accuracy')}"
     )
     if profile.name == "quick":
         return f"{words}. The quick profile, on other data, says nothing about the study."

@@ -266,10 +266,11 @@ def sentence(grid: pd.DataFrame, answers: pd.DataFrame) -> str:
         f" distributions, on {clear} by more than {ACCURACY.floor:g} points."
     )
     told += _one_for_all(fixed(grid))
+    counts = answers["here"].str.partition(" (")[0].value_counts()
+    counted = ", ".join(f"{count} {word}" for word, count in counts.items())
     told.append(
         "A factor of a slope is not the same step of tuning as a factor of p_d, and this is one"
-        f" seed: that WAFFLE is the easiest to parametrize has the answer"
-        f" *{answers['here'].iloc[0]}*."
+        f" seed. The paper's {len(answers)} sentences about tuning: {counted}."
     )
     return " ".join(told)
 
