@@ -1,18 +1,19 @@
 """Published results in few text files: one for each method and data set, a line a run.
 
 A line holds the very files that `files.write` makes of a result, with the checksums in its
-config.json: tables as text, matrices and models in base 85.  Lines are sorted by the runs' names,
-so that git shows which runs were added.
+config.json: tables compressed (they are most of it: a row a client and round), all but config.json
+in base 85.  Lines are sorted by the runs' names, so that git shows which runs were added.
 """
 
 import base64
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-CONFIG, TEXT = "config.json", ".csv"
+CONFIG, TABLE, COMPRESSED = "config.json", ".csv", ".zlib"
 
 
 class Volumes:
@@ -46,8 +47,8 @@ class Volumes:
             of_run = json.loads(line)
             config = of_run.pop(CONFIG)
             del of_run["run"]
-            files = {name: _content(name, text) for name, text in of_run.items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
+            files = dict(_file(name, text) for name, text in of_run.items())
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
         return {CONFIG: json.dumps(config).encode(), **files}
 
@@ -55,7 +56,7 @@ class Volumes:
         """Add a run or replace it; readers see the volume before or after.  Raises OSError."""
         path = self.path(slug)
         of_run = {"run": slug, CONFIG: json.loads(files[CONFIG])}
-        of_run |= {name: _text(name, files[name]) for name in sorted(files) if name != CONFIG}
+        of_run |= dict(_entry(name, files[name]) for name in sorted(files) if name != CONFIG)
         lines = self._lines(path) | {slug: json.dumps(of_run)}
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".") as temporary:
@@ -81,9 +82,18 @@ class Volumes:
         return lines
 
 
-def _text(name: str, content: bytes) -> str:
-    return content.decode() if name.endswith(TEXT) else base64.b85encode(content).decode()
+def _entry(name: str, content: bytes) -> tuple[str, str]:
+    """A file as a line holds it: its name there, and its text."""
+    if name.endswith(TABLE):
+        name, content = name + COMPRESSED, zlib.compress(content, 9)
+    return name, base64.b85encode(content).decode()
 
 
-def _content(name: str, text: str) -> bytes:
-    return text.encode() if name.endswith(TEXT) else base64.b85decode(text)
+def _file(name: str, text: str) -> tuple[str, bytes]:
+    """The file of an entry.  In lines of before tables were compressed they are plain text."""
+    if name.endswith(TABLE):
+        return name, text.encode()
+    content = base64.b85decode(text)
+    if name.endswith(COMPRESSED):
+        return name.removesuffix(COMPRESSED), zlib.decompress(content)
+    return name, content

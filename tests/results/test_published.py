@@ -1,7 +1,9 @@
 """Published results: many runs in few text files, which say what the folders of runs said."""
 
+import base64
 import json
 import math
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -130,7 +132,8 @@ def test_a_run_of_another_key_is_not_found_under_a_name(mine):
 @pytest.mark.parametrize(
     "old, new",
     [
-        ("0.3333333333333333", "0.4333333333333333"),
+        ('"metrics.csv.zlib": "', '"metrics.csv.zlib": "c'),
+        ('"metrics.csv.zlib"', '"metrics.csv"'),
         ('"diverged": null', '"diverged": 7'),
         ('"seconds": 1.5', '"seconds": 2.5'),
         ('"dataset": "digits"', '"dataset": "mnist"'),
@@ -150,6 +153,40 @@ def test_an_altered_line_is_no_result_and_the_others_stay(mine, reader, old, new
     path.write_text(first.replace(old, new, 1) + "\n" + second + "\n")
     assert reader.find(altered) is None and reader.find(other) is not None
     assert [one.config["key"] for one in reader.results()] == [other.key]
+
+
+def with_tables_as_text(line: str) -> str:
+    """The line as it was written before tables were compressed."""
+    of_run = json.loads(line)
+    tables = [name for name in of_run if name.endswith(".csv.zlib")]
+    assert tables
+    for name in tables:
+        packed = base64.b85decode(of_run.pop(name))
+        of_run[name.removesuffix(".zlib")] = zlib.decompress(packed).decode()
+    return json.dumps(of_run)
+
+
+def test_a_line_with_its_tables_as_text_is_read_and_would_tell_if_it_were_altered(mine, reader):
+    mine.publish(RUNS[0])
+    path = mine.published / "fedavg-digits.jsonl"
+    line = with_tables_as_text(path.read_text())
+    path.write_text(line + "\n")
+    assert_same(reader.find(RUNS[0]), mine.find(RUNS[0]))
+    assert "0.3333333333333333" in line
+    path.write_text(line.replace("0.3333333333333333", "0.4333333333333333", 1) + "\n")
+    assert reader.find(RUNS[0]) is None
+
+
+def test_a_table_that_is_altered_and_packed_again_is_no_result(mine, reader):
+    mine.publish(RUNS[0])
+    path = mine.published / "fedavg-digits.jsonl"
+    of_run = json.loads(path.read_text())
+    table = zlib.decompress(base64.b85decode(of_run["metrics.csv.zlib"])).decode()
+    altered = table.replace("0.3333333333333333", "0.4333333333333333", 1)
+    assert altered != table
+    packed = base64.b85encode(zlib.compress(altered.encode())).decode()
+    path.write_text(json.dumps(of_run | {"metrics.csv.zlib": packed}) + "\n")
+    assert reader.find(RUNS[0]) is None
 
 
 @pytest.mark.parametrize("left", ["", "{", "no line of ours\n", "\xff", '{"run": "fedavg'])
