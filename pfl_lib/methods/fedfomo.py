@@ -45,8 +45,9 @@ class FedFomo:
       them.  It also mixes in averages of clusters of clients and of all [its README's commands; not
       in the paper], which this method does not.
     * A candidate whose loss or distance is not finite, or at distance 0, has weight 0.  One whose
-      loss is not finite falls in P to 1 below the lowest of the client's others, so that it comes
-      last; with weight 0 alone it would come before finite models that do not help [our choice].
+      loss is not finite falls in P to 1 below the lowest of the client's others and ranks last
+      there until P moves again; with weight 0 alone it would rank before finite models that do not
+      help [our choice].
     * BatchNorm's running statistics are mixed as parameters are, and are in no distance.
     """
 

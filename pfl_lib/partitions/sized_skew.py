@@ -18,7 +18,7 @@ class SizedSkew:
     """Labels as in `LabelSkew`'s A, B or C, sizes in proportion to `sizes`: client i has
     `sizes[i % len(sizes)]` parts; by default those of the appendix's size distribution B.
 
-    Client i wants `percent[(l + i) % 10] * sizes[i]` parts of label l.  The label that is wanted
+    Client i of size s wants `percent[(l + i) % 10] * s` parts of label l.  The label that is wanted
     most is dealt out whole; a part of any other label has the same share of its images, and what
     is left over is nobody's.  Images go to the clients in the data set's order.  Test sets are
     those of `LabelSkew`, whatever the size.  Nothing is drawn.

@@ -74,9 +74,8 @@ def test_claims_count_sentences_and_the_comparisons_behind_them():
     holds = ["yes", "yes", "no", "undecided"]
     behind = pd.DataFrame({"holds": holds, "paper": [0.5, 0.4, -1.0, 3.0]})
     assert waffle.claims(answers, behind) == (
-        "Of 4 sentences about Table 1, 1 hold, 1 do not and 2 stay open; of the 4 comparisons"
-        " behind them 2 hold, 1 are contradicted and 1 are open (too close, too few seeds or not"
-        " run). In 2 of them the"
+        "Of 4 sentences about Table 1, 1 holds, 1 does not and 2 stay open; the 4 comparisons"
+        " behind them: 2 yes, 1 no, 1 open (too close, too few seeds or not run). In 2 of them the"
         " paper's own difference is at most 0.4 points: runs that gave just its values would"
         " not confirm it by this rule."
     )

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pfl_lib.methods import WeightErosion
-from pfl_lib.papers.waffle import figures, size_penalty
+from pfl_lib.papers.waffle import size_figures, size_penalty
 from pfl_lib.partitions import SizedSkew
 from pfl_lib.results.result import Result
 
@@ -90,7 +90,7 @@ def test_only_sizes_in_batches_reach_the_penalty_within_the_studys_rounds():
 
 def test_ours_stand_beside_the_authors_and_a_missing_run_has_no_number():
     ran = spec("A", "B", "p_s = 2")
-    beside = size_penalty.beside_authors(size_penalty.FULL, Shelf({ran: weights(10, 20)}))
+    beside = size_penalty.compare_with_authors(size_penalty.FULL, Shelf({ran: weights(10, 20)}))
     rows = beside.set_index(["labels", "sizes", "penalty"])
     row = rows.loc["A", "B", "p_s = 2"]
     assert len(rows) == 12 and row["status"] == "ran"
@@ -100,7 +100,7 @@ def test_ours_stand_beside_the_authors_and_a_missing_run_has_no_number():
     assert row["weight, round 30"] == row["weight, round 30, authors"] == 0.05
     missing = rows.loc["C", "A", "p_s = 0"]
     assert missing["status"] == "not run" and math.isnan(missing["best accuracy"])
-    quick = size_penalty.beside_authors(size_penalty.QUICK, Shelf({}))
+    quick = size_penalty.compare_with_authors(size_penalty.QUICK, Shelf({}))
     assert quick["status"].value_counts().to_dict() == {"left out": 10, "not run": 2}
 
 
@@ -154,7 +154,7 @@ def test_the_sentence_counts_settings_and_tells_how_accuracy_moves():
         }
     )
     beside, sizes = (
-        made(full, shelf) for made in (size_penalty.beside_authors, size_penalty.by_size)
+        made(full, shelf) for made in (size_penalty.compare_with_authors, size_penalty.by_size)
     )
     assert size_penalty.answer(beside, sizes, full) == (
         "With the size penalty clients with little data lose weight sooner than those with much on"
@@ -177,7 +177,7 @@ def test_pictures_have_a_panel_for_each_setting_and_say_their_numbers():
         }
     )
     means = size_penalty.mean_weights(size_penalty.FULL, shelf)
-    figure, alt = figures.mean_weights(means)
+    figure, alt = size_figures.mean_weights(means)
     assert len(figure.axes) == 2 and "labels A, sizes B, p_s = 0: 0.05 in round 10" in alt
     authors = [
         list(line.get_ydata())
@@ -186,11 +186,14 @@ def test_pictures_have_a_panel_for_each_setting_and_say_their_numbers():
     ]
     assert authors == [[0.799, 0.221, 0.05]]
     sizes = size_penalty.by_size(size_penalty.FULL, shelf)
-    figure, alt = figures.weight_by_size(sizes)
+    figure, alt = size_figures.weight_by_size(sizes)
     assert len(figure.axes) == 1 and "labels A, sizes B, 6 parts: 0.15 without, 0.07 with" in alt
     low, high = figure.axes[0].get_ylim()
     assert low == 0 and high > sizes[["p_s = 0", "p_s = 2"]].to_numpy().max()
-    assert figures.mean_weights({}) is None and figures.weight_by_size(sizes.iloc[:0]) is None
+    assert (
+        size_figures.mean_weights({}) is None
+        and size_figures.weight_by_size(sizes.iloc[:0]) is None
+    )
 
 
 def test_every_runs_method_is_weight_erosion():

@@ -150,15 +150,20 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
     words = answers["here"].str.extract("^(yes|no|undecided|not run)(?: \\(|$)")[0].dropna()
     if words.empty:
         return f"The quick profile, on other data, answers none of {len(answers)} sentences."
-    told = {"yes": "hold", "no": "do not", "undecided": "stay open", "not run": "were not run"}
+    told = {  # of one sentence, of several
+        "yes": ("holds", "hold"),
+        "no": ("does not", "do not"),
+        "undecided": ("stays open", "stay open"),
+        "not run": ("was not run", "were not run"),
+    }
     counts = words.value_counts().reindex(list(told)).dropna().astype(int)
     pairs = behind["holds"].value_counts()
     close = int((behind["paper"] <= ACCURACY.floor + HAIR).sum())
     return (
         f"Of {len(answers)} sentences about Table 1,"
-        f" {listed(f'{count} {told[word]}' for word, count in counts.items())}; of the"
-        f" {len(behind)} comparisons behind them {pairs.get('yes', 0)} hold,"
-        f" {pairs.get('no', 0)} are contradicted and {pairs.get('undecided', 0)} are open (too"
+        f" {listed(f'{count} {told[word][count > 1]}' for word, count in counts.items())}; the"
+        f" {len(behind)} comparisons behind them: {pairs.get('yes', 0)} yes,"
+        f" {pairs.get('no', 0)} no, {pairs.get('undecided', 0)} open (too"
         f" close, too few seeds or not run). In {close} of them the paper's own difference is at"
         f" most {ACCURACY.floor:g} points: runs that gave just its values would not confirm it by"
         " this rule."

@@ -41,7 +41,7 @@ CLIENTS, ROUNDS, IMAGES = 20, 30, 60_000
 LABELS = {"A": "A", "C": "B"}  # the study's letter to this package's
 SIZES = {
     "A": (10, 10, 10, 10, 10, 10, 10, 10, 10, 10),
-    "B": (21, 6, 11, 6, 11, 6, 16, 6, 11, 6),
+    "B": SizedSkew.sizes,
     "C": (10, 10, 10, 10, 20, 5, 5, 10, 10, 10),
 }
 """The appendix's shares in percent; client i has that of i mod 10."""
@@ -163,7 +163,7 @@ def mean_weights(profile: Profile, store) -> dict[tuple[str, str, str], np.ndarr
     }
 
 
-def beside_authors(profile: Profile, store) -> pd.DataFrame:
+def compare_with_authors(profile: Profile, store) -> pd.DataFrame:
     """A row for each setting and penalty: Alice's best accuracy in percent and the mean of all
     weights in the rounds `SHOWN`, each beside the authors' ("best accuracy, authors").
 
@@ -235,7 +235,8 @@ def small_beside_large(sizes: pd.DataFrame) -> pd.DataFrame:
 
 def passes(round: int = ROUNDS, batch_size: int = 32) -> pd.DataFrame:
     """How many passes p_s multiplies in a round of the study, by the three ways to count them: a
-    row for each size of clients.
+    row for each size of clients.  Images are those under labels A; under labels C some are
+    nobody's, and a client has fewer.
 
     Columns parts, images, passes made, Eq. 5 as printed, in batches (the authors' code).
     """
@@ -253,7 +254,7 @@ def passes(round: int = ROUNDS, batch_size: int = 32) -> pd.DataFrame:
 
 def answer(beside: pd.DataFrame, sizes: pd.DataFrame, profile: Profile) -> str:
     """What the penalty does to clients with little data, and to Alice's accuracy; from
-    `beside_authors` and `by_size`.
+    `compare_with_authors` and `by_size`.
     """
     shares = small_beside_large(sizes)
     if shares.empty:
