@@ -504,6 +504,35 @@ def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
     assert found.splitlines() == [f"| {' | '.join(row)} |" for row in rows] and len(rows) == 8
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_fedfomos_tables_in_the_docs_are_what_the_small_profile_says(number):
+    """Every method, one seed; a CFL that never split and what diverged are told in words."""
+    from pfl_lib.papers import comparison, exhibit
+    from pfl_lib.results.store import Store
+
+    page = exhibit(f"fedfomo-table{number}")
+    store = Store(ROOT / "no results here")
+    compared = comparison.compare(page.tables[0], page.profile("small"), store)
+    pairs = {
+        (row["dataset"], row["setting"]): re.match(r"\d+ of \d+", row["ranking"])[0]
+        for row in comparison.row_by_row(compared).to_dict("records")
+        if row["ranking"][0].isdigit()
+    }
+    rows = []
+    for place, of in compared.groupby(["dataset", "setting"], sort=False):
+        if place in pairs:
+            ours = [
+                f"{value:.1f}" if value == value else word.partition(" ")[0]
+                for value, word in zip(of["ours"], of["status"], strict=True)
+            ]
+            rows += [[*(f"{x:.1f}" for x in of["paper"]), ""], [*ours, pairs[place]]]
+    told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    found = re.search(rf"`fedfomo-table{number}`, .*:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
+    lines = [line.strip("|").split("|")[1:] for line in found.splitlines()]
+    lines = [[cell.strip().removesuffix(", never split") for cell in line] for line in lines]
+    assert lines == rows and len(rows) == {1: 8, 2: 10}[number]
+
+
 def test_the_speeds_in_the_docs_are_those_that_the_bench_wrote():
     rows = json.loads((ROOT / "reports" / "bench.json").read_text())["workloads"]
     table = re.search(

@@ -31,9 +31,10 @@ def add_parser(subparsers) -> None:
         "compare",
         help="the papers' values beside ours",
         description=(
-            "Print the papers' values beside ours: best round (the papers' protocol) and last"
-            " round, in percent, with the difference and the verdict.  Spreads and the verdicts'"
-            " reasons are in --format csv.  Nothing is trained."
+            "Print the papers' values beside ours, in percent, with the difference and the"
+            " verdict.  Ours is read as the paper's table is: WAFFLE's in the best round (its last"
+            " one stands beside it), FedFomo's and pFedLA's in the last.  Spreads and the"
+            " verdicts' reasons are in --format csv.  Nothing is trained."
         ),
     )
     arguments.add_only(parser)
@@ -148,8 +149,8 @@ def _compact(table) -> str:
     if len(missing):
         where = ", ".join(f"{values} on {dataset}" for dataset, values in missing.items())
         left.append(f"{missing.sum()} of {printed.sum()} printed values not run: {where}")
-    own = table.loc[absent & ~printed, "method"].value_counts()
-    left += [f"{method}, in {count(places, 'setting')}: not run" for method, places in own.items()]
+    own = table[absent & ~printed].groupby(["method", "status"], sort=False).size()
+    left += [f"{name}, in {count(places, 'setting')}: {why}" for (name, why), places in own.items()]
     left = "\n".join(left)
     if ran.empty:
         return left

@@ -141,9 +141,12 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _publish(args: argparse.Namespace) -> int:
+    from pfl_lib.errors import BadInput
     from pfl_lib.papers import EXHIBITS, exhibit
 
     store = _store(args)
+    if store.published is None:
+        raise BadInput("PFL_IGNORE_PUBLISHED is set: unset it to publish")
     pages = [exhibit(id) for id in args.only] if args.only else list(EXHIBITS.values())
     wanted = {
         spec.key: spec

@@ -108,8 +108,9 @@ def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> s
     if name is None:
         return (
             f'<article class="page not-run"><div class="picture"></div><div><h3>{title}</h3>'
-            f'<p class="about">{html.escape(page.about)}</p><p><span class="chip not-run">not run'
-            f"</span> {''.join(others)}</p>{_command(page)}</div></article>\n"
+            f'<p class="about">{html.escape(page.about)}</p><p><span class="chip not-run">not drawn'
+            f" here</span> {''.join(others)}</p><p>To draw what is stored: <code>pfl-lib reproduce"
+            f" --plots-only --only {page.id}</code></p></div></article>\n"
         )
     stamp = stamps[name]
     picture = (

@@ -133,8 +133,8 @@ def split_of(setting, settings: Settings, seed: int = 1):
     """The data set of a table's setting (`papers.settings.Setting`), as a profile makes it, and its
     partition with a seed: what the partition pictures show.
 
-    None, after a line that says why, when the data are not at hand and only stored results are to
-    be drawn.
+    None, after a line that says why, when the data cannot be had: what is stored is shown without
+    them.  With `plots_only` nothing is downloaded.
     """
     from pfl_lib import data, partitions
 
@@ -146,8 +146,6 @@ def split_of(setting, settings: Settings, seed: int = 1):
             download=not settings.plots_only,
         )
     except BadInput as error:
-        if not settings.plots_only:
-            raise
         print(f"Who holds what under {setting.partition} cannot be shown: {error}")
         return None
     return dataset, partitions.make(setting.partition, dataset, setting.clients, seed)

@@ -83,11 +83,11 @@ class Scorecard:
                 " images or seeds than the papers have."
             )
         full = results[(results["profile"] == "paper") & (results["seeds"] > 0)]
-        few = int(full["because"].str.match(r"\(\d+ of \d+ seeds\)").sum())
-        if few:
+        few = full["because"].str.extract(r"\((\d+) of \d+ seeds\)")[0].dropna().astype(int)
+        if len(few):
             words += (
-                f" Of the {len(full)} in the exact setting {few} rest on fewer seeds than the"
-                f" papers average, {int((full['seeds'] == 1).sum())} on a single one."
+                f" Of the {len(full)} in the exact setting {len(few)} are judged on fewer seeds"
+                f" than the papers average, {int((few == 1).sum())} on a single one."
             )
         used = int((self.values["verdict"] == USED).sum())
         settings = int((self.values["kind"] == "setting").sum())

@@ -39,7 +39,9 @@ class NotStored(BadInput):
 
 
 class Store:
-    """A results folder, and below it, read-only, the results published with the checkout."""
+    """A results folder, and below it, read-only, the results published with the checkout, unless
+    PFL_IGNORE_PUBLISHED is set.
+    """
 
     def __init__(
         self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED
@@ -49,8 +51,9 @@ class Store:
         self.root = (
             Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
         )
-        self.published = published
-        self._published = Published(published)
+        ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED")
+        self.published = None if ignored else published
+        self._published = Published(self.published)
 
     def find(self, spec, with_model: bool = False) -> Result | None:
         """The spec's result, or None if there is none or it is damaged (then it will be run again).

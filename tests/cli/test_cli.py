@@ -222,7 +222,8 @@ def test_compare_sets_a_method_of_ones_own_beside_the_papers(capsys, tmp_path):
     argv = ["compare", "--only", "waffle-table1", "--profile", "quick", "--method", own]
     argv += ["--results-dir", str(tmp_path)]
     assert main(argv) == 0
-    assert capsys.readouterr().out.endswith("\nSame direction, in 5 settings: not run\n\n")
+    absent = "\nSame direction, in 3 settings: left out\nSame direction, in {}: not run\n\n"
+    assert capsys.readouterr().out.endswith(absent.format("2 settings"))
     page = papers.exhibit("waffle-table1").with_methods([own])
     run = page.tables[0].only(["C"], ["Same direction"]).runs(page.profile("quick"))[0]
     ours = 100 * run_one(run, Store(tmp_path)).best_accuracy
@@ -234,7 +235,7 @@ def test_compare_sets_a_method_of_ones_own_beside_the_papers(capsys, tmp_path):
         == [*"MNIST, C (run on digits) Same direction –".split(), f"{ours:.2f}"]
         + (line.split()[-4:])
     )
-    assert shown.endswith("\nSame direction, in 4 settings: not run\n\n")
+    assert shown.endswith(absent.format("1 setting"))
     assert "name their pages" in told(capsys, ["compare", "--method", own])
     assert "--method" in told(capsys, [*argv, "--format", "values"])
 
@@ -428,7 +429,7 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     assert "../quick/bad.html" in good or 'href="../index.html"' in good
     listed = (tmp_path / "reports" / "index.html").read_text().partition("</style>")[2]
     assert '<h3><a href="paper/good.html">' in listed and "failed" not in listed
-    assert "--profile paper --only bad</code>" in listed
+    assert "--plots-only --only bad</code>" in listed
     assert {path.name for path in (tmp_path / "results" / "cells").iterdir()} == {
         papers.EXHIBITS["good"].runs(papers.EXHIBITS["good"].profile("quick"))[0].slug
     }, "only the quick profile was trained"

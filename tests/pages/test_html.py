@@ -332,10 +332,10 @@ def test_links_to_papers_are_those_of_the_citation_file(listed):
     assert f'href="{cited.WHERE["WAFFLE"]}">the paper</a>' in listed({})
 
 
-def test_what_was_not_run_is_grey_with_its_command_and_never_failed(listed):
+def test_what_was_not_drawn_is_grey_with_its_command_and_never_failed(listed):
     text = listed({})
-    assert text.count("--profile paper --only waffle-fig8</code>") == 1
-    assert text.count("<p>To train the missing runs: <code>") == 2
+    assert text.count("pfl-lib reproduce --plots-only --only waffle-fig8</code>") == 1
+    assert text.count("not drawn here") == 2 and "--profile" not in text
     assert text.count('class="page not-run"') == 2 and "failed" not in text
     assert 'href="paper' not in text and "Not run yet." in text
 

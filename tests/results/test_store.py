@@ -339,6 +339,15 @@ def test_every_published_result_is_whole_and_would_tell_if_it_were_altered():
     assert sum(path.stat().st_size for path in PUBLISHED.rglob("*")) < 10 * 2**20
 
 
+def test_published_results_are_not_read_where_they_are_to_be_ignored(monkeypatch, results_dir):
+    assert any(Store(results_dir).results())
+    monkeypatch.setenv("PFL_IGNORE_PUBLISHED", "1")
+    store = Store(results_dir)
+    assert not any(store.results())
+    store.save(CELL, result())
+    assert store.find(CELL) is not None and len(list(store.results())) == 1
+
+
 def test_saving_what_is_there_already_keeps_it(store):
     store.save(CELL, result())
     before = {path.name: path.stat().st_ino for path in folder(store).iterdir()}
