@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 # Before anything imports torch or matplotlib; processes that tests start inherit it.
-os.environ.update(PFL_HEADLESS="1", MPLBACKEND="Agg")
+os.environ.update(PFL_HEADLESS="1", MPLBACKEND="Agg", PFL_IGNORE_PUBLISHED="0")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # make test-arithmetic asks for two
 
 MNIST = (

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from decimal import ROUND_HALF_UP, Decimal
 from importlib import metadata
 from pathlib import Path
 
@@ -525,7 +526,8 @@ def test_fedfomos_tables_in_the_docs_are_what_the_small_profile_says(number):
                 f"{value:.1f}" if value == value else word.partition(" ")[0]
                 for value, word in zip(of["ours"], of["status"], strict=True)
             ]
-            rows += [[*(f"{x:.1f}" for x in of["paper"]), ""], [*ours, pairs[place]]]
+            tenths = (Decimal(str(x)).quantize(Decimal("0.1"), ROUND_HALF_UP) for x in of["paper"])
+            rows += [[*map(str, tenths), ""], [*ours, pairs[place]]]
     told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     found = re.search(rf"`fedfomo-table{number}`, .*:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
     lines = [line.strip("|").split("|")[1:] for line in found.splitlines()]

@@ -97,7 +97,7 @@ def _section(
 
 
 def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> str:
-    """One page: picture, title, answer, verdicts; how to run it where it is not there."""
+    """One page: picture, title, answer, verdicts; how to make it where it is not there."""
     name = _best(names)
     title = html.escape(page.title)
     others = [
@@ -110,7 +110,7 @@ def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> s
             f'<article class="page not-run"><div class="picture"></div><div><h3>{title}</h3>'
             f'<p class="about">{html.escape(page.about)}</p><p><span class="chip not-run">not drawn'
             f" here</span> {''.join(others)}</p><p>To draw what is stored: <code>pfl-lib reproduce"
-            f" --plots-only --only {page.id}</code></p></div></article>\n"
+            f" --plots-only --only {page.id}</code></p>{_command(page, 'small')}</div></article>\n"
         )
     stamp = stamps[name]
     picture = (
@@ -150,7 +150,7 @@ def _joined(facts: list[str]) -> str:
     return html.escape(" · ".join(filter(None, facts)))
 
 
-def _command(page: Page, profile: str = "paper") -> str:
+def _command(page: Page, profile: str) -> str:
     command = f"pfl-lib reproduce --profile {profile} --only {page.id}"
     return f"<p>To train the missing runs: <code>{command}</code></p>"
 

@@ -133,8 +133,8 @@ def split_of(setting, settings: Settings, seed: int = 1):
     """The data set of a table's setting (`papers.settings.Setting`), as a profile makes it, and its
     partition with a seed: what the partition pictures show.
 
-    None, after a line that says why, when the data cannot be had: what is stored is shown without
-    them.  With `plots_only` nothing is downloaded.
+    None, after a line that says why, when the data are not at hand and only stored results are to
+    be drawn.
     """
     from pfl_lib import data, partitions
 
@@ -146,6 +146,8 @@ def split_of(setting, settings: Settings, seed: int = 1):
             download=not settings.plots_only,
         )
     except BadInput as error:
+        if not settings.plots_only:
+            raise
         print(f"Who holds what under {setting.partition} cannot be shown: {error}")
         return None
     return dataset, partitions.make(setting.partition, dataset, setting.clients, seed)
@@ -166,13 +168,18 @@ def partitions_of(profile, distributions: Sequence[str], settings: Settings) -> 
 
 
 def show_partitions(profile, distributions: Sequence[str], settings: Settings) -> None:
-    """Show who holds which labels under each distribution, the numbers folded below each picture.
+    """Show who holds which labels under each distribution, the numbers folded below each picture;
+    a line that says why where the data cannot be had, as a page has more to show than these.
 
     It returns nothing: as a cell's last line it would be shown below the pictures.
     """
     from pfl_lib.display import figures, tables
 
-    held = partitions_of(profile, distributions, settings)
+    try:
+        held = partitions_of(profile, distributions, settings)
+    except BadInput as error:
+        print(f"Who holds which labels cannot be shown: {error}")
+        return
     for distribution, (dataset, partition) in held.items():
         figures.show(*figures.partition_card(partition, dataset))
         caption = f"Training images by client and label, distribution {distribution}"

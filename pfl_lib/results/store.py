@@ -40,7 +40,7 @@ class NotStored(BadInput):
 
 class Store:
     """A results folder, and below it, read-only, the results published with the checkout, unless
-    PFL_IGNORE_PUBLISHED is set.
+    PFL_IGNORE_PUBLISHED is 1.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Store:
         self.root = (
             Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
         )
-        ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED")
+        ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED", "0") != "0"
         self.published = None if ignored else published
         self._published = Published(self.published)
 

@@ -90,7 +90,7 @@ def _entry(name: str, content: bytes) -> tuple[str, str]:
 
 
 def _file(name: str, text: str) -> tuple[str, bytes]:
-    """The file of an entry.  In lines of before tables were compressed they are plain text."""
+    """The file of an entry.  Older lines have their tables as text."""
     if name.endswith(TABLE):
         return name, text.encode()
     content = base64.b85decode(text)

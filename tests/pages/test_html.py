@@ -335,7 +335,8 @@ def test_links_to_papers_are_those_of_the_citation_file(listed):
 def test_what_was_not_drawn_is_grey_with_its_command_and_never_failed(listed):
     text = listed({})
     assert text.count("pfl-lib reproduce --plots-only --only waffle-fig8</code>") == 1
-    assert text.count("not drawn here") == 2 and "--profile" not in text
+    assert text.count("not drawn here") == 2
+    assert text.count("pfl-lib reproduce --profile small --only waffle-fig8</code>") == 1
     assert text.count('class="page not-run"') == 2 and "failed" not in text
     assert 'href="paper' not in text and "Not run yet." in text
 

@@ -277,9 +277,13 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
         and not downloads
     )
     assert line.endswith("(nothing is downloaded to draw what is stored)\n")
-    assert notebook.partition_of(waffle.FULL, "C", settings()) is None, "no file came of it"
+    with pytest.raises(BadInput):  # the stand-in leaves no files
+        notebook.partition_of(waffle.FULL, "C", settings())
     assert len(downloads) == 1
-    assert "cannot be shown: mnist could not be downloaded" in capsys.readouterr().out
+    notebook.show_partitions(waffle.FULL, ["C", "B*"], settings())
+    line = capsys.readouterr().out
+    assert line.startswith("Who holds which labels cannot be shown: mnist could not be downloaded")
+    assert line.count("\n") == 1 and len(downloads) == 2
 
 
 def test_who_holds_what_is_shown_in_pictures_without_a_value_below_them(monkeypatch):
