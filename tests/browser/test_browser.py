@@ -235,11 +235,14 @@ def test_the_answer_can_be_read_without_scrolling(opened, width):
 
 @pytest.mark.parametrize("opened", [TABLE], indirect=True)
 def test_a_mean_leads_to_all_its_runs_one_for_each_seed(opened):
-    opened.get_by_role("link", name="98.5").first.click()
+    row = opened.locator("tr:has([data-label=seeds])").filter(has_text="Local").first  # on A
+    seeds = int(row.locator("[data-label=seeds]").inner_text())
+    row.locator("[data-label=ours]").get_by_role("link").click()
     shown = opened.locator("tbody.alike:has(:target)")
     assert shown.evaluate("e=>getComputedStyle(e).outlineStyle") == "solid"
     runs = shown.get_by_role("rowheader").all_inner_texts()
     assert [f"-seed{seed}-" in run for seed, run in enumerate(runs, 1)] == [True] * 5
+    assert shown.locator("tr").filter(has_text="not run").count() == 5 - seeds
     assert all(row.is_visible() for row in shown.locator("tr").all())
 
 
