@@ -9,7 +9,7 @@ from pfl_lib.cli import arguments
 from pfl_lib.cli.words import count
 from pfl_lib.display.table_format import NONE, run_on, setting_words
 from pfl_lib.papers import comparison
-from pfl_lib.results.summary import NOTHING
+from pfl_lib.results.summary import LEFT_OUT, NOT_RUN, NOTHING
 
 WIDTH = 100
 COLUMNS = [
@@ -144,11 +144,12 @@ def _compact(table) -> str:
     from pfl_lib.display import tables
 
     absent, printed = table["status"].isin(NOTHING), table["paper"].notna()
-    ran, missing = table[~absent], table.loc[absent & printed, "dataset"].value_counts()
-    left = []
-    if len(missing):
-        where = ", ".join(f"{values} on {dataset}" for dataset, values in missing.items())
-        left.append(f"{missing.sum()} of {printed.sum()} printed values not run: {where}")
+    ran, left = table[~absent], []
+    for status, became in ((NOT_RUN, "not run"), (LEFT_OUT, "left out by this profile")):
+        missing = table.loc[(table["status"] == status) & printed, "dataset"].value_counts()
+        if len(missing):
+            where = ", ".join(f"{values} on {dataset}" for dataset, values in missing.items())
+            left.append(f"{missing.sum()} of {printed.sum()} printed values {became}: {where}")
     own = table[absent & ~printed].groupby(["method", "status"], sort=False).size()
     left += [f"{name}, in {count(places, 'setting')}: {why}" for (name, why), places in own.items()]
     left = "\n".join(left)

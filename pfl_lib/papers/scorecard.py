@@ -83,7 +83,12 @@ class Scorecard:
                 " images or seeds than the papers have."
             )
         full = results[(results["profile"] == "paper") & (results["seeds"] > 0)]
-        few = full["because"].str.extract(r"\((\d+) of \d+ seeds\)")[0].dropna().astype(int)
+        few = (
+            full["because"]
+            .str.extract(r"\((?:pairs on )?(\d+) of \d+ seeds\)")[0]
+            .dropna()
+            .astype(int)
+        )
         if len(few):
             words += (
                 f" Of the {len(full)} in the exact setting {len(few)} are judged on fewer seeds"

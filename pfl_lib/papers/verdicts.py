@@ -125,7 +125,7 @@ class Ranking:
 @dataclass(frozen=True)
 class Verdict:
     """One of the words above and why; `seeds` is "1 of 5 seeds" where fewer ran than the paper
-    averages, else empty.
+    averages, "pairs on 1 of 5 seeds" where the order rests on fewer than the mean, else empty.
     """
 
     word: str
@@ -257,7 +257,10 @@ def judge(
     if not found.comparable and profile == "paper":
         return Verdict("not reproduced", found.status, seeds)
     order = ranking(row, ours, method, metric)
-    on_seeds = few_seeds(min(found.runs, order.seeds or found.runs), paper_seeds)
+    on_seeds = seeds
+    if order.seeds and order.seeds < found.runs:
+        fewer = few_seeds(order.seeds, paper_seeds)
+        on_seeds = fewer and f"pairs on {fewer}"
     if profile == "small":
         told = str(order) if found.comparable else f"{found.status}; {order}"
         if order.holds is None:
@@ -278,7 +281,8 @@ def judge(
         return Verdict("same order", f"{distance}; {order}", on_seeds)
     if order.holds is None and order.unknown and not far:
         return Verdict("no verdict", f"{distance}; {order}", seeds)
-    return Verdict("not reproduced", f"{distance}; {order}; {reason}", on_seeds)
+    rests_on = seeds if far else on_seeds
+    return Verdict("not reproduced", f"{distance}; {order}; {reason}", rests_on)
 
 
 def _spread(printed: Printed) -> float:

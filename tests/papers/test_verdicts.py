@@ -283,6 +283,19 @@ def test_a_verdict_on_fewer_seeds_than_the_paper_averages_says_on_how_many():
     assert said(Ours(missing=5)) == "not run"
 
 
+def test_an_order_that_rests_on_fewer_seeds_than_the_mean_says_so():
+    row = of_distribution("A*")
+
+    def said(scaffold: float, local: int) -> str:
+        ours = {name: seeds(*[printed.value] * 5) for name, printed in row.items()}
+        ours |= {"SCAFFOLD": seeds(*[scaffold] * 5), "Local": seeds(*[96.56] * local)}
+        return str(judge("paper", "SCAFFOLD", row, ours, 5)).partition(":")[0]
+
+    assert said(45.0, 3) == "same order (pairs on 3 of 5 seeds)"
+    assert said(45.0, 5) == "same order"
+    assert said(75.5, 3) == "not reproduced"  # too far, on all five seeds
+
+
 def test_explained_is_said_of_values_that_are_not_reproduced_alone_and_names_the_page():
     far, near = as_printed(C, FedAvg=90.0), as_printed(C)
     assert str(judge("paper", "FedAvg", C, far, 5, explained_by="a-page")).endswith(
