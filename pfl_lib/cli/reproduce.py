@@ -138,7 +138,7 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
         stamps |= _build(_stored_pages(exhibits, args, store), args, store, folders)
         drawn = set(stamps)
         card = scorecard(store)  # the live check changes nothing in it: quick runs have no verdict
-        write_index(folders, card)
+        write_index(folders, store, card)
         exhibits = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
         if args.plots_only:
             exhibits = []
@@ -155,7 +155,7 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
             for exhibit in exhibits
         ]
         stamps |= _build(wanted, args, store, folders)
-        write_index(folders, card or scorecard(store))
+        write_index(folders, store, card or scorecard(store))
     _closing_table(stamps, folders.reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and args.profile is None and drawn.isdisjoint(failed):

@@ -148,14 +148,23 @@ def build(
     return stamps
 
 
-def write_index(folders: Folders, card: Scorecard) -> None:
-    """Write the index over all pages that are there, below this scorecard, and let the page of all
-    values lead to them.
+def write_index(folders: Folders, store: Store, card: Scorecard) -> None:
+    """Write the index over all pages that are there, below this scorecard of what `store` has, and
+    let the page of all values lead to them.
     """
     from pfl_lib.papers import EXHIBITS
 
     described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
-    build_index(folders.reports, described, _known(folders), card)
+    stored = {
+        id
+        for id, exhibit in EXHIBITS.items()
+        if any(
+            store.find(run) is not None
+            for profile in ("paper", "small")
+            for run in exhibit.runs(exhibit.profile(profile))
+        )
+    }
+    build_index(folders.reports, described, _known(folders), card, stored)
     values = folders.reports / "scorecard.html"
     if values.is_file():
         link_runs(values, lambda id, profile: page_name(EXHIBITS[id], profile))

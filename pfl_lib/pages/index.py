@@ -1,7 +1,7 @@
 """The index over the pages of a folder: the scorecard, the papers' results, the live check."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from pfl_lib.pages.cited import PAPERS, WHERE
@@ -14,20 +14,27 @@ RESULTS, LIVE = ("paper", "small"), "quick"
 
 
 def build_index(
-    folder: Path, pages: Mapping[str, Page], stamps: Mapping[str, Stamp], card: Scorecard
+    folder: Path,
+    pages: Mapping[str, Page],
+    stamps: Mapping[str, Stamp],
+    card: Scorecard,
+    stored: Container[str] = (),
 ) -> Path:
     """Write `index.html` into `folder`: the scorecard, then each page by paper with its picture,
     answer, verdicts, time and memory, then what the live check compared.
 
     `pages`: by id; `stamps`: of all pages that are there, by their names, such as
-    "paper/waffle-table1.html".
+    "paper/waffle-table1.html"; `stored`: the ids of pages of which some run on the paper's data is
+    there, which can be drawn without training.
     """
     by_id: dict[str, dict[str, str]] = {}
     for name, stamp in stamps.items():
         by_id.setdefault(stamp.id, {})[stamp.profile] = name
     papers = list(dict.fromkeys(page.paper for page in pages.values() if page.paper))
     sections = [
-        _section(paper, [page for page in pages.values() if page.paper == paper], by_id, stamps)
+        _section(
+            paper, [page for page in pages.values() if page.paper == paper], by_id, stamps, stored
+        )
         for paper in papers
     ]
     general = "".join(
@@ -88,15 +95,16 @@ def _section(
     pages: list[Page],
     by_id: Mapping[str, Mapping[str, str]],
     stamps: Mapping[str, Stamp],
+    stored: Container[str],
 ) -> str:
-    rows = "".join(_row(page, by_id.get(page.id, {}), stamps) for page in pages)
+    rows = "".join(_row(page, by_id.get(page.id, {}), stamps, page.id in stored) for page in pages)
     title = html.escape(PAPERS.get(paper, paper))
     if paper in WHERE:
         title += f' <a class="paper" href="{WHERE[paper]}">the paper</a>'
     return f'<section id="{_anchor(paper)}"><h2>{title}</h2>\n{rows}</section>\n'
 
 
-def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> str:
+def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp], stored: bool) -> str:
     """One page: picture, title, answer, verdicts; how to make it where it is not there."""
     name = _best(names)
     title = html.escape(page.title)
@@ -106,11 +114,12 @@ def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp]) -> s
         if other != name
     ]
     if name is None:
+        draw = f"pfl-lib reproduce --plots-only --only {page.id}"
+        draw = f"<p>To draw what is stored: <code>{draw}</code></p>" if stored else ""
         return (
             f'<article class="page not-run"><div class="picture"></div><div><h3>{title}</h3>'
             f'<p class="about">{html.escape(page.about)}</p><p><span class="chip not-run">not drawn'
-            f" here</span> {''.join(others)}</p><p>To draw what is stored: <code>pfl-lib reproduce"
-            f" --plots-only --only {page.id}</code></p>{_command(page, 'small')}</div></article>\n"
+            f" here</span> {''.join(others)}</p>{draw}{_command(page, 'small')}</div></article>\n"
         )
     stamp = stamps[name]
     picture = (

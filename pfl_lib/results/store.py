@@ -149,10 +149,9 @@ class Store:
         places = (own, self._published.places())
         names = {slug for slugs in places for slug in slugs if _is_named(slug, name)}
         if len(names) != 1:
+            beside = "and not published" if self.published else "(published ones are not read)"
             what = (
-                f"fits {len(names)} results"
-                if names
-                else f"is no result in {self.root} and not published"
+                f"fits {len(names)} results" if names else f"is no result in {self.root} {beside}"
             )
             raise BadInput(
                 f"{name!r} {what}: give the name or the key of one that 'pfl-lib results list'"

@@ -289,7 +289,8 @@ def listed(tmp_path, monkeypatch):
 
     def build(stamps) -> str:
         pages = {page.id: page for page in (PAGE, NEVER, CARD)}
-        text = index.build_index(tmp_path, pages, stamps, None).read_text(encoding="utf-8")
+        written = index.build_index(tmp_path, pages, stamps, None, {NEVER.id})
+        text = written.read_text(encoding="utf-8")
         assert html.faults(text) == []
         return text.partition("</style>")[2]
 
@@ -335,6 +336,7 @@ def test_links_to_papers_are_those_of_the_citation_file(listed):
 def test_what_was_not_drawn_is_grey_with_its_command_and_never_failed(listed):
     text = listed({})
     assert text.count("pfl-lib reproduce --plots-only --only waffle-fig8</code>") == 1
+    assert "--plots-only --only waffle-fig3" not in text  # nothing of it is stored
     assert text.count("not drawn here") == 2
     assert text.count("pfl-lib reproduce --profile small --only waffle-fig8</code>") == 1
     assert text.count('class="page not-run"') == 2 and "failed" not in text

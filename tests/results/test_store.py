@@ -344,6 +344,8 @@ def test_published_results_are_not_read_where_they_are_to_be_ignored(monkeypatch
     monkeypatch.setenv("PFL_IGNORE_PUBLISHED", "1")
     store = Store(results_dir)
     assert not any(store.results())
+    with pytest.raises(BadInput, match=r"is no result in .* \(published ones are not read\): give"):
+        store.named("waffle-mnist-A-seed1")
     store.save(CELL, result())
     assert store.find(CELL) is not None and len(list(store.results())) == 1
 
