@@ -1,6 +1,7 @@
 """A printed table beside ours as dots: what the paper prints, what was measured, both spreads."""
 
 import math
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,8 @@ if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = 3  # panels in a row
+COLUMNS = 3  # panels in a row; of four, two
+TITLE = {1: 60, 2: 34, 3: 20}  # letters that fit above a panel, by panels in a row
 BY_METHOD, BY_ROW = 0.27, 0.75  # inches
 OURS = "ours (bars: one standard deviation over seeds)"
 DOT = {"marker": "o", "markersize": 6, "color": "#0173b2", "linestyle": "none"}
@@ -32,7 +34,7 @@ def printed_beside_ours(compared: pd.DataFrame, unit: str = "%") -> tuple["Figur
     panels = [rows for _, rows in compared.groupby(place, sort=False) if rows["ours"].notna().any()]
     if not panels:
         return None
-    columns = min(COLUMNS, len(panels))
+    columns = 2 if len(panels) == 4 else min(COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
     methods = list(dict.fromkeys(compared["method"]))
     with theme():
@@ -41,7 +43,8 @@ def printed_beside_ours(compared: pd.DataFrame, unit: str = "%") -> tuple["Figur
         axes = list(np.ravel(axes))
         for one, rows in zip(axes, panels, strict=False):
             _panel(one, rows, methods)
-            one.set_title(_title(rows.iloc[0], ran["dataset"].nunique() > 1), fontsize=11)
+            title = _title(rows.iloc[0], ran["dataset"].nunique() > 1)
+            one.set_title(_in_lines(title, TITLE[columns]), fontsize=11)
         for one in axes[len(panels) :]:
             one.set_axis_off()
         figure.supxlabel(unit, fontsize=11)
@@ -80,6 +83,12 @@ def _title(row: pd.Series, several: bool) -> str:
     """
     words = f"{row['dataset']}, {row['setting']}" if several else str(row["setting"])
     return setting_words(words) + run_on(row["dataset"], row["run on"])
+
+
+def _in_lines(title: str, width: int) -> str:
+    """A title broken where its commas are, to so many letters a line if it can be."""
+    whole = ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in title.split(", "))
+    return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _width(std: float) -> float | None:

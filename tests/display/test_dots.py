@@ -117,3 +117,17 @@ def test_the_papers_data_are_told_from_others_whatever_the_spelling():
         f"CIFAR10, {setting}",
         f"EMNIST, {setting} (run on mnist)",
     ]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_the_titles_of_neighbouring_panels_do_not_touch(count):
+    places = [("FashionMNIST", f"pathological_{10 * k}_clients") for k in range(count)]
+    rows = [(*place, "FedAvg + Data", 90.0, 1.0, 91.0, NAN, "mnist") for place in places]
+    rows.append(("CIFAR10", "latent_D10_15_clients", "pFedMe", 50.0, 1.0, 51.0, NAN, "cifar10"))
+    figure, _ = dots.printed_beside_ours(pd.DataFrame(rows[1:], columns=COLUMNS))
+    figure.draw_without_rendering()
+    titles = [axes.title.get_window_extent() for axes in panels(figure)]
+    assert len(titles) == count
+    for k, one in enumerate(titles):
+        assert not any(one.overlaps(other) for other in titles[k + 1 :])
+        assert one.x1 < figure.bbox.x1
