@@ -88,7 +88,8 @@ def answers(
     printed: Mapping[Place, Printed],
 ) -> pd.DataFrame:
     """Columns claim, where, here, numbers here, by the paper's own numbers, not confirmed here (the
-    comparisons that are contradicted, "no", or "undecided"); a row for each claim.
+    comparisons that are contradicted, "no", or "undecided", those of one better method together); a
+    row for each claim.
 
     The quick profile answers nothing, since its data are not the paper's; its numbers are shown all
     the same.  An answer from fewer seeds than the paper averages says from how many: "yes (1 of 5
@@ -107,10 +108,13 @@ def answers(
             for where, better, worse in claim.above
         ]
         ran = [all(of.ran for of in pair) for pair in pairs]
+        apart: dict[tuple[str, str, str], list[str]] = {}
+        for (where, better, worse), holds, there in zip(claim.above, found, ran, strict=True):
+            if there and not holds:
+                apart.setdefault((where, better, answer([holds])), []).append(worse)
         open_or_no = [
-            f"{where}: {better} above {worse} ({answer([holds])})"
-            for (where, better, worse), holds, there in zip(claim.above, found, ran, strict=True)
-            if there and not holds
+            f"{where}: {better} above {' or '.join(worse)} ({word})"
+            for (where, better, word), worse in apart.items()
         ]
         if not all(ran):
             open_or_no.append(f"{ran.count(False)} of {len(ran)} comparisons, not run")

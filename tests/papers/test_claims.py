@@ -17,6 +17,7 @@ from pfl_lib.papers.claims import (
     answer,
     answers,
     comparisons,
+    every_pair,
     is_above,
     is_printed_above,
 )
@@ -136,6 +137,19 @@ def test_the_table_of_answers_lists_the_numbers_best_first_and_what_is_not_confi
     assert row["here"] == "undecided (1 of 5 seeds)"
     assert row["numbers here"] == "C: a 99.00, b 97.00, c diverged at round 7"
     assert row["not confirmed here"] == "C: a above c (undecided)"
+
+
+def test_what_is_not_confirmed_of_one_method_stands_together_by_place_and_answer():
+    """By three seeds: above b and c it is contradicted on B and C, above d open on C."""
+    claim = Claim("a beats all", "section 9", every_pair("BC", "a", "bcd"))
+    high, low = seeds(95.0, 96.0, 97.0), seeds(90.0, 91.0, 92.0)
+    ours = {(where, method): high for where in "BC" for method in "bcd"}
+    ours |= {(where, "a"): low for where in "BC"} | {("C", "d"): low}
+    printed = {place: Printed(9.0, 0.1) for place in ours}
+    row = answers([claim], waffle.FULL, ours, printed).iloc[0]
+    assert row["not confirmed here"] == (
+        "B: a above b or c or d (no); C: a above b or c (no); C: a above d (undecided)"
+    )
     assert (
         answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
     )
