@@ -509,29 +509,32 @@ def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
 def test_fedfomos_tables_in_the_docs_are_what_the_small_profile_says(number):
     """Every method, one seed; a CFL that never split and what diverged are told in words."""
     from pfl_lib.papers import comparison, exhibit
+    from pfl_lib.papers.fedfomo import METHODS, numbers
     from pfl_lib.results.store import Store
 
     page = exhibit(f"fedfomo-table{number}")
     store = Store(ROOT / "no results here")
     compared = comparison.compare(page.tables[0], page.profile("small"), store)
-    pairs = {
-        (row["dataset"], row["setting"]): re.match(r"\d+ of \d+", row["ranking"])[0]
-        for row in comparison.row_by_row(compared).to_dict("records")
-        if row["ranking"][0].isdigit()
-    }
+    whole = numbers.splits(page.tables[0], page.profile("small"), store.find)
+    never = set(whole[whole["splits"] == "never"][["dataset", "setting"]].itertuples(index=False))
     rows = []
     for place, of in compared.groupby(["dataset", "setting"], sort=False):
-        if place in pairs:
+        if of["ours"].notna().any():
             ours = [
                 f"{value:.1f}" if value == value else word.partition(" ")[0]
                 for value, word in zip(of["ours"], of["status"], strict=True)
             ]
+            if place in never:
+                ours[list(of["method"]).index("CFL")] += ", never split"
             tenths = (Decimal(str(x)).quantize(Decimal("0.1"), ROUND_HALF_UP) for x in of["paper"])
-            rows += [[*map(str, tenths), ""], [*ours, pairs[place]]]
+            order = "{pairs in order} of {pairs compared}".format_map(of.iloc[0])
+            rows += [[*map(str, tenths), ""], [*ours, order]]
     told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    found = re.search(rf"`fedfomo-table{number}`, .*:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
+    found = re.search(rf"`fedfomo-table{number}`, .*:\n\n((?:\|.*\n)+)", told)[1]
     lines = [line.strip("|").split("|")[1:] for line in found.splitlines()]
-    lines = [[cell.strip().removesuffix(", never split") for cell in line] for line in lines]
+    head, _, *lines = [[cell.strip() for cell in line] for line in lines]
+    methods = [name.removesuffix(" Training") for name in METHODS]
+    assert head == [*methods, "pairs in order"]
     assert lines == rows and len(rows) == {1: 8, 2: 10}[number]
 
 

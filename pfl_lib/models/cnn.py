@@ -13,10 +13,10 @@ class LeNet5(nn.Module):
     """LeNet-5 for 28x28 grey images: 61,706 parameters with ten classes.
 
     Convolutions of 6 and 16 kernels 5x5 (the first padded by 2), each followed by 2x2 max-pooling,
-    then 400-120-84-classes. `activation` is "tanh", as in LeCun's network, or "relu": with ReLU and
-    the WAFFLE paper's learning rate of 0.1, SCAFFOLD and WAFFLE diverge within ten rounds.  The
-    activation comes after the pooling: both are monotone, so the function is the same as in the
-    textbook order, with a quarter of the activations to compute.
+    then 400-120-84-classes. `activation` is "tanh", as in LeCun's network, or "relu", with which
+    SCAFFOLD and WAFFLE break down at the WAFFLE paper's learning rate of 0.1 (the page
+    waffle-open-questions).  The activation comes after the pooling: both are monotone, so the
+    function is the same as in the textbook order, with a quarter of the activations to compute.
     """
 
     def __init__(self, classes: int = 10, activation: str = "tanh") -> None:

@@ -4,9 +4,9 @@ A claim is a list of comparisons, "on distribution B, WAFFLE is above FedAvg".  
 when all of them hold, *no* when one is contradicted, else *undecided*.  A comparison holds when the
 mean of the differences, seed by seed, is above the larger of the metric's floor (0.4 points) and
 two standard errors, and is contradicted when it is as far below.  Where the paper's own two numbers
-are less than the metric's `near` (1 point) apart, fewer than three seeds leave it open.  For the
-paper's own numbers the margin is the larger of the two printed standard deviations, or the floor
-where it prints none.
+or ours are less than the metric's `near` (1 point) apart, fewer than three seeds leave it open.
+For the paper's own numbers the margin is the larger of the two printed standard deviations, or the
+floor where it prints none.
 """
 
 import math
@@ -26,6 +26,7 @@ from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
 
 ENOUGH = 3  # seeds, to answer on a difference that is small in the paper
 QUICK = "no answer (quick profile)"
+OR_LEVEL = ", or level"
 Place = tuple[str, str]  # (distribution, method)
 
 
@@ -33,11 +34,17 @@ Place = tuple[str, str]  # (distribution, method)
 class Claim:
     """`quote` from the paper's section `where`; `above` lists (distribution, better method, worse
     method).
+
+    `best`: the best of the better methods is meant: on each distribution it is enough that one of
+    them is above a worse one.  `level`: a comparison holds too where the two are level, the better
+    method's mean with two standard errors not further below than the floor.
     """
 
     quote: str
     where: str
     above: tuple[tuple[str, str, str], ...]
+    best: bool = False
+    level: bool = False
 
 
 def every_pair(where: Iterable[str], better: Iterable[str], worse: Iterable[str]) -> tuple:
@@ -63,7 +70,7 @@ def is_above(
 
     `printed`: how far apart the paper's two numbers are.  Only the seeds that both ran count.  A
     method that diverged on one of them is above nothing; being above one that diverged decides
-    nothing.  Where `printed` is small, that too takes three seeds.
+    nothing.  Where `printed`, or what we found, is small, an answer takes three seeds.
     """
     seeds = common(better, worse)
     if len(seeds) < ENOUGH and abs(printed) < metric.near - HAIR:
@@ -73,7 +80,23 @@ def is_above(
     if not seeds or any(seed in seeds for seed, _ in worse.diverged):
         return None
     found = differences(better, worse)
+    if len(seeds) < ENOUGH and abs(statistics.fmean(found)) < metric.near - HAIR:
+        return None
     return _beyond(statistics.fmean(found), max(metric.floor, two_standard_errors(found)))
+
+
+def is_level(
+    better: Ours, worse: Ours, printed: float = math.inf, metric: Metric = ACCURACY
+) -> bool | None:
+    """The same of a method that is said to be above another or level with it: below it by no more
+    than the floor, two standard errors included, on three seeds at least.
+    """
+    above = is_above(better, worse, printed, metric)
+    found = differences(better, worse)
+    if above is None and len(found) == len(common(better, worse)) >= ENOUGH:
+        least = statistics.fmean(found) - two_standard_errors(found)
+        return True if least >= -metric.floor - HAIR else None
+    return above
 
 
 def is_printed_above(better: Printed, worse: Printed) -> bool | None:
@@ -100,7 +123,7 @@ def answers(
     for claim in claims:
         pairs = [(ours[where, better], ours[where, worse]) for where, better, worse in claim.above]
         found = [
-            is_above(*pair, printed[where, better].value - printed[where, worse].value)
+            holds(claim, *pair, printed[where, better].value - printed[where, worse].value)
             for pair, (where, better, worse) in zip(pairs, claim.above, strict=True)
         ]
         own = [
@@ -108,14 +131,8 @@ def answers(
             for where, better, worse in claim.above
         ]
         ran = [all(of.ran for of in pair) for pair in pairs]
-        apart: dict[tuple[str, str, str], list[str]] = {}
-        for (where, better, worse), holds, there in zip(claim.above, found, ran, strict=True):
-            if there and not holds:
-                apart.setdefault((where, better, answer([holds])), []).append(worse)
-        open_or_no = [
-            f"{where}: {better} above {' or '.join(worse)} ({word})"
-            for (where, better, word), worse in apart.items()
-        ]
+        own = [one is not False for one in own] if claim.level else own
+        open_or_no = _not_confirmed(claim, found, ran)
         if not all(ran):
             open_or_no.append(f"{ran.count(False)} of {len(ran)} comparisons, not run")
         rows.append(
@@ -124,8 +141,8 @@ def answers(
                 "where": claim.where,
                 "here": QUICK
                 if profile.name == "quick"
-                else with_seeds(answer(found), pairs, profile),
-                "by the paper's own numbers": answer(own),
+                else with_seeds(answer(_together(claim, found)), pairs, profile),
+                "by the paper's own numbers": answer(_together(claim, own)),
                 "numbers here": _numbers(claim, ours, profile),
                 "not confirmed here": "–"
                 if profile.name == "quick"
@@ -135,6 +152,41 @@ def answers(
     told = profile.table(rows)
     numbers = pd.Series([row["numbers here"] for row in rows], dtype=object)
     return told.assign(**{"numbers here": numbers})  # as objects: plain words do not link
+
+
+def holds(claim: Claim, better: Ours, worse: Ours, printed: float) -> bool | None:
+    """Whether a comparison behind a claim holds."""
+    return (is_level if claim.level else is_above)(better, worse, printed)
+
+
+def _together(claim: Claim, found: list[bool | None]) -> list[bool | None]:
+    """What the comparisons behind a claim come to: of `best`, one for each place and worse method,
+    which holds where one of the better methods is above, and is contradicted where none can be.
+    """
+    if not claim.best:
+        return found
+    of: dict[tuple[str, str], list[bool | None]] = {}
+    for (where, _, worse), one in zip(claim.above, found, strict=True):
+        of.setdefault((where, worse), []).append(one)
+    return [True if True in some else None if None in some else False for some in of.values()]
+
+
+def _not_confirmed(claim: Claim, found: list[bool | None], ran: list[bool]) -> list[str]:
+    """The comparisons that do not hold, those of one better method at one place together; of `best`
+    the places and worse methods above which none is.
+    """
+    apart: dict[tuple[str, str, str], list[str]] = {}
+    above = {
+        (where, worse) for (where, _, worse), one in zip(claim.above, found, strict=True) if one
+    }
+    for (where, better, worse), one, there in zip(claim.above, found, ran, strict=True):
+        if there and not one and not (claim.best and (where, worse) in above):
+            apart.setdefault((where, better, answer([one])), []).append(worse)
+    than = "above or level with" if claim.level else "above"
+    return [
+        f"{where}: {better} {than} {' or '.join(worse)} ({word})"
+        for (where, better, word), worse in apart.items()
+    ]
 
 
 def comparisons(
@@ -157,7 +209,7 @@ def comparisons(
             pair = ours[where, better], ours[where, worse]
             found = differences(*pair)
             apart = printed[where, better].value - printed[where, worse].value
-            holds = answer([is_above(*pair, apart)])
+            word = answer([holds(claim, *pair, apart)])
             agrees = "–"
             if len(found) > 1 and profile.name != "quick":
                 off = abs(apart - statistics.fmean(found))
@@ -166,14 +218,14 @@ def comparisons(
                 {
                     "claim": number,
                     "distribution": where,
-                    "better": better,
+                    "better": f"{better}{OR_LEVEL if claim.level else ''}",
                     "worse": worse,
                     "paper": apart,
                     "here": statistics.fmean(found) if found else math.nan,
                     "plus or minus": two_standard_errors(found) if len(found) > 1 else math.nan,
                     "agrees": agrees,
                     "seeds": len(found),
-                    "holds": QUICK if profile.name == "quick" else holds,
+                    "holds": QUICK if profile.name == "quick" else word,
                 }
             )
     return profile.table(rows)

@@ -104,6 +104,10 @@ class Scorecard:
         told = ", ".join(f"{of[word]} {word}" for word in ANSWERS if word in of)
         turned = (self.claims["answer"] == "yes") & (self.claims["done right"] == "no")
         words = f"Of {len(self.claims)} sentences about these results the answer is: {told}."
+        small = self.claims.loc[self.claims["profile"] == "small", "answer"].value_counts()
+        of_small = [f"{small[word]} of the {word}" for word in ("yes", "no") if word in small]
+        if of_small:
+            words += f" Of these, {' and '.join(of_small)} rest on the small profile."
         if turned.any():
             (paper,) = self.claims.loc[turned, "paper"].unique()
             whose = self.claims["paper"] == paper

@@ -49,16 +49,16 @@ MEANINGS = {
     ),
     "other order": (
         "small profile only: at least one pair with this method that the paper's row separates"
-        " clearly is turned here, or one of its runs diverged; with less data or fewer rounds than"
-        " the paper's that does not refute its value"
+        " clearly is turned here, also where the one that it has higher diverged; with less data or"
+        " fewer rounds than the paper's that does not refute its value"
     ),
     "not reproduced": (
         "paper profile only: neither reproduced nor in the same order, or a run diverged"
     ),
     "no verdict": (
         "nothing can be said: the data are not the paper's (quick profile, or others stand in),"
-        " methods of the row that were not run could still decide the order, or (small profile)"
-        " the paper separates no pair with this method clearly"
+        " methods of the row that were not run, or diverged, could still decide the order, or"
+        " (small profile) the paper separates no pair with this method clearly"
     ),
     "not run": "there is no result",
     "left out": "the profile leaves this setting of the paper out",
@@ -87,8 +87,8 @@ class Ranking:
     """What became of the pairs (higher in the paper, lower) that a row separates clearly.
 
     `stand`: in the paper's order here.  `turned`: compared, and not in its order.  `unknown`: not
-    compared, since no seed is common.  `seeds`: the fewest that two methods compared have in
-    common; None where none were compared.
+    compared, since no seed is common or the lower one diverged.  `seeds`: the fewest that two
+    methods compared have in common; None where none were compared.
     """
 
     stand: tuple[tuple[str, str], ...] = ()
@@ -164,24 +164,32 @@ def ranking(
 ) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
-    `method`: only pairs with this one count.  A tie, and a pair of which one diverged on a seed
-    that both ran, are turned; a pair without such a seed is unknown.
+    `method`: only pairs with this one count.  A tie, and a pair whose higher method diverged on a
+    seed that both ran, are turned; a pair without such a seed, or whose lower method alone diverged
+    on one, is unknown.
     """
     found: dict[bool | None, list[tuple[str, str]]] = {True: [], False: [], None: []}
     seeds = []
     for names in clearly_ordered(row, metric):
         if method in (None, *names):
             pair = [ours.get(name, Ours()) for name in names]
-            shared = len(common(*pair))
-            seeds += [shared] if shared else []
-            found[_is_higher(*pair) if shared else None].append(names)
+            higher = _is_higher(*pair)
+            seeds += [] if higher is None else [len(common(*pair))]
+            found[higher].append(names)
     stand, turned, unknown = (tuple(found[key]) for key in (True, False, None))
     return Ranking(stand, turned, unknown, min(seeds, default=None))
 
 
-def _is_higher(one: Ours, other: Ours) -> bool:
-    found = differences(one, other)
-    return len(found) == len(common(one, other)) and statistics.fmean(found) > HAIR
+def _is_higher(one: Ours, other: Ours) -> bool | None:
+    """Whether one method is above another, None where that is not known: no seed is common, or the
+    other diverged, which says nothing about the one.
+    """
+    seeds = common(one, other)
+    if any(seed in seeds for seed, _ in one.diverged):
+        return False
+    if not seeds or any(seed in seeds for seed, _ in other.diverged):
+        return None
+    return statistics.fmean(differences(one, other)) > HAIR
 
 
 def reach(row: Mapping[str, Printed], metric: Metric = ACCURACY) -> float:

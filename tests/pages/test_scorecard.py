@@ -158,6 +158,15 @@ def test_a_yes_that_does_not_survive_a_true_average_is_counted_aloud(card):
     assert (card.claims.loc[card.claims["paper"] != "Weight Erosion", "done right"] == "").all()
 
 
+def test_answers_that_rest_on_the_small_profile_are_counted_aloud(card):
+    small = card.claims.loc[card.claims["profile"] == "small", "answer"].value_counts()
+    assert 0 < small["no"] <= (card.claims["answer"] == "no").sum()
+    assert (
+        f" Of these, {small['yes']} of the yes and {small['no']} of the no rest on the small"
+        " profile." in card.claims_sentence()
+    )
+
+
 # --- how it is shown ---
 
 

@@ -26,8 +26,8 @@ def test_table_1_counts_verdicts_of_mnist_and_pairs_of_each_row_once():
     """Two rows of the table: 2 + 3 clear pairs, 1 + 3 in order."""
     said = waffle.table_1(compared("paper"))
     assert said == (
-        "WE or WAFFLE is the best of six methods on 2 of the 2 distributions that were run, in the"
-        " paper on 1 of them. The better one's lead over the best other method is +1.00 (A) points,"
+        "No method is above the better of WE and WAFFLE on 2 of the 2 distributions that were run,"
+        " in the paper on 1 of them. Its lead over the best other method is +1.00 (A) points,"
         " more than 0.4 on 1 of 1. The verdicts on the 5 values printed for MNIST: 2 reproduced, 2"
         " not reproduced and 1 not run; of 5 pairs of methods that the paper tells clearly apart 4"
         " stand in its order."
@@ -44,12 +44,32 @@ def test_table_1_of_the_quick_profile_gives_no_verdict():
 
 def test_figure_3_says_when_alice_is_alone_or_what_share_she_ends_with():
     said = waffle.figure_3(
-        {"WE": np.array([[1, 1], [1, 0.25]]), "WAFFLE": np.array([[0.5, 0.5], [1, 0]])}
+        {
+            "WE": np.array([[1, 1, 1], [1, 0.25, 0]]),
+            "WAFFLE": np.array([[0.5, 0.3, 0.2], [1, 0, 0]]),
+        }
     )
     assert said == (
-        "Alice's share of the average goes, under WE, from 50% in round 1 to 80% in round 2; under"
-        " WAFFLE, from 50% in round 1 to all of it from round 2."
+        "Alice's share of the average goes, under WE, from 33% in round 1 to 80% in round 2; under"
+        " WAFFLE, from 50% in round 1 to all of it from round 2. Of the others she listens longest"
+        " to client 1 under WE and clients 1 and 2 under WAFFLE."
     )
+    assert waffle.figure_3({}).startswith("No run is stored")
+
+
+def test_the_way_to_local_training_is_told_by_speed_time_and_share():
+    def frame(column: str, *words: str) -> pd.DataFrame:
+        return pd.DataFrame({"distribution": list("ABC")[: len(words)], column: words})
+
+    rounds = frame("faster", "yes (3 of 5 seeds)", "undecided", "no")
+    together, local = frame("same time", "yes", "no"), frame("answer", "no", "no", "not run")
+    assert waffle.on_the_way(rounds, together, local) == (
+        "On the way there WAFFLE is clearly faster than WE on 1 of 3 distributions, undecided on 1;"
+        " both leave Alice alone at about the same time (one seed) on 1 of 2 distributions; WAFFLE"
+        " is mostly local after 70 to 90 % of the rounds on 0 of 2 distributions."
+    )
+    quick = [frame(of, QUICK) for of in ("faster", "same time", "answer")]
+    assert waffle.on_the_way(*quick) == ""
 
 
 def test_speed_names_both_rounds_and_what_is_missing():
@@ -72,13 +92,15 @@ def test_speed_counts_nothing_where_the_quick_profile_gives_no_answer():
 def test_claims_count_sentences_and_the_comparisons_behind_them():
     answers = pd.DataFrame({"here": ["yes (2 of 5 seeds)", "no", "undecided", "undecided"]})
     holds = ["yes", "yes", "no", "undecided"]
-    behind = pd.DataFrame({"holds": holds, "paper": [0.5, 0.4, -1.0, 3.0]})
+    behind = pd.DataFrame({"holds": holds, "paper": [0.5, 0.4, -1.0, 3.0], "better": "WE"})
     assert waffle.claims(answers, behind) == (
         "Of 4 sentences about Table 1, 1 holds, 1 does not and 2 stay open; the 4 comparisons"
         " behind them: 2 yes, 1 no, 1 open (too close, too few seeds or not run). In 2 of them the"
         " paper's own difference is at most 0.4 points: runs that gave just its values would"
         " not confirm it by this rule."
     )
+    level = behind.assign(better=["WE", "WE, or level", "WE, or level", "WE"])
+    assert "In 0 of them the paper's own" in waffle.claims(answers, level)
     quick = pd.DataFrame({"here": ["no answer (quick profile)"]})
     assert waffle.claims(quick, behind).endswith("answers none of 1 sentences.")
 

@@ -19,6 +19,7 @@ from pfl_lib.papers.claims import (
     comparisons,
     every_pair,
     is_above,
+    is_level,
     is_printed_above,
 )
 from pfl_lib.papers.verdicts import Printed
@@ -43,10 +44,61 @@ def test_one_contradicted_comparison_makes_the_answer_no_and_one_open_one_undeci
 
 
 @pytest.mark.parametrize(
-    ("other", "holds"), [(98.5, True), (98.6, None), (99.0, None), (99.5, False)]
+    ("other", "holds"), [(98.0, True), (98.1, None), (99.0, None), (99.9, None), (100.0, False)]
 )
-def test_with_one_seed_four_tenths_of_a_point_decide(other, holds):
+def test_with_one_seed_a_whole_point_decides(other, holds):
     assert is_above(seeds(99.0), seeds(other)) is holds
+
+
+@pytest.mark.parametrize(("other", "holds"), [(98.5, True), (98.6, None), (99.5, False)])
+def test_with_three_seeds_four_tenths_of_a_point_decide(other, holds):
+    assert is_above(seeds(*[99.0] * 3), seeds(*[other] * 3)) is holds
+
+
+def test_one_that_may_be_level_holds_down_to_the_floor_with_its_uncertainty():
+    """Differences -0.2, -0.1, 0.0: mean -0.1, two standard errors 0.2 / sqrt(3) = 0.115: at least
+    -0.215.  Then -0.4, -0.3, -0.2: at least -0.415.
+    """
+    other = seeds(99.0, 99.0, 99.0)
+    assert is_level(seeds(98.8, 98.9, 99.0), other) is True
+    assert is_level(seeds(98.6, 98.7, 98.8), other) is None
+    assert is_level(seeds(98.0, 98.1, 98.2), other) is False
+    assert is_level(seeds(99.9, 99.9, 99.9), other) is True
+    assert is_level(seeds(98.9), seeds(99.0)) is None  # one seed
+    assert is_level(DIVERGED, seeds(99.0)) is False
+
+
+def said(claim: Claim, printed: dict[str, float], **ours: float) -> tuple[str, str, str]:
+    """The answer by three seeds of each method on C, by printed values, and what is not
+    confirmed.
+    """
+    found = {("C", method): seeds(*[value] * 3) for method, value in ours.items()}
+    values = {("C", method): Printed(value, 0.1) for method, value in printed.items()}
+    row = answers([claim], replace(waffle.FULL, paper_seeds=3), found, values).iloc[0]
+    return row["here"], row["by the paper's own numbers"], row["not confirmed here"]
+
+
+def test_of_the_best_of_several_methods_it_is_enough_that_one_is_above():
+    claim = Claim("a or b is best", "4", every_pair("C", "ab", "cd"), best=True)
+    printed = {"a": 90.0, "b": 50.0, "c": 80.0, "d": 60.0}
+    assert said(claim, printed, **printed) == ("yes", "yes", "nothing")
+    assert said(claim, printed, a=90.0, b=50.0, c=95.0, d=60.0) == (
+        "no",
+        "yes",
+        "C: a above c (no); C: b above c (no)",
+    )
+    assert said(claim, printed, a=90.0, b=50.0, c=90.2, d=60.0)[0] == "undecided"
+    every = replace(claim, best=False)
+    assert said(every, printed, **printed)[:2] == ("no", "no")
+
+
+def test_a_claim_that_one_is_not_better_holds_where_both_are_level():
+    claim = Claim("b is no better", "4", (("C", "a", "b"),), level=True)
+    level = {"a": 90.0, "b": 90.05}
+    assert said(claim, level, **level) == ("yes", "yes", "nothing")
+    better = {"a": 90.0, "b": 91.0}
+    assert said(claim, better, **better) == ("no", "no", "C: a above or level with b (no)")
+    assert said(replace(claim, level=False), level, **level)[:2] == ("undecided", "undecided")
 
 
 def test_with_several_seeds_the_differences_seed_by_seed_decide():
@@ -257,18 +309,18 @@ def test_what_was_not_run_is_counted_and_not_listed_comparison_by_comparison():
 
 def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common():
     """One of the two or three that each has; the numbers say whose seeds they are of.  On seed 3, a
-    is 0.5 above b.
+    is 1.5 above b.
     """
     claim = Claim("a beats b", "section 9", (("C", "a", "b"),))
     printed = {("C", "a"): Printed(9.0, 0.1), ("C", "b"): Printed(1.0, 0.1)}
-    a, b = Ours((1, 2, 3), (90.0, 91.0, 98.0), (0.0,) * 3), Ours((3, 4), (97.5, 99.5), (0.0,) * 2)
+    a, b = Ours((1, 2, 3), (90.0, 91.0, 99.0), (0.0,) * 3), Ours((3, 4), (97.5, 99.5), (0.0,) * 2)
 
     def row(**changed: Ours) -> pd.Series:
         ours = {("C", method): found for method, found in ({"a": a, "b": b} | changed).items()}
         return answers([claim], waffle.FULL, ours, printed).iloc[0]
 
     assert row()["here"] == "yes (1 of 5 seeds)"
-    assert row()["numbers here"] == "C: b 98.50 (seeds 3 to 4), a 93.00 (seeds 1 to 3)"
+    assert row()["numbers here"] == "C: b 98.50 (seeds 3 to 4), a 93.33 (seeds 1 to 3)"
     assert row(b=Ours((4,), (10.0,), (10.0,)))["here"] == "undecided (0 of 5 seeds)"
     assert row(a=Ours(diverged=((4, 7),)))["here"] == "no (1 of 5 seeds)"
     assert row(a=Ours(diverged=((5, 7),)))["here"] == "undecided (0 of 5 seeds)"
@@ -388,7 +440,7 @@ def test_waffle_is_mostly_local_when_alice_has_half_and_four_fifths_of_all_weigh
     table = pd.DataFrame([mostly(71, 90), mostly(50, 95)])
     said = sentences.mostly_local(table)
     assert "A 71 and 90 %; A 50 and 95 %" in said
-    assert said.endswith("on 1 of 2 distributions, by neither on any seed on 1.")
+    assert said.endswith("on 1 of 2 distributions, by no reading and on no seed on 1.")
     nothing = claims.mostly_local(waffle.SMALL, Store(None, published=None))
     assert set(nothing["answer"]) == {"not run"}
     assert "no run is stored" in sentences.mostly_local(nothing)

@@ -124,8 +124,8 @@ def test_traffic_of_what_was_not_run_is_no_number():
 
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(rounds):
-    """In its first round, before any was evaluated, or later; the page's answer counts it as run
-    and as in another order.
+    """In its first round, before any was evaluated, or later; the page's answer counts it as run;
+    it stands in no order.
     """
     part = TABLE1.only(["pathological_15_clients"], ["pFedMe", "FedFomo (n=5)"], ["CIFAR10"])
     lost, ended = part.runs(SMALL)
@@ -136,7 +136,7 @@ def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(r
     line = traffic.per_round(part, SMALL, find).set_index("method").loc["pFedMe"]
     assert line[["accuracy", "models down", "models up", "MB down", "MB up"]].isna().all()
     said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=find)))
-    assert said.startswith("2 of 2 printed values were run: ") and "2 other order" in said
+    assert said.startswith("2 of 2 printed values were run: ") and "2 no verdict" in said
 
 
 # --- claims ---
@@ -290,15 +290,18 @@ def test_a_small_page_finds_what_ran_at_the_papers_own_size():
 
 
 def test_the_answer_of_figure_2_counts_clients_and_settings():
-    """14 of 15 and 10 of 10 clients; the groups are found in one of two settings."""
-    ends = [(14, 15, 0.64), (10, 10, 1.0)]
+    """14 of 15 and 10 of 10 clients; the groups are found in one of two settings, and were
+    before in the other, where the mean affinity within groups sinks.
+    """
+    columns = ["round", "clients", "of", "Rand index", "within"]
     found = {
-        name: pd.DataFrame([{"round": 10, "clients": some, "of": of, "Rand index": index}])
-        for name, (some, of, index) in zip("ab", ends, strict=True)
+        "a": pd.DataFrame([(9, 15, 15, 1.0, 0.1), (10, 14, 15, 0.64, -0.5)], columns=columns),
+        "b": pd.DataFrame([(9, 9, 10, 0.8, 0.1), (10, 10, 10, 1.0, 0.2)], columns=columns),
     }
     said = sentences.recovered(found, True)
     assert said.startswith("After the last round 24 of 25 clients in 2 settings have a higher mean")
     assert "exactly in 1 of the 2: the adjusted Rand index is 0.64 to 1.00" in said
+    assert "was higher in an earlier round in 1." in said and "in 1 of 2 the mean affinity" in said
     assert said.endswith(sentences.NO_VERDICT)
 
 

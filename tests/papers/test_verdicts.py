@@ -188,9 +188,10 @@ def test_pairs_are_compared_on_the_seeds_that_both_methods_ran():
     assert found.turned == (("high", "low"),) and found.seeds == 1
 
 
-def test_a_pair_of_which_one_diverged_on_a_common_seed_does_not_stand():
-    for broken in ("high", "low"):
-        assert ranking(TWO, as_printed(TWO) | {broken: DIVERGED}).turned == (("high", "low"),)
+def test_a_higher_method_that_diverged_turns_its_pairs_and_a_lower_one_says_nothing():
+    assert ranking(TWO, as_printed(TWO) | {"high": DIVERGED}).turned == (("high", "low"),)
+    assert ranking(TWO, as_printed(TWO) | {"low": DIVERGED}).unknown == (("high", "low"),)
+    assert ranking(TWO, dict.fromkeys(TWO, DIVERGED)).turned == (("high", "low"),)
     assert ranking(TWO, as_printed(TWO) | {"low": Ours(diverged=((9, 1),))}).unknown
 
 
@@ -224,12 +225,17 @@ def test_the_small_profile_is_judged_by_its_order_alone():
     assert str(told) == f"{turned}; explained on page waffle-shift"
 
 
-def test_a_diverged_run_of_the_small_profile_turns_its_pairs_and_refutes_nothing():
-    diverged = judge("small", "low", TWO, as_printed(TWO) | {"low": DIVERGED})
+def test_a_diverged_run_of_the_small_profile_turns_pairs_in_which_it_should_be_higher():
+    diverged = judge("small", "high", TWO, as_printed(TWO) | {"high": DIVERGED})
     assert str(diverged) == (
         "other order: diverged at round 7; 0 of 1 clear pairs in the paper's order, turned here:"
         " the paper has high above low"
     )
+    for method, became in (("low", "diverged at round 7; "), ("high", "")):
+        verdict = judge("small", method, TWO, as_printed(TWO) | {"low": DIVERGED})
+        assert str(verdict) == (
+            f"no verdict: {became}0 of 1 clear pairs in the paper's order, 1 not compared"
+        )
     alone = judge("small", "low", {"low": TWO["low"]}, {"low": DIVERGED})
     assert str(alone) == ("no verdict: diverged at round 7; the paper separates no pair clearly")
     assert judge("paper", "low", TWO, {"low": DIVERGED}).word == "not reproduced"

@@ -78,20 +78,25 @@ def at_full_size(ran: pd.DataFrame) -> str:
 
 
 def recovered(by_setting: Mapping[str, pd.DataFrame], quick: bool) -> str:
-    """In how many settings every client that shares its group favours it, and in how many P gives
-    the groups exactly.  `by_setting`: `numbers.recoveries`.
+    """How many clients that share their group favour it, whether their affinity for it rises above
+    its start, in how many settings P gives the groups exactly, and whether it did better before.
+    `by_setting`: `numbers.recoveries`.
     """
     if not by_setting:
         return NOTHING
     last = pd.DataFrame([by_round.iloc[-1] for by_round in by_setting.values()])
     favoured, of = last["clients"].sum(), last["of"].sum()
+    sunk = int((last["within"] < 0).sum())
+    before = [by_round["Rand index"].max() for by_round in by_setting.values()]
+    better = int((last["Rand index"] < before).sum())
     return (
         f"After the last round {favoured:.0f} of {of:.0f} clients in {len(last)} settings have a"
         " higher mean affinity for the clients of their own latent group than for the others."
         f" Clustering the affinities gives the groups exactly in {(last['Rand index'] == 1).sum()}"
         f" of the {len(last)}: the adjusted Rand index is {last['Rand index'].min():.2f} to"
-        f" {last['Rand index'].max():.2f} (1: the groups, about 0: chance)."
-        + (NO_VERDICT if quick else "")
+        f" {last['Rand index'].max():.2f} (1: the groups, about 0: chance), and was higher in an"
+        f" earlier round in {better}. Favoured is not raised: in {sunk} of {len(last)} the mean"
+        " affinity within groups is below 0, where it started." + (NO_VERDICT if quick else "")
     )
 
 

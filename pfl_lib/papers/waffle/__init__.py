@@ -132,6 +132,8 @@ SMALL = replace(
     differs=_SCALED.format(factor=4),
 )
 ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
+ONE_SEED = {name: profile.with_seeds(1) for name, profile in ALL_PROFILES.items()}
+"""For pages that show a single seed's weights in every profile."""
 # For pages with dozens of runs
 MANY_RUNS = ALL_PROFILES | {
     "quick": replace(
@@ -140,6 +142,11 @@ MANY_RUNS = ALL_PROFILES | {
         differs=_SCALED.format(factor=20),
     )
 }
+
+
+def small_differs(profiles: dict[str, Profile], words: str) -> dict[str, Profile]:
+    """The profiles of a page on whose small profile `words` say what differs beside its size."""
+    return profiles | {"small": replace(profiles["small"], differs=words)}
 
 
 def several(profile: Profile) -> Profile:

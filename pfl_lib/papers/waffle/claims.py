@@ -79,6 +79,7 @@ CLAIMS = (
         " Local",
         "section 4",
         every_pair(("B", "C", *SHIFTED), ("WE", "WAFFLE", "Local"), ("APFL",)),
+        level=True,  # that APFL is not better is said, not that it is worse
     ),
 )
 

@@ -6,8 +6,10 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.waffle import (
     ALL_PROFILES,
     MANY_RUNS,
+    ONE_SEED,
     PAPER,
     RUNS,
+    SMALL,
     TABLE1,
     WEIGHTED,
     apfl,
@@ -18,6 +20,7 @@ from pfl_lib.papers.waffle import (
     readings,
     shift,
     size_penalty,
+    small_differs,
     tuning,
 )
 
@@ -53,6 +56,7 @@ PAGES = (
     _page(
         "table3_hyperparameters",
         "Table 3: hyper-parameters, and when they leave Alice alone",
+        ONE_SEED,
         runs=_weights,
     ),
     _page(
@@ -63,6 +67,7 @@ PAGES = (
     _page(
         "fig3_weight_evolution",
         "Figure 3: how weights evolve from everyone to Alice",
+        ONE_SEED,
         runs=_weights_on_c,
     ),
     _page(
@@ -86,11 +91,11 @@ PAGES = (
     _page(
         "shift",
         "One model under concept shift: whose labels win",
-        MANY_RUNS,
+        small_differs(MANY_RUNS, "FedAvg and SCAFFOLD have five seeds on A* and B*."),
         runs=shift.runs,
         explains=shift.explains,
     ),
-    _page("apfl", "What decides APFL's accuracy", MANY_RUNS, runs=apfl.runs),
+    _page("apfl", "What decides APFL's accuracy", small_differs(MANY_RUNS, ""), runs=apfl.runs),
     _page(
         "tuning", "What tuning changes: WAFFLE's slope and WE's p_d", MANY_RUNS, runs=tuning.runs
     ),
@@ -106,5 +111,10 @@ PAGES = (
         size_penalty.PROFILES,
         runs=size_penalty.runs,
     ),
-    _page("readings", "Equation 1, and Alice's test images", runs=readings.runs),
+    _page(
+        "readings",
+        "Equation 1, and Alice's test images",
+        small_differs(ALL_PROFILES, f"WAFFLE has five seeds on A*. {SMALL.differs}"),
+        runs=readings.runs,
+    ),
 )
