@@ -374,3 +374,27 @@ def test_every_claim_names_settings_and_methods_of_its_table():
             for setting, better, worse in claim.above:
                 assert setting in settings and {better, worse} <= names and better != worse
     assert len(METHODS) == 11
+
+
+def test_what_is_said_beside_the_tables_is_counted_where_it_is_known():
+    leads = pd.DataFrame({"grows": ["no (1 of 3 seeds)", "yes (1 of 3 seeds)", "undecided"]})
+    groups = pd.DataFrame({"upweighted": ["yes", "no", "undecided"]})
+    assert sentences.beside_the_tables(leads, groups, "undecided (1 of 5 seeds)") == (
+        " Beside these, its lead grows with 100 clients on 1 of 2 data sets; every client favours"
+        " its own latent group in 1 of 2 settings; that a validation share under one half does"
+        " better: undecided (1 of 5 seeds)."
+    )
+    alone = sentences.beside_the_tables(leads[2:], pd.DataFrame(), "not run")
+    assert alone == " Beside these, that a validation share under one half does better: not run."
+    assert sentences.beside_the_tables(leads, groups, claims.QUICK) == ""
+
+
+def test_the_answer_of_figure_7_tells_whence_and_whither_the_weight_goes():
+    columns = ["round", "own model", "same group", "other groups", "stopped"]
+    rows = [(1, 52.7, 32.9, 14.4, 0.0), (10, 8.8, 17.9, 0.0, 73.3)]
+    assert sentences.listening(pd.DataFrame(rows, columns=columns), False) == (
+        "Between rounds 1 and 10 the weight goes: the client's own model from 53 to 9 %, others of"
+        " its latent group from 33 to 18 %, clients of other groups from 14 to 0 %. In the last"
+        " round 73 % of the clients give no weight to any model and keep the one from before local"
+        " training (*stopped*)."
+    )

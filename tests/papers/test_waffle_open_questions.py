@@ -144,7 +144,8 @@ def test_the_answer_says_what_broke_down_how_schedules_spread_who_gained_and_wha
         " WAFFLE is above Local for 1 of 2 clients as Alice."
         " Of the weights in WAFFLE and Weight Erosion three clients have 20 and 30 % (honest) and 4"
         " and 12 % (random labels)."
-        " Alice then keeps 96.0 and 92.0 % (updates reversed); Local has 96.5 %."
+        " Alice then has 98.0 and 97.0 % (honest) and 96.0 and 92.0 % (updates reversed); Local has"
+        " 96.5 %."
     )
 
 

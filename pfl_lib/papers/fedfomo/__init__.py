@@ -275,7 +275,7 @@ def _page(name: str, title: str, table: Table, seeds: int = 3, **shown) -> Exhib
 
 def _of_digits(page: Exhibit) -> Exhibit:
     """A page that shows the way on small data, in every profile the same."""
-    same = "the way alone, on scikit-learn's digits in every profile"
+    same = "scikit-learn's digits, in every profile the same: the page shows how clients are made"
     return replace(
         page,
         profiles={

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pfl_lib.display.table_format import setting_words
+from pfl_lib.papers.claims import QUICK
 from pfl_lib.papers.fedfomo import OURS
 from pfl_lib.results.summary import NOTHING as ABSENT
 
@@ -157,14 +158,22 @@ def leading(pivot: pd.DataFrame, quick: bool) -> str:
 
 
 def listening(by_round: pd.DataFrame, quick: bool) -> str:
-    """How much weight goes where after the last round.  `by_round`: `numbers.listened_to`."""
+    """How much weight goes where in the first round and the last.  `by_round`:
+    `numbers.listened_to`.
+    """
     first, last = by_round.iloc[0], by_round.iloc[-1]
+    told = [
+        f"{whom} from {first[column]:.0f} to {last[column]:.0f} %"
+        for whom, column in (
+            ("the client's own model", "own model"),
+            ("others of its latent group", "same group"),
+            ("clients of other groups", "other groups"),
+        )
+    ]
     return (
-        f"Clients of other groups have {first['other groups']:.0f} % of the weight in round"
-        f" {first['round']:.0f} and {last['other groups']:.0f} % in round {last['round']:.0f}; the"
-        f" client's own model has {last['own model']:.0f} %, others of its group"
-        f" {last['same group']:.0f} %. {last['stopped']:.0f} % of the clients give no weight to"
-        " any model then and keep the one from before local training."
+        f"Between rounds {first['round']:.0f} and {last['round']:.0f} the weight goes:"
+        f" {', '.join(told)}. In the last round {last['stopped']:.0f} % of the clients give no"
+        " weight to any model and keep the one from before local training (*stopped*)."
         + (NO_VERDICT if quick else "")
     )
 
@@ -174,6 +183,26 @@ def answered(told: pd.DataFrame, column: str = "here") -> str:
     counts = told[column].str.partition(" (")[0].value_counts()
     listed = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"Of {len(told)} sentences, each on its data set: {listed}."
+
+
+def beside_the_tables(leads: pd.DataFrame, groups: pd.DataFrame, half: str) -> str:
+    """What the paper says beside its tables: `claims.leads`, `claims.upweighted` and
+    `claims.under_half`; nothing for the quick profile, which answers nothing.
+    """
+    if half == QUICK:
+        return ""
+    told = []
+    for frame, column, what in (
+        (leads, "grows", "its lead grows with 100 clients on {} of {} data sets"),
+        (groups, "upweighted", "every client favours its own latent group in {} of {} settings"),
+    ):
+        known = frame[~frame[column].str.startswith(("not run", "undecided"))] if len(frame) else ()
+        if len(known):
+            yes = int(known[column].str.startswith("yes").sum())
+            told.append(what.format(yes, len(known)))
+    told.append(f"that a validation share under one half does better: {half}")
+    text = "; ".join(told)
+    return f" Beside these, {text}."
 
 
 def cluster_splits(found: pd.DataFrame) -> str:

@@ -183,7 +183,7 @@ def sentence(table: pd.DataFrame, profile: Profile) -> str:
     if len(ours):
         words += f" (this package's APFL: {ours['distance'].iloc[0]:.2f})"
     within = [row["reading"] for row in ran.to_dict("records") if _reproduces(row)]
-    told = ", ".join(f"*{name}*" for name in within) or "none"
+    told = "; ".join(f"*{name}*" for name in within) or "none"
     return f"{words}; near enough to count as reproduced on both: {told}."
 
 
@@ -209,7 +209,7 @@ def _beside_local(table: pd.DataFrame, on: Iterable[str]) -> str:
     if further:
         beyond = (
             f" Less than a test image ({IMAGE:g} points) beyond it, so not excluded by one"
-            f" seed of local training: {', '.join(f'*{name}*' for name in further)}."
+            f" seed of local training: {'; '.join(f'*{name}*' for name in further)}."
         )
     if not near:
         return f"{words} none of {len(rows)} readings.{beyond}"
@@ -217,7 +217,7 @@ def _beside_local(table: pd.DataFrame, on: Iterable[str]) -> str:
     mixtures = table.set_index("reading").loc[near, columns].to_numpy()
     ends = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (mixtures.min(), mixtures.max())))
     told = f"({len(near)} of {len(rows)} readings, whose mixtures end at {ends})"
-    return f"{words} {', '.join(f'*{name}*' for name in near)} {told}.{beyond}"
+    return f"{words} {'; '.join(f'*{name}*' for name in near)} {told}.{beyond}"
 
 
 def _reproduces(row: dict) -> bool:

@@ -176,7 +176,7 @@ def sentence(
         _best_and_worst(schedules),
         _gained(alices),
         _shares(cheats),
-        _reversed(attacked),
+        _kept(attacked),
     ]
     return " ".join(filter(None, told))
 
@@ -233,10 +233,9 @@ def _shares(cheats: pd.DataFrame) -> str:
     return f"{head} {listed(words)}." if words else ""
 
 
-def _reversed(attacked: pd.DataFrame) -> str:
-    rows = attacked[attacked["attack"].str.startswith("updates reversed")]
-    found = _numbers(rows).set_axis(rows["attack"])[["WAFFLE", "WE", "Local"]].dropna()
+def _kept(attacked: pd.DataFrame) -> str:
+    found = _numbers(attacked).set_axis(attacked["attack"])[["WAFFLE", "WE", "Local"]].dropna()
     if found.empty:
         return ""
     words = [f"{row.WAFFLE:.1f} and {row.WE:.1f} % ({row.Index})" for row in found.itertuples()]
-    return f"Alice then keeps {listed(words)}; Local has {found['Local'].iloc[0]:.1f} %."
+    return f"Alice then has {listed(words)}; Local has {found['Local'].iloc[0]:.1f} %."
