@@ -462,17 +462,19 @@ def test_waffles_table_in_the_docs_is_what_the_published_results_say():
         table = waffle.TABLE1.only([letters], datasets=["MNIST"])
         lines = table.frame(waffle.FULL, store.find)
         found = list(gathered(lines[lines["protocol"] == table.protocol]).values())
-        printed = [value.value for value in table.printed().values()]
+        printed = table.printed().values()
         if all(ours.seeds for ours in found):
-            rows += [[f"{letters}, paper", *(f"{value:.2f}" for value in printed)]]
+            rows += [
+                [f"{letters}, paper", *(f"{one.value:.2f} ± {one.std:.2f}" for one in printed)]
+            ]
             rows += [
                 [
                     f"{letters}, ours (seeds)",
-                    *(f"{ours.mean:.2f} ({len(ours.seeds)})" for ours in found),
+                    *(f"{of.mean:.2f} ± {of.std:.2f} ({len(of.seeds)})" for of in found),
                 ]
             ]
             apart[letters] = [
-                abs(value - ours.mean) for value, ours in zip(printed, found, strict=True)
+                abs(one.value - ours.mean) for one, ours in zip(printed, found, strict=True)
             ]
     told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     table = re.search(r"from `reports/published/`:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]

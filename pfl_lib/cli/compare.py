@@ -53,12 +53,13 @@ def add_parser(subparsers) -> None:
     arguments.add_results_dir(parser)
     parser.add_argument(
         "--format",
-        choices=("table", "scorecard", "values", "csv", "runs", "latex"),
+        choices=("table", "scorecard", "values", "sentences", "csv", "runs", "latex"),
         default="table",
         help=(
             "for reading; all papers in brief (scorecard); all 558 printed values with their"
-            " verdicts (values); the values of the pages with ours (csv); every run's number"
-            " (runs); a table for a paper, with the package booktabs (latex) (table)"
+            " verdicts (values); the papers' sentences with their answers (sentences); the values"
+            " of the pages with ours (csv); every run's number (runs); a table for a paper, with"
+            " the package booktabs (latex) (table)"
         ),
     )
     parser.set_defaults(run=run)
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from pfl_lib.results.store import Store
 
     store = Store(args.results_dir)
-    if args.format in ("scorecard", "values"):
+    if args.format in ("scorecard", "values", "sentences"):
         return _scorecard(args, store)
     exhibits = arguments.pages(args)
     found = []
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _scorecard(args: argparse.Namespace, store) -> int:
-    """All papers in brief, or each printed value as CSV."""
+    """All papers in brief, each printed value as CSV, or each sentence."""
     from pfl_lib.display import tables
     from pfl_lib.errors import BadInput
     from pfl_lib.papers.scorecard import scorecard
@@ -125,6 +126,18 @@ def _scorecard(args: argparse.Namespace, store) -> int:
     card = scorecard(store)
     if args.format == "values":
         print(tables.to_csv(card.values), end="")
+        return 0
+    if args.format == "sentences":
+        print(f"{textwrap.fill(card.claims_sentence(), WIDTH)}\n")
+        for line in card.claims.to_dict("records"):
+            answer = (
+                f"{line['in full']}, {line['profile']} profile" if line["profile"] else "not run"
+            )
+            if line["done right"] not in ("", "the same"):
+                answer += f"; done right: {line['done right']}"
+            head = f"{line['paper']}, {line['where']} ({line['page']}): {answer}"
+            indent = {"initial_indent": "    ", "subsequent_indent": "    "}
+            print(f"{head}\n{textwrap.fill(line['claim'], WIDTH, **indent)}\n")
         return 0
     for sentence, counts in (
         (card.sentence(), card.counts()),

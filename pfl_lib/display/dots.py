@@ -88,7 +88,8 @@ def _title(row: pd.Series, several: bool) -> str:
 def _in_lines(title: str, width: int) -> str:
     """A title broken where its commas are, to so many letters a line if it can be."""
     whole = ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in title.split(", "))
-    return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
+    lines = textwrap.fill(whole, width, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _width(std: float) -> float | None:

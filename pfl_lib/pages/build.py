@@ -19,7 +19,7 @@ from pfl_lib.pages.html import Links, Page, Stamp
 from pfl_lib.pages.index import build_index
 from pfl_lib.pages.run_links import link_runs
 from pfl_lib.pages.up_to_date import made_from
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.exhibits import Exhibit, most_stored
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.scorecard import Scorecard
 from pfl_lib.progress import progress
@@ -155,15 +155,10 @@ def write_index(folders: Folders, store: Store, card: Scorecard) -> None:
     from pfl_lib.papers import EXHIBITS
 
     described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
-    stored = {
-        id
-        for id, exhibit in EXHIBITS.items()
-        if any(
-            store.find(run) is not None
-            for profile in ("paper", "small")
-            for run in exhibit.runs(exhibit.profile(profile))
-        )
+    of_papers = {
+        id: page for id, page in EXHIBITS.items() if {"paper", "small"} <= {*page.profiles}
     }
+    stored = {id for id, page in of_papers.items() if most_stored(page, store.find)}
     build_index(folders.reports, described, _known(folders), card, stored)
     values = folders.reports / "scorecard.html"
     if values.is_file():

@@ -6,12 +6,13 @@ mean of the differences, seed by seed, is above the larger of the metric's floor
 two standard errors, and is contradicted when it is as far below.  Where the paper's own two numbers
 or ours are less than the metric's `near` (1 point) apart, fewer than three seeds leave it open.
 For the paper's own numbers the margin is the larger of the two printed standard deviations, or the
-floor where it prints none.
+floor where it prints none.  Two kinds of claim are read otherwise, as `Claim` says: that the best
+of some methods is above the best of others, and that a method is above another or level with it.
 """
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
@@ -24,10 +25,10 @@ from pfl_lib.papers.table import Find, Table, gathered
 from pfl_lib.papers.verdicts import Printed, separation
 from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
 
-ENOUGH = 3  # seeds, to answer on a difference that is small in the paper
+ENOUGH = 3  # seeds, to answer on a difference that is small in the paper or here
 QUICK = "no answer (quick profile)"
-OR_LEVEL = ", or level"
 Place = tuple[str, str]  # (distribution, method)
+Comparison = tuple[str, str, str]  # (distribution, better method, worse method)
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,15 @@ class Claim:
     """`quote` from the paper's section `where`; `above` lists (distribution, better method, worse
     method).
 
-    `best`: the best of the better methods is meant: on each distribution it is enough that one of
-    them is above a worse one.  `level`: a comparison holds too where the two are level, the better
-    method's mean with two standard errors not further below than the floor.
+    `best`: the best are meant: on each distribution the one of the better methods with the highest
+    mean is compared with the one of the worse.  `level`: a comparison holds too where the two are
+    level, the better method's mean less two standard errors not further below than the floor; of
+    two methods that are closer than that it then holds both ways.
     """
 
     quote: str
     where: str
-    above: tuple[tuple[str, str, str], ...]
+    above: tuple[Comparison, ...]
     best: bool = False
     level: bool = False
 
@@ -75,10 +77,10 @@ def is_above(
     seeds = common(better, worse)
     if len(seeds) < ENOUGH and abs(printed) < metric.near - HAIR:
         return None
-    if any(seed in seeds for seed, _ in better.diverged):
-        return False
     if not seeds or any(seed in seeds for seed, _ in worse.diverged):
         return None
+    if any(seed in seeds for seed, _ in better.diverged):
+        return False
     found = differences(better, worse)
     if len(seeds) < ENOUGH and abs(statistics.fmean(found)) < metric.near - HAIR:
         return None
@@ -121,18 +123,18 @@ def answers(
     """
     rows = []
     for claim in claims:
-        pairs = [(ours[where, better], ours[where, worse]) for where, better, worse in claim.above]
+        meant = _meant(claim, lambda place: ours[place].mean, lambda place: ours[place].ran)
+        pairs = [(ours[where, better], ours[where, worse]) for where, better, worse in meant]
         found = [
             holds(claim, *pair, printed[where, better].value - printed[where, worse].value)
-            for pair, (where, better, worse) in zip(pairs, claim.above, strict=True)
+            for pair, (where, better, worse) in zip(pairs, meant, strict=True)
         ]
         own = [
-            is_printed_above(printed[where, better], printed[where, worse])
-            for where, better, worse in claim.above
+            _printed_holds(claim, printed[where, better], printed[where, worse])
+            for where, better, worse in _meant(claim, lambda place: printed[place].value)
         ]
         ran = [all(of.ran for of in pair) for pair in pairs]
-        own = [one is not False for one in own] if claim.level else own
-        open_or_no = _not_confirmed(claim, found, ran)
+        open_or_no = _not_confirmed(claim, meant, found, ran)
         if not all(ran):
             open_or_no.append(f"{ran.count(False)} of {len(ran)} comparisons, not run")
         rows.append(
@@ -141,8 +143,8 @@ def answers(
                 "where": claim.where,
                 "here": QUICK
                 if profile.name == "quick"
-                else with_seeds(answer(_together(claim, found)), pairs, profile),
-                "by the paper's own numbers": answer(_together(claim, own)),
+                else with_seeds(answer(found), pairs, profile),
+                "by the paper's own numbers": answer(own),
                 "numbers here": _numbers(claim, ours, profile),
                 "not confirmed here": "–"
                 if profile.name == "quick"
@@ -159,28 +161,46 @@ def holds(claim: Claim, better: Ours, worse: Ours, printed: float) -> bool | Non
     return (is_level if claim.level else is_above)(better, worse, printed)
 
 
-def _together(claim: Claim, found: list[bool | None]) -> list[bool | None]:
-    """What the comparisons behind a claim come to: of `best`, one for each place and worse method,
-    which holds where one of the better methods is above, and is contradicted where none can be.
+def _printed_holds(claim: Claim, better: Printed, worse: Printed) -> bool | None:
+    above = is_printed_above(better, worse)
+    if above is None and claim.level and better.value - worse.value >= -ACCURACY.floor - HAIR:
+        return True
+    return above
+
+
+def _meant(
+    claim: Claim,
+    mean: Callable[[Place], float],
+    ran: Callable[[Place], bool] = lambda place: True,
+) -> list[Comparison]:
+    """The comparisons that a claim comes to: all; of one about the best, at each place the better
+    method with the highest mean and the worse one with the highest, and those with a method that
+    was not run, which could be higher still.
     """
     if not claim.best:
-        return found
-    of: dict[tuple[str, str], list[bool | None]] = {}
-    for (where, _, worse), one in zip(claim.above, found, strict=True):
-        of.setdefault((where, worse), []).append(one)
-    return [True if True in some else None if None in some else False for some in of.values()]
+        return list(claim.above)
+    meant: list[Comparison] = []
+    for where in dict.fromkeys(where for where, *_ in claim.above):
+        here = [one for one in claim.above if one[0] == where]
+        sides = [dict.fromkeys(one[side] for one in here) for side in (1, 2)]
+        known = [[m for m in side if not math.isnan(mean((where, m)))] for side in sides]
+        absent = [one for one in here if not all(ran((where, name)) for name in one[1:])]
+        if all(known):
+            top = [max(side, key=lambda name: mean((where, name))) for side in known]
+            meant.append((where, *top))
+            meant += [one for one in absent if one != meant[-1]]
+        else:
+            meant += here
+    return meant
 
 
-def _not_confirmed(claim: Claim, found: list[bool | None], ran: list[bool]) -> list[str]:
-    """The comparisons that do not hold, those of one better method at one place together; of `best`
-    the places and worse methods above which none is.
-    """
-    apart: dict[tuple[str, str, str], list[str]] = {}
-    above = {
-        (where, worse) for (where, _, worse), one in zip(claim.above, found, strict=True) if one
-    }
-    for (where, better, worse), one, there in zip(claim.above, found, ran, strict=True):
-        if there and not one and not (claim.best and (where, worse) in above):
+def _not_confirmed(
+    claim: Claim, meant: list[Comparison], found: list[bool | None], ran: list[bool]
+) -> list[str]:
+    """The comparisons that do not hold, those of one better method at one place together."""
+    apart: dict[Comparison, list[str]] = {}
+    for (where, better, worse), one, there in zip(meant, found, ran, strict=True):
+        if there and not one:
             apart.setdefault((where, better, answer([one])), []).append(worse)
     than = "above or level with" if claim.level else "above"
     return [
@@ -190,14 +210,15 @@ def _not_confirmed(claim: Claim, found: list[bool | None], ran: list[bool]) -> l
 
 
 def comparisons(
-    claims: Iterable[Claim],
+    claims: Sequence[Claim],
     profile: Profile,
     ours: Mapping[Place, Ours],
     printed: Mapping[Place, Printed],
 ) -> pd.DataFrame:
     """Every comparison behind some claims, with its uncertainty; a row each.
 
-    Columns claim (its number in the list, from 1), distribution, better, worse, paper (the printed
+    Columns claim (its number in the list, from 1), distribution, better, worse, or level ("yes"
+    where the better one may be level), paper (the printed
     difference), here (the mean of the differences, seed by seed), plus or minus (two standard
     errors of that mean; nan for fewer than two seeds), agrees (whether the printed difference lies
     within these; "–" for fewer than two seeds and in the quick profile), seeds (that both finished)
@@ -205,7 +226,8 @@ def comparisons(
     """
     rows = []
     for number, claim in enumerate(claims, 1):
-        for where, better, worse in claim.above:
+        meant = _meant(claim, lambda place: ours[place].mean, lambda place: ours[place].ran)
+        for where, better, worse in meant:
             pair = ours[where, better], ours[where, worse]
             found = differences(*pair)
             apart = printed[where, better].value - printed[where, worse].value
@@ -218,8 +240,9 @@ def comparisons(
                 {
                     "claim": number,
                     "distribution": where,
-                    "better": f"{better}{OR_LEVEL if claim.level else ''}",
+                    "better": better,
                     "worse": worse,
+                    "or level": "yes" if claim.level else "",
                     "paper": apart,
                     "here": statistics.fmean(found) if found else math.nan,
                     "plus or minus": two_standard_errors(found) if len(found) > 1 else math.nan,
@@ -228,7 +251,9 @@ def comparisons(
                     "holds": QUICK if profile.name == "quick" else word,
                 }
             )
-    return profile.table(rows)
+    told = profile.table(rows)
+    level = any(claim.level for claim in claims)
+    return told if level else told.drop(columns="or level", errors="ignore")
 
 
 def two_standard_errors(found: list[float]) -> float:

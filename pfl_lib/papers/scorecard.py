@@ -83,6 +83,18 @@ class Scorecard:
                 " images or seeds than the papers have."
             )
         full = results[(results["profile"] == "paper") & (results["seeds"] > 0)]
+        for (paper, table, dataset), of_table in results.groupby(
+            ["paper", "table", "dataset"], sort=False
+        ):
+            exact = full.loc[full.index.intersection(of_table.index)]
+            if len(exact) == len(of_table):
+                seeds = " to ".join(map(str, dict.fromkeys((exact.seeds.min(), exact.seeds.max()))))
+                hit = int((exact["verdict"] == "reproduced").sum())
+                words += (
+                    f" Table {table.removeprefix('table')} of {paper} on {dataset} was run whole in"
+                    f" the exact setting: {hit} of {len(exact)} values reproduced, on {seeds}"
+                    " seeds."
+                )
         few = (
             full["because"]
             .str.extract(r"\((?:pairs on )?(\d+) of \d+ seeds\)")[0]

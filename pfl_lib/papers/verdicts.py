@@ -8,8 +8,9 @@ Let a paper print a value with standard deviation s over n seeds, and ours be th
 * *same order*, paper and small profiles: all pairs of methods *with this one* that the row
   separates clearly stand in the paper's order here, on common seeds; in the paper profile the value
   also lies within reach of the printed one.
-* *other order*, small profile only: such a pair is turned here; a pair of which one run diverged
-  counts as turned.  With less data or fewer rounds that does not refute the printed value.
+* *other order*, small profile only: such a pair is turned or level here, or the method diverged
+  where the paper has it higher.  With less data or fewer rounds that does not refute the printed
+  value.
 * *not reproduced*, paper profile only: none of these, or a run diverged.  With the page that
   explains it or "reason unknown".
 * *no verdict*: nothing can be said, as `MEANINGS` has it.
@@ -49,8 +50,8 @@ MEANINGS = {
     ),
     "other order": (
         "small profile only: at least one pair with this method that the paper's row separates"
-        " clearly is turned here, also where the one that it has higher diverged; with less data or"
-        " fewer rounds than the paper's that does not refute its value"
+        " clearly is turned or level here, or the method diverged and the paper has it higher than"
+        " another; with less data or fewer rounds than the paper's that does not refute its value"
     ),
     "not reproduced": (
         "paper profile only: neither reproduced nor in the same order, or a run diverged"
@@ -86,27 +87,29 @@ class Printed(NamedTuple):
 class Ranking:
     """What became of the pairs (higher in the paper, lower) that a row separates clearly.
 
-    `stand`: in the paper's order here.  `turned`: compared, and not in its order.  `unknown`: not
-    compared, since no seed is common or the lower one diverged.  `seeds`: the fewest that two
-    methods compared have in common; None where none were compared.
+    `stand`: in the paper's order here.  `turned`: compared, and the other way round, or the higher
+    one diverged.  `level`: compared, and the same to the last digit, which is not the paper's order
+    either.  `unknown`: not compared, since no seed is common or the other one diverged.  `seeds`:
+    the fewest that two methods compared have in common; None where none were compared.
     """
 
     stand: tuple[tuple[str, str], ...] = ()
     turned: tuple[tuple[str, str], ...] = ()
+    level: tuple[tuple[str, str], ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
     seeds: int | None = None
 
     @property
     def pairs(self) -> int:
         """How many pairs the paper's row separates clearly."""
-        return len(self.stand) + len(self.turned) + len(self.unknown)
+        return sum(map(len, (self.stand, self.turned, self.level, self.unknown)))
 
     @property
     def holds(self) -> bool | None:
         """True or False when it is certain, None when there is no pair or the unknown ones could
         still decide it.
         """
-        if self.turned:
+        if self.turned or self.level:
             return False
         return None if self.unknown or not self.stand else True
 
@@ -116,9 +119,10 @@ class Ranking:
         words = [f"{len(self.stand)} of {self.pairs} clear pairs in the paper's order"]
         if self.unknown:
             words.append(f"{len(self.unknown)} not compared")
-        if self.turned:
-            pairs = "; ".join(f"{one} above {two}" for one, two in self.turned)
-            words.append(f"turned here: the paper has {pairs}")
+        for here, which in (("turned", self.turned), ("level", self.level)):
+            if which:
+                pairs = "; ".join(f"{one} above {two}" for one, two in which)
+                words.append(f"{here} here: the paper has {pairs}")
         return ", ".join(words)
 
 
@@ -164,32 +168,43 @@ def ranking(
 ) -> Ranking:
     """Compare the order of the methods in one row of a table: `row` and `ours` by method name.
 
-    `method`: only pairs with this one count.  A tie, and a pair whose higher method diverged on a
-    seed that both ran, are turned; a pair without such a seed, or whose lower method alone diverged
-    on one, is unknown.
+    `method`: only pairs with this one count.  A pair whose higher method alone diverged on a seed
+    that both ran is turned, but for the lower one, of which that says nothing: there it is unknown,
+    as a pair without such a seed, or of which the lower one or both diverged, is for all.
     """
-    found: dict[bool | None, list[tuple[str, str]]] = {True: [], False: [], None: []}
+    found: dict[str, list[tuple[str, str]]] = {
+        "stand": [],
+        "turned": [],
+        "level": [],
+        "unknown": [],
+    }
     seeds = []
     for names in clearly_ordered(row, metric):
         if method in (None, *names):
             pair = [ours.get(name, Ours()) for name in names]
-            higher = _is_higher(*pair)
-            seeds += [] if higher is None else [len(common(*pair))]
-            found[higher].append(names)
-    stand, turned, unknown = (tuple(found[key]) for key in (True, False, None))
-    return Ranking(stand, turned, unknown, min(seeds, default=None))
+            became = _order(*pair)
+            if method == names[1] and _diverged(*pair):
+                became = "unknown"
+            seeds += [] if became == "unknown" else [len(common(*pair))]
+            found[became].append(names)
+    return Ranking(
+        **{word: tuple(of) for word, of in found.items()}, seeds=min(seeds, default=None)
+    )
 
 
-def _is_higher(one: Ours, other: Ours) -> bool | None:
-    """Whether one method is above another, None where that is not known: no seed is common, or the
-    other diverged, which says nothing about the one.
-    """
-    seeds = common(one, other)
-    if any(seed in seeds for seed, _ in one.diverged):
-        return False
-    if not seeds or any(seed in seeds for seed, _ in other.diverged):
-        return None
-    return statistics.fmean(differences(one, other)) > HAIR
+def _diverged(one: Ours, other: Ours) -> bool:
+    """Whether a method diverged on a seed that another ran too."""
+    return any(seed in common(one, other) for seed, _ in one.diverged)
+
+
+def _order(higher: Ours, lower: Ours) -> str:
+    """What became of a pair: the word of `Ranking` for it."""
+    if not common(higher, lower) or _diverged(lower, higher):
+        return "unknown"
+    if _diverged(higher, lower):
+        return "turned"
+    apart = statistics.fmean(differences(higher, lower))
+    return "level" if abs(apart) <= HAIR else "stand" if apart > 0 else "turned"
 
 
 def reach(row: Mapping[str, Printed], metric: Metric = ACCURACY) -> float:

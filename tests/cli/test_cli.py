@@ -5,6 +5,7 @@ import errno
 import itertools
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from pfl_lib.methods import APFL, FedAvg, Local
 from pfl_lib.pages import html, index
 from pfl_lib.papers import comparison, waffle
 from pfl_lib.papers.exhibits import Exhibit, most_stored
+from pfl_lib.papers.scorecard import scorecard
 from pfl_lib.results.store import Store
 
 
@@ -221,6 +223,20 @@ def test_compare_tells_values_that_were_not_run_from_those_that_the_profile_leav
         "\n18 of 30 printed values left out by this profile: 18 on MNIST\n\n"
     )
     assert capsys.readouterr().out.endswith(absent)
+
+
+def test_compare_prints_every_sentence_with_its_answer_and_profile(capsys, tmp_path):
+    assert main(["compare", "--format", "sentences", "--results-dir", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    card = scorecard(Store(tmp_path))
+    heads = [
+        line for line in out.splitlines() if re.match(r"(WAFFLE|Weight|FedFomo|pFedLA).*\): ", line)
+    ]
+    told = [f"({row.page}): " for row in card.claims.itertuples()]
+    assert len(heads) == len(card.claims) > 40
+    assert all(words in head for words, head in zip(told, heads, strict=True))
+    assert sum(" profile" in head for head in heads) == (card.claims["profile"] != "").sum()
+    assert "    [APFL] struggles to achieve a better result than the other two" in out
 
 
 def test_compare_sets_a_method_of_ones_own_beside_the_papers(capsys, tmp_path):
@@ -435,7 +451,7 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     assert "../quick/bad.html" in good or 'href="../index.html"' in good
     listed = (tmp_path / "reports" / "index.html").read_text().partition("</style>")[2]
     assert '<h3><a href="paper/good.html">' in listed and "failed" not in listed
-    assert "--plots-only --only bad</code>" in listed
+    assert "--plots-only --only bad" not in listed and "--profile small --only bad</code>" in listed
     assert {path.name for path in (tmp_path / "results" / "cells").iterdir()} == {
         papers.EXHIBITS["good"].runs(papers.EXHIBITS["good"].profile("quick"))[0].slug
     }, "only the quick profile was trained"

@@ -124,10 +124,13 @@ def test_the_titles_of_neighbouring_panels_do_not_touch(count):
     places = [("FashionMNIST", f"pathological_{10 * k}_clients") for k in range(count)]
     rows = [(*place, "FedAvg + Data", 90.0, 1.0, 91.0, NAN, "mnist") for place in places]
     rows.append(("CIFAR10", "latent_D10_15_clients", "pFedMe", 50.0, 1.0, 51.0, NAN, "cifar10"))
-    figure, _ = dots.printed_beside_ours(pd.DataFrame(rows[1:], columns=COLUMNS))
+    figure_rows = pd.DataFrame(rows[1:], columns=COLUMNS)
+    figure, _ = dots.printed_beside_ours(figure_rows)
     figure.draw_without_rendering()
+    words = [axes.get_title().replace("\n", " ") for axes in panels(figure)]
+    assert words == [dots._title(row, True) for _, row in figure_rows.iterrows()]
     titles = [axes.title.get_window_extent() for axes in panels(figure)]
     assert len(titles) == count
     for k, one in enumerate(titles):
         assert not any(one.overlaps(other) for other in titles[k + 1 :])
-        assert one.x1 < figure.bbox.x1
+        assert 0 <= one.x0 and one.x1 < figure.bbox.x1

@@ -158,6 +158,18 @@ def test_a_yes_that_does_not_survive_a_true_average_is_counted_aloud(card):
     assert (card.claims.loc[card.claims["paper"] != "Weight Erosion", "done right"] == "").all()
 
 
+def test_a_table_run_whole_in_the_exact_setting_is_named(card):
+    values = card.values
+    whole = values[(values["paper"] == "WAFFLE") & (values["dataset"] == "MNIST")]
+    whole = whole[whole["table"] == "table1"]
+    assert (whole["profile"] == "paper").all() and len(whole) == 30
+    seeds = f"{whole['seeds'].min()} to {whole['seeds'].max()}"
+    hit = (whole["verdict"] == "reproduced").sum()
+    said = f" Table 1 of WAFFLE on MNIST was run whole in the exact setting: {hit} of 30 values"
+    assert f"{said} reproduced, on {seeds} seeds." in card.sentence()
+    assert card.sentence().count("was run whole") == 1
+
+
 def test_answers_that_rest_on_the_small_profile_are_counted_aloud(card):
     small = card.claims.loc[card.claims["profile"] == "small", "answer"].value_counts()
     assert 0 < small["no"] <= (card.claims["answer"] == "no").sum()

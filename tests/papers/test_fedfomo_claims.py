@@ -301,7 +301,9 @@ def test_the_answer_of_figure_2_counts_clients_and_settings():
     said = sentences.recovered(found, True)
     assert said.startswith("After the last round 24 of 25 clients in 2 settings have a higher mean")
     assert "exactly in 1 of the 2: the adjusted Rand index is 0.64 to 1.00" in said
-    assert "was higher in an earlier round in 1." in said and "in 1 of 2 the mean affinity" in said
+    assert (
+        "was higher in an earlier round in 1." in said and "In 1 of the 2 the mean affinity" in said
+    )
     assert said.endswith(sentences.NO_VERDICT)
 
 
@@ -380,11 +382,12 @@ def test_what_is_said_beside_the_tables_is_counted_where_it_is_known():
     leads = pd.DataFrame({"grows": ["no (1 of 3 seeds)", "yes (1 of 3 seeds)", "undecided"]})
     groups = pd.DataFrame({"upweighted": ["yes", "no", "undecided"]})
     assert sentences.beside_the_tables(leads, groups, "undecided (1 of 5 seeds)") == (
-        " Beside these, its lead grows with 100 clients on 1 of 2 data sets; every client favours"
-        " its own latent group in 1 of 2 settings; that a validation share under one half does"
-        " better: undecided (1 of 5 seeds)."
+        " Beside these, its lead grows with 100 clients on 1 of 3 data sets, undecided on 1; every"
+        " client favours its own latent group in 1 of 3 settings, undecided on 1; that a validation"
+        " share under one half does better: undecided (1 of 5 seeds)."
     )
-    alone = sentences.beside_the_tables(leads[2:], pd.DataFrame(), "not run")
+    absent = pd.DataFrame({"grows": ["not run"]})
+    alone = sentences.beside_the_tables(absent, pd.DataFrame(), "not run")
     assert alone == " Beside these, that a validation share under one half does better: not run."
     assert sentences.beside_the_tables(leads, groups, claims.QUICK) == ""
 

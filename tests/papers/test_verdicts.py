@@ -177,8 +177,12 @@ def test_one_turned_pair_of_many_is_enough_to_lose_the_order():
     assert word("paper", "SCAFFOLD", row, near | {"FedAvg": seeds(46.0)}) == "not reproduced"
 
 
-def test_a_tie_is_not_the_papers_order():
-    assert ranking(TWO, as_printed(TWO, low=90.0)).turned == (("high", "low"),)
+def test_a_tie_is_not_the_papers_order_and_not_called_turned():
+    tie = ranking(TWO, as_printed(TWO, low=90.0))
+    assert tie.level == (("high", "low"),) and not tie.turned and tie.holds is False
+    assert str(tie) == (
+        "0 of 1 clear pairs in the paper's order, level here: the paper has high above low"
+    )
 
 
 def test_pairs_are_compared_on_the_seeds_that_both_methods_ran():
@@ -191,7 +195,9 @@ def test_pairs_are_compared_on_the_seeds_that_both_methods_ran():
 def test_a_higher_method_that_diverged_turns_its_pairs_and_a_lower_one_says_nothing():
     assert ranking(TWO, as_printed(TWO) | {"high": DIVERGED}).turned == (("high", "low"),)
     assert ranking(TWO, as_printed(TWO) | {"low": DIVERGED}).unknown == (("high", "low"),)
-    assert ranking(TWO, dict.fromkeys(TWO, DIVERGED)).turned == (("high", "low"),)
+    assert ranking(TWO, dict.fromkeys(TWO, DIVERGED)).unknown == (("high", "low"),)
+    of_low = ranking(TWO, as_printed(TWO) | {"high": DIVERGED}, "low")
+    assert of_low.unknown == (("high", "low"),) and not of_low.turned
     assert ranking(TWO, as_printed(TWO) | {"low": Ours(diverged=((9, 1),))}).unknown
 
 
@@ -231,8 +237,12 @@ def test_a_diverged_run_of_the_small_profile_turns_pairs_in_which_it_should_be_h
         "other order: diverged at round 7; 0 of 1 clear pairs in the paper's order, turned here:"
         " the paper has high above low"
     )
-    for method, became in (("low", "diverged at round 7; "), ("high", "")):
-        verdict = judge("small", method, TWO, as_printed(TWO) | {"low": DIVERGED})
+    for method, lost, became in (
+        ("low", "low", "diverged at round 7; "),
+        ("high", "low", ""),
+        ("low", "high", ""),
+    ):
+        verdict = judge("small", method, TWO, as_printed(TWO) | {lost: DIVERGED})
         assert str(verdict) == (
             f"no verdict: {became}0 of 1 clear pairs in the paper's order, 1 not compared"
         )

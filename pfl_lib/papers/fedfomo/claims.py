@@ -7,6 +7,7 @@ from itertools import combinations, pairwise, product
 import pandas as pd
 
 from pfl_lib.papers.claims import (
+    ENOUGH,
     QUICK,
     Claim,
     about_table,
@@ -131,9 +132,9 @@ def leads(profile: Profile, find: Find) -> pd.DataFrame:
     1), in points, ours and the paper's; negative where it is behind.
 
     Columns dataset, and for each number of clients the best other method and the lead, then grows
-    ("yes" where the lead is more than 0.4 points larger with 100 clients, "no" where it is as much
-    smaller), paper's leads and paper grows.  A method that diverged is not the best other, and is
-    named; methods not yet run leave the lead open.
+    ("yes" where the lead is more than 0.4 points larger with 100 clients, on fewer than three seeds
+    a whole point, "no" where it is as much smaller), paper's leads and paper grows.  A method that
+    diverged is not the best other, and is named; methods not yet run leave the lead open.
     """
     frame = TABLE1.frame(profile, find)
     ours = gathered(frame[frame["protocol"] == TABLE1.protocol], ["dataset", "setting", "method"])
@@ -156,7 +157,8 @@ def leads(profile: Profile, find: Find) -> pd.DataFrame:
                 _lead({method: printed[dataset, setting, method] for method in METHODS})[1]
             )
             seeds.append((of[OURS[0]], of.get(best, Ours())))
-        word = with_seeds(_grows(*here), seeds, profile)
+        fewest = min(len(common(*pair)) for pair in seeds)
+        word = with_seeds(_grows(*here, fewest), seeds, profile)
         line |= {
             "grows": QUICK if profile.name == "quick" else word,
             "paper's leads": f"{theirs[0]:.2f}, {theirs[1]:.2f}",
@@ -175,8 +177,9 @@ def _lead(accuracy: dict[str, float]) -> tuple[str, float]:
     return best, accuracy[OURS[0]] - accuracy[best]
 
 
-def _grows(few: float, many: float) -> str:
-    if math.isnan(many - few) or abs(many - few) <= ACCURACY.floor:
+def _grows(few: float, many: float, seeds: int = ENOUGH) -> str:
+    margin = ACCURACY.floor if seeds >= ENOUGH else ACCURACY.near
+    if math.isnan(many - few) or abs(many - few) <= margin:
         return "undecided"
     return answer([many > few])
 

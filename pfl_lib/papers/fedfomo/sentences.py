@@ -96,8 +96,8 @@ def recovered(by_setting: Mapping[str, pd.DataFrame], quick: bool) -> str:
         f" Clustering the affinities gives the groups exactly in {(last['Rand index'] == 1).sum()}"
         f" of the {len(last)}: the adjusted Rand index is {last['Rand index'].min():.2f} to"
         f" {last['Rand index'].max():.2f} (1: the groups, about 0: chance), and was higher in an"
-        f" earlier round in {better}. Favoured is not raised: in {sunk} of {len(last)} the mean"
-        " affinity within groups is below 0, where it started." + (NO_VERDICT if quick else "")
+        f" earlier round in {better}. In {sunk} of the {len(last)} the mean affinity within groups"
+        " ends below 0, where it started." + (NO_VERDICT if quick else "")
     )
 
 
@@ -196,10 +196,12 @@ def beside_the_tables(leads: pd.DataFrame, groups: pd.DataFrame, half: str) -> s
         (leads, "grows", "its lead grows with 100 clients on {} of {} data sets"),
         (groups, "upweighted", "every client favours its own latent group in {} of {} settings"),
     ):
-        known = frame[~frame[column].str.startswith(("not run", "undecided"))] if len(frame) else ()
+        known = frame[~frame[column].str.startswith("not run")] if len(frame) else ()
         if len(known):
-            yes = int(known[column].str.startswith("yes").sum())
-            told.append(what.format(yes, len(known)))
+            words = known[column].str.partition(" (")[0].value_counts()
+            told.append(what.format(words.get("yes", 0), len(known)))
+            if "undecided" in words:
+                told[-1] += f", undecided on {words['undecided']}"
     told.append(f"that a validation share under one half does better: {half}")
     text = "; ".join(told)
     return f" Beside these, {text}."

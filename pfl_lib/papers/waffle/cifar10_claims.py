@@ -61,7 +61,7 @@ CLAIMS = (
         every_pair(HETEROGENEOUS, ("WE", "WAFFLE"), ("APFL",)),
     ),
 )
-LEVEL = Claim(
+SAME = Claim(
     "The accuracy of WAFFLE and WE is approximately the same",
     WHERE,
     every_pair(SHIFTED, ("WAFFLE",), ("WE",)),
@@ -76,8 +76,8 @@ def limit() -> float:
 
 
 def answers(profile: Profile, find: Find) -> pd.DataFrame:
-    """Answers to the sentences about CIFAR10, `LEVEL` last; columns as in `claims.answers`."""
-    told = about_table((*CLAIMS, LEVEL), TABLE, profile, find)
+    """Answers to the sentences about CIFAR10, `SAME` last; columns as in `claims.answers`."""
+    told = about_table((*CLAIMS, SAME), TABLE, profile, find)
     last = told.index[-1]
     told.at[last, "by the paper's own numbers"] = "yes"  # by definition: they make `limit`
     if profile.name == "quick":
@@ -96,24 +96,26 @@ def answers(profile: Profile, find: Find) -> pd.DataFrame:
 def comparisons(profile: Profile, find: Find) -> pd.DataFrame:
     """The comparisons behind these sentences; columns as in `claims.comparisons`.
 
-    Those behind `LEVEL` are differences without their sign.
+    Those behind `SAME` are differences without their sign.
     """
-    behind = about_table((*CLAIMS, LEVEL), TABLE, profile, find, of_table.comparisons)
+    behind = about_table((*CLAIMS, SAME), TABLE, profile, find, of_table.comparisons)
     last, most = behind["claim"] == len(CLAIMS) + 1, limit()
     behind.loc[last, ["paper", "here"]] = behind.loc[last, ["paper", "here"]].abs()
     behind.loc[last, "better"] = "WE and WAFFLE"
     behind.loc[last, "worse"] = f"at most {most:.1f} points apart"
     if profile.name != "quick":
         rows = behind[last].to_dict("records")
-        behind.loc[last, "holds"] = [answer([_level(row, most)]) for row in rows]
+        behind.loc[last, "holds"] = [answer([_same(row, most)]) for row in rows]
     return behind
 
 
-def _level(row: dict, most: float) -> bool | None:
-    """Whether two methods are at most so far apart; None where the margin, the floor or two
-    standard errors of a mean, reaches across the limit or there is no number.
+def _same(row: dict, most: float) -> bool | None:
+    """Whether two methods are at most so far apart; None where the margin reaches across the limit
+    or there is no number.  The margin is the larger of the floor, on fewer than three seeds a whole
+    point, and two standard errors of the mean.
     """
-    margin = max(ACCURACY.floor, np.nan_to_num(row["plus or minus"]))
+    floor = ACCURACY.floor if row["seeds"] >= of_table.ENOUGH else ACCURACY.near
+    margin = max(floor, np.nan_to_num(row["plus or minus"]))
     if math.isnan(row["here"]) or abs(row["here"] - most) < margin - HAIR:
         return None
     return row["here"] <= most + HAIR

@@ -7,7 +7,6 @@ import pandas as pd
 
 from pfl_lib.display import tables
 from pfl_lib.display.table_format import written
-from pfl_lib.papers.claims import OR_LEVEL
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.waffle import ALICE
@@ -170,8 +169,8 @@ def claims(answers: pd.DataFrame, behind: pd.DataFrame) -> str:
     }
     counts = words.value_counts().reindex(list(told)).dropna().astype(int)
     pairs = behind["holds"].value_counts()
-    strict = behind[~behind["better"].str.endswith(OR_LEVEL)]
-    close = int((strict["paper"] <= ACCURACY.floor + HAIR).sum())
+    strict = behind.get("or level", "") == ""
+    close = int((strict & (behind["paper"] <= ACCURACY.floor + HAIR)).sum())
     return (
         f"Of {len(answers)} sentences about Table 1,"
         f" {listed(f'{count} {told[word][count > 1]}' for word, count in counts.items())}; the"
@@ -202,22 +201,21 @@ def mostly_local(table: pd.DataFrame) -> str:
 
 
 def on_the_way(rounds: pd.DataFrame, together: pd.DataFrame, local: pd.DataFrame) -> str:
-    """On how many distributions WAFFLE is faster than Weight Erosion, both leave Alice alone at
-    about the same time, and WAFFLE is mostly local when the paper says so: `claims.speed`,
-    `claims.alone` and `claims.mostly_local`.
+    """Where WAFFLE is faster than Weight Erosion, both leave Alice alone at about the same time,
+    and WAFFLE is mostly local when the paper says so: `claims.speed`, `claims.alone` and
+    `claims.mostly_local`.
     """
     told = []
     for frame, column, what in (
-        (rounds, "faster", "WAFFLE is clearly faster than WE"),
+        (rounds, "faster", "WAFFLE is clearly faster than WE (the paper: on B and C alone)"),
         (together, "same time", "both leave Alice alone at about the same time (one seed)"),
         (local, "answer", "WAFFLE is mostly local after 70 to 90 % of the rounds"),
     ):
         words = frame[column].str.extract("^(yes|no|undecided)(?: \\(|$)")[0].dropna()
         if len(words):
-            where = frame.loc[words.index[words == "yes"], "distribution"]
-            still = int((words == "undecided").sum())
-            left = f", undecided on {still}" if still else ""
-            told.append(f"{what} on {len(where)} of {len(words)} distributions{left}")
+            where = {word: frame.loc[words.index[words == word], "distribution"] for word in words}
+            left = f", undecided on {listed(where['undecided'])}" if "undecided" in where else ""
+            told.append(f"{what} on {listed(where.get('yes', []))}{left}")
     return f"On the way there {'; '.join(told)}." if told else ""
 
 
