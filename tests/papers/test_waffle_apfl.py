@@ -98,7 +98,9 @@ def test_the_sentence_names_the_nearest_reading_and_those_that_count_as_reproduc
     assert (
         "97.75 on A and 96.04 on A*, at most 0.20 points away (this package's APFL: 1.16)" in said
     )
-    assert said.endswith("near enough to count as reproduced on both: *every batch*.")
+    assert said.endswith(
+        " Near enough to count as reproduced are on A *every batch*, and on A* *every batch*."
+    )
     nothing = apfl.sentence(apfl.readings(waffle.FULL, Shelf({})), waffle.FULL)
     assert nothing.endswith("for APFL; no reading of it was run.")
 

@@ -75,7 +75,7 @@ def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
         return None
     labels = [textwrap.fill(name, 34) for name in apart["reading"]]
     with theme():
-        figure, panels = blank(0.31 * len(labels) + 1.3, columns=len(on), same_y=True)
+        figure, panels = blank(0.31 * len(labels) + 1.5, columns=len(on), same_y=True)
         panels = list(np.ravel(panels))
         for axes, name in zip(panels, on, strict=True):
             axes.axvspan(-ACCURACY.near, ACCURACY.near, color="#e6e6e6", zorder=0)
@@ -93,7 +93,7 @@ def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
             axes.set_xscale("symlog", linthresh=ACCURACY.near, linscale=0.8)
             axes.set(
                 title=f"distribution {name}",
-                xlabel="points above Local (log beyond ±1)",
+                xlabel="points above Local\n(log beyond ±1)",
                 xlim=(low, high),
             )
             axes.set_xticks([x for x in (-50, -10, -1, 0, 1, 5, 20) if low <= x <= high])
