@@ -23,7 +23,7 @@ from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import Find, Table, gathered
 from pfl_lib.papers.verdicts import Printed, separation
-from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
+from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds, lost_beside
 
 ENOUGH = 3  # seeds, to answer on a difference that is small in the paper or here
 QUICK = "no answer (quick profile)"
@@ -77,9 +77,9 @@ def is_above(
     seeds = common(better, worse)
     if len(seeds) < ENOUGH and abs(printed) < metric.near - HAIR:
         return None
-    if not seeds or any(seed in seeds for seed, _ in worse.diverged):
+    if not seeds or lost_beside(worse, better):
         return None
-    if any(seed in seeds for seed, _ in better.diverged):
+    if lost_beside(better, worse):
         return False
     found = differences(better, worse)
     if len(seeds) < ENOUGH and abs(statistics.fmean(found)) < metric.near - HAIR:

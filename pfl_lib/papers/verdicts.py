@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from pfl_lib.errors import choose
 from pfl_lib.papers.metrics import ACCURACY, Metric
-from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds
+from pfl_lib.results.summary import HAIR, Ours, common, differences, few_seeds, lost_beside
 
 PROFILES = ("quick", "small", "paper")
 
@@ -183,7 +183,7 @@ def ranking(
         if method in (None, *names):
             pair = [ours.get(name, Ours()) for name in names]
             became = _order(*pair)
-            if method == names[1] and _diverged(*pair):
+            if method == names[1] and lost_beside(*pair):
                 became = "unknown"
             seeds += [] if became == "unknown" else [len(common(*pair))]
             found[became].append(names)
@@ -192,16 +192,11 @@ def ranking(
     )
 
 
-def _diverged(one: Ours, other: Ours) -> bool:
-    """Whether a method diverged on a seed that another ran too."""
-    return any(seed in common(one, other) for seed, _ in one.diverged)
-
-
 def _order(higher: Ours, lower: Ours) -> str:
     """What became of a pair: the word of `Ranking` for it."""
-    if not common(higher, lower) or _diverged(lower, higher):
+    if not common(higher, lower) or lost_beside(lower, higher):
         return "unknown"
-    if _diverged(higher, lower):
+    if lost_beside(higher, lower):
         return "turned"
     apart = statistics.fmean(differences(higher, lower))
     return "level" if abs(apart) <= HAIR else "stand" if apart > 0 else "turned"

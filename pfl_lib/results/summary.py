@@ -87,6 +87,12 @@ def common(one: Ours, other: Ours) -> list[int]:
     return sorted(ran[0] & ran[1])
 
 
+def lost_beside(one: Ours, other: Ours) -> bool:
+    """Whether a method diverged on a seed that another ran too."""
+    seeds = common(one, other)
+    return any(seed in seeds for seed, _ in one.diverged)
+
+
 def differences(one: Ours, other: Ours) -> list[float]:
     """By how much the value of one method is above another's, for each seed that both finished."""
     first, second = (dict(zip(ours.seeds, ours.values, strict=True)) for ours in (one, other))
