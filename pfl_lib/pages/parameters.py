@@ -90,8 +90,12 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
         name: (kind, ...) for name, kind in declared.items() if name not in Settings.model_fields
     }
     model = pydantic.create_model("Settings", __base__=Settings, **own) if own else Settings
+    given = {name: namespace[name] for name in declared if name in namespace}
+    for name, kind in own.items():
+        if kind[0] is list and isinstance(given.get(name), str):
+            given[name] = [given[name]]  # what papermill's -p makes of a list of one
     try:
-        checked = model(**{name: namespace[name] for name in declared if name in namespace})
+        checked = model(**given)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))

@@ -6,20 +6,45 @@ seen.  A notebook's check cell therefore prints how many values agree, never the
 in `recorded/<page>.json`.  After a change that is meant to change them, record anew: `make record`.
 """
 
+import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from pfl_lib.errors import BadInput
-from pfl_lib.pages.notebook import Settings
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.pages.parameters import Settings
 
 RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be compared
 AGREE = "values as recorded"
 OWN = "parameters of this notebook alone"
+
+
+RUNS = "runs"  # the name under which the digest of a page's run keys stands
+
+
+def compare(
+    page: str,
+    settings: Settings,
+    specs: Sequence[RunSpec],
+    what: str,
+    values: Mapping[str, object],
+    within: float = 0.0,
+    relative: float = 0.0,
+) -> None:
+    """`compare_with_recorded`, as long as the page's runs are those that were recorded."""
+    keys = "".join(sorted(spec.key for spec in specs))
+    digest = hashlib.sha256(keys.encode()).hexdigest()[:16]
+    if os.environ.get(RECORD) and not _incomparable(page, settings):
+        _write(page, _read(page) | {RUNS: digest})
+    elif settings.profile == "quick" and _read(page).get(RUNS, digest) != digest:
+        print(f"{what}: not compared with recorded values (changed: other runs)")
+        return
+    compare_with_recorded(page, settings, what, values, within, relative)
 
 
 def compare_with_recorded(
@@ -113,7 +138,10 @@ def _record(page: str, settings: Settings, what: str, found: dict[str, object]) 
         name: float(f"{value:.6g}") if isinstance(value, float) else value
         for name, value in found.items()
     }
-    recorded = _read(page) | {OWN: _own_parameters(settings), what: kept}
+    _write(page, _read(page) | {OWN: _own_parameters(settings), what: kept})
+
+
+def _write(page: str, recorded: Mapping[str, object]) -> None:
     _file(page).parent.mkdir(exist_ok=True)
     text = json.dumps(recorded, indent=1, ensure_ascii=False)
     _file(page).write_text(text + "\n", encoding="utf-8")

@@ -17,8 +17,9 @@ none.
 class Metric:
     """A metric of printed values: `name` as in `paper_values.csv`, its unit and its tolerances.
 
-    `floor`: a difference up to this is none, in `unit`.  `near`: how far a value may always lie
-    from the printed one and still stand in the same order.  `read` gives our number in `unit`.
+    In `unit`: a difference up to `floor` is none; on one seed a difference up to `near` decides
+    nothing; no spread of the paper's reproduces a value that is further than `cap` away.  `read`
+    gives our number in `unit`.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Metric:
     near: float
     read: Read
     higher_is_better: bool = True
+    cap: float = 3.0
 
 
 def column(name: str, scale: float = 1.0) -> Read:

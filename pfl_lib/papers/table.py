@@ -6,12 +6,14 @@ and LaTeX follow from these (`papers.comparison`).
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
 
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, short_name
 from pfl_lib.papers import values
 from pfl_lib.papers.metrics import ACCURACY, Metric
@@ -25,6 +27,11 @@ Find = Callable[[RunSpec], Result | None]
 """A run to its result, None where there is none, as `Store.find`."""
 UNPRINTED = Printed(float("nan"), float("nan"))
 NOT_MEASURED = "not measured"
+ALWAYS = (
+    *("row", "dataset", "partition", "clients", "images", "model"),
+    *("rounds", "local_epochs", "batch_size", "lr"),
+)
+"""What a table's description always tells; images None: all."""
 NAMES = ("data set", "setting", "column", "metric")
 
 
@@ -34,13 +41,19 @@ class Row:
     for it; None where this package does not run it.
 
     `stands_in`: words for the data that are run in place of the paper's ("MNIST stands in for
-    EMNIST"); its values then get no verdict.
+    EMNIST"); its values then get no verdict.  `own`: a setting of the reader's, beside what the
+    paper prints.
     """
 
     dataset: str
     setting: str
     at: Setting | None = None
     stands_in: str = ""
+    own: bool = False
+
+    def changed(self, words: str, at: Setting | None) -> "Row":
+        """The row with another setting, which its name says."""
+        return replace(self, setting=f"{self.setting}, {words}", at=at, own=True)
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,103 @@ class Table:
     model: str = "served"
     explained_by: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     values: Mapping[tuple[str, str, str, str], Printed] | None = None
+    profile: str = "paper"
+    seeds: tuple[int, ...] = ()
+    paper_seeds: int = 1
+
+    # --- its size, and a reader's changes ---
+
+    def scaled(self, profile: Profile) -> "Table":
+        """The table as a profile runs it: smaller settings, seeds.  Rows that the profile leaves
+        out have no setting.
+        """
+        rows = (replace(row, at=row.at and profile.make(row.at)) for row in self.rows)
+        return replace(
+            self,
+            rows=tuple(rows),
+            profile=profile.name,
+            seeds=profile.seeds,
+            paper_seeds=profile.paper_seeds,
+        )
+
+    def with_seeds(self, *seeds: int) -> "Table":
+        """The table with these seeds."""
+        return replace(self, seeds=seeds)
+
+    def with_rows(self, settings: Mapping[str, Setting]) -> "Table":
+        """The table with further rows, settings of your own by name; the paper prints no value for
+        them.
+        """
+        own = (Row(at.dataset, name, at, own=True) for name, at in settings.items())
+        return replace(self, rows=(*self.rows, *own))
+
+    def with_columns(self, methods: Mapping[str, Method]) -> "Table":
+        """The table with further columns, methods by the name to show; the paper prints no value
+        for them.
+        """
+        names = [column.name for column in self.columns]
+        for name in methods:
+            if name in names:
+                raise BadInput(f"{self.paper} {self.name} has a column {name!r}: give another name")
+        own = (Column(name, method, own=True) for name, method in methods.items())
+        return replace(self, columns=(*self.columns, *own))
+
+    def scheduled(self, **changes: Any) -> "Table":
+        """The table with changed schedules, such as `lr=0.05`, as rows of your own."""
+        words = ", ".join(f"{name} {value}" for name, value in changes.items())
+        return self._changed(words, lambda at: at.scheduled(**changes))
+
+    def with_setting(self, **changes: Any) -> "Table":
+        """The table with other fields of `Setting`, such as `partition="B"` or `images=1000`, as
+        rows of your own.
+        """
+        words = ", ".join(f"{name} {value}" for name, value in changes.items())
+        return self._changed(words, lambda at: replace(at, **changes))
+
+    def clients(self, clients: int) -> "Table":
+        """The table with so many clients, as rows of your own."""
+        return self.with_setting(clients=clients)
+
+    def _changed(self, words: str, change: Callable[[Setting], Setting]) -> "Table":
+        rows = (row.changed(words, row.at and change(row.at)) for row in self.rows)
+        return replace(self, rows=tuple(rows))
+
+    def description(self) -> pd.DataFrame:
+        """What is run for each row that has a setting: `ALWAYS` and what else is not at its default
+        in all of them.
+        """
+        lines = []
+        for row in self.rows:
+            if row.at is not None:
+                told = {"row": f"{row.dataset}, {row.setting}"} | vars(row.at)
+                lines.append(told | vars(told.pop("schedule")))
+        usual = {f.name: f.default for kind in (Setting, Schedule) for f in fields(kind)}
+        frame = pd.DataFrame(lines, dtype=object)
+        further = [n for n in frame if n in usual and any(x != usual[n] for x in frame[n])]
+        return frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
+
+    def methods(self) -> pd.DataFrame:
+        """The hyper-parameters of each column's method: columns method, settings (which rows have
+        them so) and hyper-parameters.
+        """
+        found: dict[tuple[str, str], list[str]] = {}
+        rows = [row for row in self.rows if row.at is not None]
+        for column in self.columns:
+            for row in rows:
+                spec = column.spec(row.at, 1)
+                own = hyper_parameters(spec.method) if spec else {"": "not run"}
+                words = ", ".join(f"{name} {value}" for name, value in own.items())
+                found.setdefault((column.name, words), []).append(row.setting)
+        return pd.DataFrame(
+            {
+                "method": method,
+                "settings": "all" if len(where) == len(rows) else ", ".join(where),
+                "hyper-parameters": words,
+            }
+            for (method, words), where in found.items()
+        )
+
+    # --- its parts ---
 
     def only(
         self,
@@ -184,7 +294,7 @@ class Table:
             (row.dataset, row.setting, column.name, metric.name)
             for row in self.rows
             for column in self.columns
-            if column.printed
+            if column.printed and not row.own
             for metric in self.metrics
         ]
         if not known:
@@ -237,6 +347,13 @@ class Table:
                 runs = [column.spec(made, seed) for seed in seeds]
                 places.append((row, column, [run for run in runs if run is not None]))
         return places
+
+
+def hyper_parameters(method: Method) -> dict[str, Any]:
+    """A method's fields by name; of a method that is no dataclass none."""
+    if not is_dataclass(method):
+        return {}
+    return {field.name: getattr(method, field.name) for field in fields(method)}
 
 
 def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:

@@ -1,0 +1,89 @@
+"""Which runs a page needs, asked of its notebook: the cells up to the one tagged `runs` are plain
+Python, which is executed here, in process; `Page.run` then says its runs and trains nothing.
+"""
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments.spec import RunSpec
+
+
+@dataclass
+class Needed:
+    """What a page runs: `specs`, those of them whose trained models it shows, and the words at its
+    top.
+    """
+
+    specs: tuple[RunSpec, ...] = ()
+    models: tuple[RunSpec, ...] = ()
+    banner: str = ""
+
+
+class Collected(Exception):
+    """Ends the execution of a notebook whose runs are known."""
+
+
+@dataclass
+class _Collecting:
+    needed: Needed = field(default_factory=Needed)
+
+
+_now: ContextVar[_Collecting | None] = ContextVar("collecting", default=None)
+
+
+def collecting() -> Needed | None:
+    """What is being collected, where a notebook is executed for that; else None."""
+    now = _now.get()
+    return now and now.needed
+
+
+def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
+    """What a notebook runs with these parameters, each run once; nothing for one without runs.
+
+    Raises BadInput where its cells do, and for a parameter that it does not have.
+    """
+    with _collecting() as found:
+        namespace: dict[str, object] = {"__name__": "__main__", "__annotations__": {}}
+        for source, tags in _cells(notebook):
+            if "parameters" in tags:
+                exec(compile(source, str(notebook), "exec"), namespace)
+                for name in parameters.keys() - namespace["__annotations__"].keys():
+                    raise BadInput(f"{notebook.name} has no parameter {name!r}")
+                namespace |= parameters
+                continue
+            with contextlib.suppress(Collected):
+                exec(compile(source, str(notebook), "exec"), namespace)
+            if "runs" in tags:
+                break
+    return found
+
+
+@contextlib.contextmanager
+def _collecting() -> Iterator[Needed]:
+    now = _Collecting()
+    token = _now.set(now)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield now.needed
+    finally:
+        _now.reset(token)
+
+
+def _cells(notebook: Path) -> Iterator[tuple[str, list[str]]]:
+    """The source and the tags of a notebook's code cells up to the one tagged `runs`; of a notebook
+    without one, none.
+    """
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = [
+        ("".join(cell["source"]), cell["metadata"].get("tags", []))
+        for cell in cells
+        if cell["cell_type"] == "code"
+    ]
+    last = max((k for k, (_, tags) in enumerate(code) if "runs" in tags), default=-1)
+    yield from code[: last + 1]

@@ -1,0 +1,269 @@
+"""What a notebook is made of beside its own analysis: parameters, runs, figures, tables, answers,
+checks, and where its numbers come from.
+
+    page = Page("waffle-table1", globals(), waffle.ALL_PROFILES)
+    table = page.scaled(waffle.TABLE1)
+    runs = page.run(table)
+
+In the notebook's own process the runs that are missing are trained and stored.  While the runs of
+all pages are being collected (`pages.collect`), `run` says what it needs and ends the notebook.
+"""
+
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments import own
+from pfl_lib.experiments.spec import RunSpec, check_storable
+from pfl_lib.methods import short_name
+from pfl_lib.pages import recorded
+from pfl_lib.pages.collect import Collected, Needed, collecting
+from pfl_lib.pages.notebook import NotRun, beside
+from pfl_lib.pages.parameters import settings
+from pfl_lib.papers import sentences
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.runs import Runs
+from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.table import Table
+
+__all__ = ["Page", "beside"]
+
+ANSWER = "application/vnd.pfl-lib.answer+json"
+"""The type of an output that holds a sentence's answer; the scorecard reads them."""
+
+
+class Page:
+    """A notebook's page.  `settings`: its parameters, checked; `profile`: the size it shows, None
+    of a page that has no profiles; `store`: where results are.
+    """
+
+    def __init__(
+        self, id: str, namespace: dict[str, Any], profiles: Mapping[str, Profile] | None = None
+    ) -> None:
+        """Check the parameters (`globals()` of the notebook), set the theme of its figures, and
+        say at the top what the profile runs.
+        """
+        self.id, self.settings = id, settings(namespace)
+        self.store = self.settings.store
+        self.profile = None
+        if profiles is not None:
+            self.profile = profiles[self.settings.profile]
+            if self.settings.seeds:
+                self.profile = self.profile.with_seeds(self.settings.seeds)
+        self.specs: tuple[RunSpec, ...] = ()
+        if collecting() is None:
+            from pfl_lib.display import theme
+
+            theme.use()
+            if self.profile is not None and not os.environ.get("PFL_PAGE"):
+                self.say(f"**{self.profile.banner}**")
+
+    # --- runs ---
+
+    def scaled(self, table: Table) -> Table:
+        """The table as the page's profile runs it, with the methods that the parameter `methods`
+        names.
+        """
+        table = table.scaled(self.profile)
+        methods = [own.load(name) for name in getattr(self.settings, "methods", [])]
+        for method in methods:
+            check_storable(method)
+        return table.with_columns({short_name(method): method for method in methods})
+
+    def run(
+        self, *tables: Table, specs: Sequence[RunSpec] = (), models: bool = False, least: int = 1
+    ) -> Runs:
+        """Train what is missing of the tables' runs and of `specs`; returns the tables' runs.
+
+        `models`: the trained models are needed too, which published results do not carry.  With
+        `plots_only` nothing is trained, and fewer than `least` stored runs raise `NotRun`.  Raises
+        RuntimeError, with its reason, where a run fails.
+        """
+        runs = Runs(tables, self.store.find)
+        self.specs = tuple(dict.fromkeys([*self.specs, *runs.specs, *specs]))
+        if (needed := collecting()) is not None:
+            self._collect(needed, models)
+        self._train(models, least)
+        return runs
+
+    def _collect(self, needed: Needed, models: bool) -> None:
+        needed.specs = self.specs
+        needed.models = self.specs if models else ()
+        needed.banner = self.profile.banner if self.profile else ""
+        raise Collected
+
+    def _train(self, models: bool, least: int) -> None:
+        from pfl_lib.experiments.runner import run_many
+        from pfl_lib.experiments.spec import RunFailure
+        from pfl_lib.federation.devices import choose_device
+
+        given, count = self.settings, len(self.specs)
+        with_model = models and not given.plots_only
+        missing = [spec for spec in self.specs if self.store.find(spec, with_model) is None]
+        if missing and given.plots_only:
+            told = f"pfl-lib reproduce --profile {given.profile} --only {self.id}"
+            if count - len(missing) < least:
+                raise NotRun(
+                    f"{len(missing)} of the {count} runs behind this page are not stored; to train"
+                    f" them: {told}"
+                )
+            print(f"{count - len(missing)} of {count} runs are stored; to train the others: {told}")
+            return
+        if missing:
+            choose_device(given.device)  # one clear line before anything starts
+        results = run_many(
+            missing,
+            self.store,
+            given.jobs or None,
+            given.data_dir or None,
+            given.device,
+            progress=not given.headless,
+            with_model=True,  # what lacks its model alone has a result already
+        )
+        failures = [result for result in results if isinstance(result, RunFailure)]
+        if failures:
+            first = failures[0]
+            raise RuntimeError(
+                f"{len(failures)} of {count} runs failed; {first.spec.slug}: {first.message}"
+            )
+        print(f"{count} runs, all stored.")
+
+    # --- what is shown ---
+
+    def say(self, words: str) -> None:
+        """Show a sentence (Markdown)."""
+        _display({"text/markdown": words, "text/plain": words})
+
+    def show(self, figure, says: str) -> None:
+        """Show a matplotlib figure; its alt text is `says` and the numbers drawn."""
+        from pfl_lib.display import theme
+
+        theme.show(figure, says)
+
+    def table(
+        self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False
+    ) -> None:
+        """Show a table with its caption; `folded`: below its caption, which opens it."""
+        from pfl_lib.display.table import show_table
+
+        show_table(frame, caption, digits, folded)
+
+    def setting(self, table: Table) -> None:
+        """Show what a table runs: its settings and its methods' hyper-parameters."""
+        self.table(table.description(), f"What is run ({table.profile} profile)")
+        self.table(table.methods(), "The methods' hyper-parameters", folded=True)
+
+    def answer(self, quote: str, where: str, holds: bool | None, evidence: str) -> None:
+        """Answer a sentence of the paper that its numbers answer here: True, False or None
+        (undecided), with the numbers; in the quick profile, whose data are not the paper's, only
+        the numbers are shown.
+        """
+        word = {True: "yes", False: "no", None: "undecided"}[holds]
+        word = "" if self.settings.profile == "quick" else word
+        told = {"page": self.id, "quote": quote, "where": where, "answer": word}
+        told |= {"evidence": evidence, "profile": self.settings.profile}
+        head = f"**{word}** " if word else ""
+        words = f"> “{quote}” ({where})\n\n{head}{evidence}"
+        _display({ANSWER: told, "text/markdown": words, "text/plain": words})
+
+    def sentences(self, runs: Runs) -> pd.DataFrame:
+        """Answer the sentences of `claims.yaml` that stand on this page, and show them."""
+        found = sentences.answers(runs, self.id)
+        shown = ["quote", "where", "answer", "seeds", "holds", "contradicted", "open", "against"]
+        told = found[[*shown, "by the paper's numbers"]]
+        self.table(told, "The paper's sentences, answered by these runs")
+        for line in found.to_dict("records"):
+            evidence = "; ".join(f"{line[name]} {name}" for name in shown[4:7])
+            names = ("page", "quote", "where", "answer", "profile")
+            _display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
+        return found
+
+    # --- data ---
+
+    def split(self, setting: Setting, seed: int = 1):
+        """The data set of a setting and its partition with a seed, as (data set, partition); None,
+        after a line that says why, where the data are not at hand and nothing may be downloaded.
+        """
+        from pfl_lib import data, partitions
+
+        folder, download = self.settings.data_dir or None, not self.settings.plots_only
+        try:
+            dataset = data.load(setting.dataset, folder, setting.images, download=download)
+        except BadInput as error:
+            if download:
+                raise
+            print(f"Who holds what under {setting.partition} cannot be shown: {error}")
+            return None
+        made = partitions.make(setting.partition, dataset, setting.clients, seed, setting.alice)
+        return dataset, made
+
+    def partitions(self, table: Table, *names: str) -> None:
+        """Show who holds which labels in the table's settings of these names, or in all."""
+        from pfl_lib.display import partition
+
+        for row in table.rows:
+            if row.at is not None and (not names or row.setting in names):
+                if (held := self.split(row.at)) is not None:
+                    partition.show(*held, title=f"{row.dataset}, {row.setting}")
+
+    # --- checks, provenance ---
+
+    def compare_with_recorded(
+        self,
+        what: str,
+        values: Mapping[str, object],
+        within: float = 0.0,
+        relative: float = 0.0,
+    ) -> None:
+        """Assert that `values` are those recorded under the name `what`, to a tolerance
+        (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
+        compared.
+        """
+        recorded.compare(self.id, self.settings, self.specs, what, values, within, relative)
+
+    def provenance(self) -> None:
+        """Show where the numbers come from: profile, code, and every run with its key, versions
+        and time.
+        """
+        import torch
+
+        from pfl_lib.display.table import show_table
+        from pfl_lib.experiments.made import NO_RECORD, code_version
+
+        found = [(spec, self.store.find(spec)) for spec in self.specs]
+        seconds = sum(result.seconds for _, result in found if result)
+        stored = sum(result is not None for _, result in found)
+        told = [
+            f"{self.settings.profile} profile",
+            f"pfl_lib {code_version()}, Python {platform.python_version()}, torch"
+            f" {torch.__version__}",
+            f"{stored} of {len(found)} runs stored, {seconds:,.0f} s of training",
+        ]
+        self.say("; ".join(told))
+        keys = pd.DataFrame(
+            {
+                "run": spec.slug,
+                "key": spec.key[:16],
+                "best, %": 100 * result.best_accuracy if result else math.nan,
+                "last, %": 100 * result.last_accuracy if result else math.nan,
+                "seconds": result.seconds if result else math.nan,
+                **{
+                    name: result.config.get(name, NO_RECORD) if result else "not run"
+                    for name in ("finished", "code", "torch", "device", "processor")
+                },
+            }
+            for spec, result in found
+        )
+        if len(keys):
+            show_table(keys, f"The {len(keys)} runs behind this page", folded=True)
+
+
+def _display(bundle: dict[str, object]) -> None:
+    from IPython.display import display
+
+    display(bundle, raw=True)
