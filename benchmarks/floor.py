@@ -1,11 +1,10 @@
 """The floor: what a core could train that did nothing but the network's arithmetic, at the best
 rate that any of it reaches.
 
-Arithmetic is matrix products and convolutions, forward and backward.  A library may do one kind
-much faster than the other on some processors, and its rate hangs on shapes and on the order in
-memory.  So the rate is the best over the very operations of the network, each as the training calls
-it, and over one large matrix product.  Training cannot be faster, but for what the clock does not
-know.
+Arithmetic is matrix products and convolutions, forward and backward.  On some processors one kind
+is twice as fast as the other, and the rate depends on shapes and on the order in memory.  So the
+rate is the best over the operations that a round of the network calls, in its own shapes, and over
+one large matrix product.  No training is faster than the floor, except by noise.
 """
 
 from collections.abc import Callable
