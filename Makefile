@@ -1,6 +1,6 @@
 # make reproduce and make test need nothing prepared: they make .venv and install into it first, once.
 #
-# PIP_ARGS goes to pip, for another build of torch than pip's own choice; ARGS goes to `pfl-lib reproduce` or JupyterLab.
+# PIP_ARGS goes to pip, for another build of torch than pip's own choice; ARGS goes to `pfl-lib reproduce`, the benchmarks or JupyterLab.
 
 PIP_ARGS =
 ARGS =
@@ -16,7 +16,7 @@ IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupy
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup reproduce test test-notebooks test-threads test-arithmetic record scorecard lab format clean FORCE
+.PHONY: help setup reproduce test test-notebooks test-threads test-arithmetic record scorecard bench lab format clean FORCE
 
 help:
 	@echo "make reproduce   the papers' results, then a live check of this machine; see reports/build/index.html"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-arithmetic  run again what computes, with other instructions and more threads"
 	@echo "make record      execute the notebooks and record anew what their tests compare with"
 	@echo "make scorecard   write the published results' scorecard into the README"
+	@echo "make bench       how fast this machine trains, beside a plain loop and two peers; see docs/speed.md"
 	@echo "make lab         open JupyterLab on the index notebook"
 	@echo "make setup       only make .venv and install into it (the others do so by themselves, once)"
 	@echo "make format      bring code and notebooks into the form that make test asks for"
@@ -91,6 +92,9 @@ test-arithmetic: test-threads
 scorecard: setup
 	PFL_IGNORE_PUBLISHED=0 $(PYTHON) tests/pages/readme.py
 
+bench: setup
+	@$(PYTHON) -m benchmarks $(ARGS)
+
 lab: setup
 	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb $(ARGS)
 
@@ -109,4 +113,4 @@ STRIP = --keep-id --keep-count --extra-keys "metadata.papermill metadata.widgets
 
 clean:
 	rm -rf reports/build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
-	find pfl_lib notebooks tests -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+	find pfl_lib benchmarks notebooks tests -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

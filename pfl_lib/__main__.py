@@ -9,12 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pfl_lib import __version__, bench
+from pfl_lib import __version__
 from pfl_lib.cli import compare, listing, reproduce, results
 from pfl_lib.cli.arguments import OneLineParser
 from pfl_lib.errors import BadInput
 
-COMMANDS = (listing, reproduce, compare, results, bench)
+COMMANDS = (listing, reproduce, compare, results)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

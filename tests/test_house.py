@@ -80,7 +80,7 @@ def imports_of_files(*patterns: str) -> dict[str, str]:
     return {
         module: path
         for module, path in found.items()
-        if module not in {*sys.stdlib_module_names, "pfl_lib"}
+        if module not in {*sys.stdlib_module_names, "pfl_lib", "benchmarks"}
     }
 
 
@@ -119,10 +119,28 @@ def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
     undeclared = {
         m: modules[m]
         for m, owners in distributions_of(modules).items()
-        if not owners & names(CORE + PEERS + DASK)
+        if not owners & names(CORE + DASK)
     }
     assert len(modules) > 5
     assert undeclared == {}
+
+
+def test_every_import_of_the_benchmarks_is_a_declared_dependency():
+    modules = imports_of_files("benchmarks/*.py")
+    undeclared = {
+        m: modules[m]
+        for m, owners in distributions_of(modules).items()
+        if not owners & names(CORE + PEERS)
+    }
+    assert {"torch", "pfl", "flwr"} <= modules.keys()
+    assert undeclared == {}
+
+
+def test_the_package_does_not_need_the_benchmarks():
+    files = [*ROOT.glob("pfl_lib/**/*.py"), *ROOT.glob("notebooks/**/*.ipynb")]
+    assert [
+        path for path in files if re.search(r"(from|import) benchmarks", path.read_text())
+    ] == []
 
 
 def test_every_import_of_the_tests_is_a_declared_dependency():
@@ -137,7 +155,9 @@ def test_every_import_of_the_tests_is_a_declared_dependency():
 
 
 def test_every_declared_dependency_is_used():
-    modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "tests/**/*.py")
+    modules = imports_of_files(
+        "pfl_lib/**/*.py", "notebooks/**/*.ipynb", "tests/**/*.py", "benchmarks/*.py"
+    )
     used = set().union(*distributions_of(modules).values())
     assert names(CORE + TEST + PEERS) - used <= TOOLS.keys()
 
@@ -231,7 +251,7 @@ def test_a_failing_post_build_stops_binder():
 
 @pytest.mark.parametrize(
     "entry",
-    "README.md environment.yml notebooks pfl_lib reports tests binder pyproject.toml"
+    "README.md environment.yml notebooks pfl_lib benchmarks reports tests binder pyproject.toml"
     " constraints.txt Makefile LICENSE CITATION.cff .gitignore .ci/run".split(),
 )
 def test_the_top_level_holds(entry):
@@ -265,7 +285,6 @@ FLOORS = (
     ("papers", "explore"),
     ("pages",),
     ("cli",),
-    ("bench",),
     ("__main__",),
 )
 """The rooms of `pfl_lib`, lowest first: a room imports rooms of lower floors alone, not even those
@@ -337,7 +356,7 @@ def test_no_two_files_of_the_package_import_each_other():
 def test_tests_stand_in_the_rooms_of_what_they_test():
     rooms = {path.name for path in (ROOT / "pfl_lib").iterdir() if (path / "__init__.py").is_file()}
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
-    assert folders - {"browser"} == rooms  # which tests pages as a whole
+    assert folders - {"browser", "benchmarks"} == rooms  # "browser" tests pages as a whole
 
 
 def test_the_version_is_the_same_everywhere():

@@ -20,7 +20,7 @@ import sys
 import torch
 from pfl_lib import Schedule, models
 from pfl_lib.federation import clients
-from pfl_lib.bench.timing import peak_memory
+from benchmarks.timing import peak_memory
 from pfl_lib.engine import Pool
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import METHODS
@@ -84,7 +84,7 @@ def test_ten_thousand_clients_of_whom_a_hundredth_takes_part_need_room_for_that_
 
 def test_a_round_of_fedfomo_with_a_hundred_clients_fits_into_one_gib():
     """All take part, each with five candidates; so does a round of FedAvg before it."""
-    program = "from pfl_lib.bench import candidates; print(candidates.memory())"
+    program = "from benchmarks import candidates; print(candidates.memory())"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
     )

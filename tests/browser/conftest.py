@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+PATIENCE = 180_000  # milliseconds: a machine may have much else to do
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -20,6 +21,15 @@ def browser():
         pytest.skip("needs Chromium: Debian's package chromium")
     options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=options, timeout=PATIENCE)
         yield started
         started.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """Opens pages, 1300 x 900, that wait long for what a test asks of them; closed afterwards."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    yield context.new_page
+    context.close()

@@ -112,17 +112,17 @@ FAILED = f"{CODE}.some(cell=>cell.outputs.some(output=>output.output_type==='err
 
 def run_all(page, lab, path: str) -> list[dict]:
     """Open a notebook and run it from the menu; its code cells, once it has ended or failed."""
-    page.goto(lab(path), timeout=180 * SECONDS)
+    page.goto(lab(path))
     ready = f"window.jupyterapp&&{OPEN}?.context?.path==='{path}'&&{IDLE}"
-    page.wait_for_function(ready, timeout=180 * SECONDS)
+    page.wait_for_function(ready)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}", timeout=600 * SECONDS)
     return page.evaluate(CODE)
 
 
-def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(browser, lab):
-    page = browser.new_page(viewport={"width": 1300, "height": 900})
+def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(new_page, lab):
+    page = new_page()
     cells = run_all(page, lab, "01_quickstart.ipynb")
     errors = [out for cell in cells for out in cell["outputs"] if out["output_type"] == "error"]
     assert [(error["ename"], error["evalue"]) for error in errors] == []
@@ -130,22 +130,20 @@ def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(browser, l
 
     explorer = page.locator(".jp-OutputArea-output", has=page.locator(".widget-slider"))
     picture = explorer.locator("svg[role=img]")
-    picture.wait_for(timeout=60 * SECONDS)
+    picture.wait_for()
     drawn, words = picture.inner_html(), explorer.locator("p").last
     assert words.inner_text() == picture.get_attribute("aria-label")
     assert words.inner_text().startswith("Round 10, Alice's model is ")
     explorer.get_by_role("slider").press("Home")
-    explorer.get_by_text("Round 1, Alice's model is ").wait_for(timeout=60 * SECONDS)
+    explorer.get_by_text("Round 1, Alice's model is ").wait_for()
     assert words.inner_text() == picture.get_attribute("aria-label")
     assert picture.inner_html() != drawn
-    page.close()
 
 
-def test_a_row_of_the_index_opens_its_notebook(browser, lab):
-    page = browser.new_page(viewport={"width": 1300, "height": 900})
+def test_a_row_of_the_index_opens_its_notebook(new_page, lab):
+    page = new_page()
     run_all(page, lab, "00_index.ipynb")
     row = page.get_by_role("row").filter(has_text="waffle-fig8")
     row.get_by_role("link").click()
     opened = f"{OPEN}.context?.path==='waffle/fig8_omega.ipynb'"
-    page.wait_for_function(opened, timeout=60 * SECONDS)
-    page.close()
+    page.wait_for_function(opened)

@@ -16,15 +16,14 @@ import itertools
 import os
 import statistics
 import time
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pfl_lib.bench import plain
-from pfl_lib.bench.speed import Row, count, row_of
-from pfl_lib.bench.workloads import WORKLOADS, Ours, Workload, draw, federation, inputs
+from benchmarks.parts import Row, count, row_of
+from benchmarks.plain import Plain, TextbookLeNet5, train
+from benchmarks.workloads import WORKLOADS, Ours, Workload, federation
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.federation.devices import cores
 from pfl_lib.federation.federation import Federation
@@ -32,12 +31,11 @@ from pfl_lib.federation.federation import Federation
 IMAGES = 6_000  # a client's, as in WAFFLE
 TITLES = {"pfl": "pfl, one core", "flwr": "flwr[simulation], all cores"}
 
-Clients = list[tuple[Tensor, Tensor]]
 Timed = tuple[list[float], dict[str, Tensor]]
-"""Seconds of each round and the shared model afterwards, by name."""
+"""When each round was done, and the shared model afterwards, by name."""
 
 
-def peer(name: str, repeats: int, data_dir: Path | None = None, images: int = IMAGES) -> Row:
+def peer(name: str, repeats: int, images: int = IMAGES) -> list[Row]:
     """Ours on as many cores as the library gets, then the library, then ours again; medians over
     rounds.
     """
@@ -45,25 +43,21 @@ def peer(name: str, repeats: int, data_dir: Path | None = None, images: int = IM
     threads = cores() if name == "flwr" else 1
     title = f"a WAFFLE round on {count(threads, 'core')}"
     if importlib.util.find_spec(name) is None:
-        return {
-            "workload": title,
-            "reference": f"{TITLES[name]}: not installed: pip install 'pfl-lib[peers]'",
-        }
+        missing = f"{TITLES[name]}: not installed: pip install 'pfl-lib[peers]'"
+        return [{"workload": title, "reference": missing}]
     rounds = max(2, min(repeats, 5))
-    fed = federation(workload, draw(workload, data_dir), threads)
+    fed = federation(workload, threads)
+    plain = Plain(workload, fed)
     with one_thread():
         before, _ = _ours(fed, rounds)
-        theirs, model = (_pfl if name == "pfl" else _flwr)(workload, fed, rounds, data_dir)
+        moments, model = (_pfl if name == "pfl" else _flwr)(plain, rounds)
         after, accuracy = _ours(fed, rounds)
-    size = workload.clients * images
     seconds = statistics.median(before + after)
-    row = row_of(title, size / seconds, TITLES[name], size / statistics.median(theirs))
-    served = {
-        part: torch.cat([model[b.name].reshape(-1) for b in fed.layout.parameters])
-        for part in ("theta",)
-    }
-    reference = fed.evaluate({**fed.initial(), **served}, clients=[0])[1].item()
-    return row | {"s/round": seconds, "accuracy": accuracy, "reference accuracy": reference}
+    theirs = statistics.median(b - a for a, b in itertools.pairwise(moments))
+    plain.module.load_state_dict(model)
+    row = row_of(title, workload.examples / seconds, TITLES[name], workload.examples / theirs)
+    row |= {"s/round": seconds, "accuracy": accuracy, "reference accuracy": plain.accuracy()}
+    return [row]
 
 
 def _ours(fed: Federation, rounds: int) -> tuple[list[float], float]:
@@ -75,24 +69,7 @@ def _ours(fed: Federation, rounds: int) -> tuple[list[float], float]:
     return seconds[1:], ours.accuracy()
 
 
-def _clients(fed: Federation) -> Clients:
-    train = fed.clients.splits["train"]
-    return [
-        (inputs(train.pool, index), y) for index, y in zip(train.index, train.labels, strict=True)
-    ]
-
-
-def _start(fed: Federation) -> plain.TextbookLeNet5:
-    module = plain.TextbookLeNet5()
-    module.load_state_dict(fed.layout.named(*fed.initial().values()))
-    return module
-
-
-def _between(moments: list[float]) -> list[float]:
-    return [after - before for before, after in itertools.pairwise(moments)]
-
-
-def _pfl(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None) -> Timed:
+def _pfl(plain: Plain, rounds: int) -> Timed:
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
     from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -104,7 +81,7 @@ def _pfl(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None
     from pfl.metrics import Metrics, Weighted
     from pfl.model.pytorch import PyTorchModel
 
-    class Network(plain.TextbookLeNet5):
+    class Network(TextbookLeNet5):
         def loss(self, x: Tensor, y: Tensor) -> Tensor:
             return F.cross_entropy(self(x), y)
 
@@ -119,9 +96,9 @@ def _pfl(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None
             self.moments.append(time.perf_counter())
             return False, Metrics()
 
-    module = Network()
-    module.load_state_dict(_start(fed).state_dict())
-    datasets = [PyTorchTensorDataset(pair) for pair in _clients(fed)]
+    module, workload = Network(), plain.workload
+    module.load_state_dict(plain.module.state_dict())
+    datasets = [PyTorchTensorDataset(pair) for pair in plain.clients]
     sampler = MinimizeReuseUserSampler(list(range(workload.clients)))
     data = FederatedDataset(datasets.__getitem__, sampler)
     clock = Clock()
@@ -141,12 +118,10 @@ def _pfl(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None
         callbacks=[clock],
         send_metrics_to_platform=False,
     )
-    return _between(clock.moments), {
-        name: value.detach() for name, value in module.named_parameters()
-    }
+    return clock.moments, module.state_dict()
 
 
-def _flwr(workload: Workload, fed: Federation, rounds: int, data_dir: Path | None) -> Timed:
+def _flwr(plain: Plain, rounds: int) -> Timed:
     os.environ.update(
         FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0"
     )  # both report to their makers by default
@@ -157,7 +132,7 @@ def _flwr(workload: Workload, fed: Federation, rounds: int, data_dir: Path | Non
     from flwr.simulation import run_simulation
 
     client, server = ClientApp(), ServerApp()
-    client.train()(functools.partial(flower_client, workload=workload, data_dir=data_dir))
+    client.train()(functools.partial(flower_client, workload=plain.workload))
     moments: list[float] = []
     models: list[dict[str, Tensor]] = []
 
@@ -168,13 +143,13 @@ def _flwr(workload: Workload, fed: Federation, rounds: int, data_dir: Path | Non
     @server.main()
     def main(grid, context) -> None:
         strategy = FedAvg(fraction_train=1.0, fraction_evaluate=0.0)
-        start = ArrayRecord(_start(fed).state_dict())
+        start = ArrayRecord(plain.module.state_dict())
         strategy.start(grid=grid, initial_arrays=start, num_rounds=rounds + 1, evaluate_fn=done)
 
     run_simulation(
         server_app=server,
         client_app=client,
-        num_supernodes=workload.clients,
+        num_supernodes=plain.workload.clients,
         backend_config={
             "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
             "init_args": {"num_cpus": cores(), "include_dashboard": False, "log_to_driver": False},
@@ -182,27 +157,27 @@ def _flwr(workload: Workload, fed: Federation, rounds: int, data_dir: Path | Non
     )
     # The first moment is the evaluation before round 1, the second the end of the round that
     # started everything.
-    return _between(moments[1:]), models[0]
+    return moments[1:], models[0]
 
 
-def flower_client(message, context, workload: Workload, data_dir: Path | None):
+def flower_client(message, context, workload: Workload):
     """What Flower runs for one client in one of its processes: load the shared model, train, send
     it back.
     """
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     with one_thread():
-        x, y = _in_this_process(workload, data_dir)[int(context.node_config["partition-id"])]
-        module = plain.TextbookLeNet5()
-        module.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        plain.train(module, x, y, workload.batch, workload.lr)
+        plain = _in_this_process(workload)
+        x, y = plain.clients[int(context.node_config["partition-id"])]
+        plain.module.load_state_dict(message.content["arrays"].to_torch_state_dict())
+        train(plain.module, x, y, workload.batch, workload.lr)
     content = {
-        "arrays": ArrayRecord(module.state_dict()),
+        "arrays": ArrayRecord(plain.module.state_dict()),
         "metrics": MetricRecord({"num-examples": len(y)}),
     }
     return Message(content=RecordDict(content), reply_to=message)
 
 
 @functools.lru_cache(maxsize=1)
-def _in_this_process(workload: Workload, data_dir: Path | None) -> Clients:
-    return _clients(federation(workload, draw(workload, data_dir)))
+def _in_this_process(workload: Workload) -> Plain:
+    return Plain(workload, federation(workload))

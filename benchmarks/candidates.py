@@ -4,9 +4,9 @@ import dataclasses
 import statistics
 import time
 
-from pfl_lib.bench.speed import Row
-from pfl_lib.bench.timing import peak_memory
-from pfl_lib.bench.workloads import WORKLOADS, Workload, draw, federation
+from benchmarks.parts import Row
+from benchmarks.timing import peak_memory
+from benchmarks.workloads import WORKLOADS, Workload, federation
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.methods import FedAvg, FedFomo
 
@@ -22,21 +22,31 @@ def candidates(repeats: int, workload: Workload = WORKLOAD) -> list[Row]:
     FedFomo, what of that goes into evaluating references and candidates on validation examples, and
     the rest as a multiple of FedAvg's.
     """
-    fed = federation(workload, draw(workload), validation=HELD_OUT)
-    evaluated = _Clocked(fed.evaluate)
-    fed.evaluate = evaluated
-    methods = {"fedavg": FedAvg(), "fedfomo": FedFomo(n=min(5, workload.clients))}
-    states = {name: method.start(fed) for name, method in methods.items()}
-    found: dict[str, list[float]] = {"fedavg": [], "fedfomo": [], "evaluation": []}
+    fed = federation(workload, validation=HELD_OUT)
+    evaluate, evaluations = fed.evaluate, []
+
+    def clocked(*args, **settings):
+        began = time.process_time()
+        found = evaluate(*args, **settings)
+        evaluations.append(time.process_time() - began)
+        return found
+
+    fed.evaluate = clocked
+    methods = (FedAvg(), FedFomo(n=min(5, workload.clients)))
+    states = [method.start(fed) for method in methods]
+    rounds: list[tuple[float, float, float]] = []
     with one_thread():
         for r in range(1, repeats + 2):
-            for name, method in methods.items():
-                evaluated.seconds, began = 0.0, time.process_time()
-                states[name], _ = method.round(fed, states[name], r)
-                found[name].append(time.process_time() - began)
-            found["evaluation"].append(evaluated.seconds)
+            seconds = []
+            for k, method in enumerate(methods):
+                evaluations.clear()
+                began = time.process_time()
+                states[k], _ = method.round(fed, states[k], r)
+                seconds.append(time.process_time() - began)
+            rounds.append((*seconds, sum(evaluations)))
     # The first round also warms up.
-    plain, whole, asked = (statistics.median(times[bool(repeats) :]) for times in found.values())
+    timed = rounds[1:] or rounds
+    plain, whole, asked = (statistics.median(times) for times in zip(*timed, strict=True))
     return [
         {
             "workload": workload.title,
@@ -54,17 +64,3 @@ def memory() -> int:
     """Peak memory, in bytes, of a process that has done nothing but a round of each."""
     candidates(0)
     return peak_memory()
-
-
-class _Clocked:
-    """A function, and the processor's seconds that it took."""
-
-    def __init__(self, function) -> None:
-        self.function, self.seconds = function, 0.0
-
-    def __call__(self, *args, **settings):
-        began = time.process_time()
-        try:
-            return self.function(*args, **settings)
-        finally:
-            self.seconds += time.process_time() - began
