@@ -57,18 +57,14 @@ def data_root(data_dir: str | os.PathLike | None = None) -> Path:
     if given is not None:
         root = Path(given).expanduser().absolute()
         if os.path.isfile(root):
-            raise BadInput(
-                f"data folder {root} is a file, not a folder: give the folder that holds the data"
-                " sets"
-            )
+            told = "give the folder that holds the data sets"
+            raise BadInput(f"data folder {root} is a file, not a folder: {told}")
         return root
     try:
         import platformdirs
     except ImportError:
-        raise BadInput(
-            "no data folder: give data_dir (--data-dir) or set PFL_DATA_DIR (the default needs"
-            " platformdirs)"
-        ) from None
+        told = "give data_dir (--data-dir) or set PFL_DATA_DIR (the default needs platformdirs)"
+        raise BadInput(f"no data folder: {told}") from None
     return platformdirs.user_cache_path("pfl_lib", appauthor=False)
 
 

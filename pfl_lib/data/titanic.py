@@ -26,9 +26,7 @@ OPENML = 40945
 
 
 def titanic_fingerprint(as_run: bool) -> str:
-    """Identity of the data set: the passengers, their order and what is done with unknown ages.
-    `version` in `data.DATASETS` tells other changes of the preparation; the 1 here stays.
-    """
+    """Identity of the passengers, their order and what is done with unknown ages; the 1 stays."""
     return hashlib.sha256(f"{TITANIC_CONTENT} version 1 as_run {as_run}".encode()).hexdigest()[:16]
 
 

@@ -19,9 +19,7 @@ SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 def import_torchvision() -> ModuleType:
-    """The module torchvision; where its operators are missing, they are declared before.  Raises
-    `BadInput` where it is not installed.
-    """
+    """The module torchvision, its operators declared if need be; BadInput if not installed."""
     try:
         return importlib.import_module("torchvision")
     except ModuleNotFoundError as error:
