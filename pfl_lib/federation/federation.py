@@ -95,9 +95,8 @@ class Federation:
         given = isinstance(model, nn.Module)
         module = copy.deepcopy(model) if given else model_checks.make_module(model, seed)
         if next(module.parameters(), None) is None:
-            raise BadInput(
-                f"model {type(module).__name__} has no parameters: there is nothing to train"
-            )
+            kind = type(module).__name__
+            raise BadInput(f"model {kind} has no parameters: there is nothing to train")
         small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODEL
         on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
 
@@ -214,8 +213,7 @@ class Federation:
         shared: Mapping[int, Tensor] | None = None,
         uploaded: Sequence[Layer] | None = None,
     ) -> tuple[Rows, Tensor]:
-        """Local training of n clients: rows {name: [n, width]} go through their mini-batches,
-        `step` by `step`.
+        """Local training of n clients: rows {name: [n, width]} take a `step` for each mini-batch.
 
         `trained` names the rows that training changes; they are returned, with "statistics", in new
         matrices (the input is left as it was) beside the number of local steps of each client [n]

@@ -1,6 +1,4 @@
-"""A user's table as the clients of a federation: a CSV file, a column to predict and one to split
-by.
-"""
+"""A user's CSV file as the clients of a federation."""
 
 import itertools
 import os
