@@ -35,11 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pfl-lib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\npfl-lib: interrupted; finished runs and checkpoints are kept, the same command goes"
-            " on from there",
-            file=sys.stderr,
-        )
+        kept = "finished runs and checkpoints are kept, the same command goes on from there"
+        print(f"\npfl-lib: interrupted; {kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `pfl-lib list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,11 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" ({error.filename})" if error.filename else ""
-        print(
-            f"pfl-lib: the disk is full{where}: make room; what is finished is kept, the same"
-            " command goes on from there",
-            file=sys.stderr,
-        )
+        kept = "what is finished is kept, the same command goes on from there"
+        print(f"pfl-lib: the disk is full{where}: make room; {kept}", file=sys.stderr)
         return 2
 
 

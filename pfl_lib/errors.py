@@ -1,4 +1,4 @@
-"""One exception for everything a user can get wrong, and the sentences it is told in."""
+"""One exception for everything a user can get wrong, and the sentences that tell it."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -6,10 +6,7 @@ from difflib import get_close_matches
 
 class BadInput(ValueError):
     """A value the package cannot work with; the message names the value, what is allowed and what
-    to do, in one line.
-
-    The command line prints the message and exits with status 2; notebooks show the same single line
-    instead of a traceback.
+    to do, in one line, which notebooks show instead of a traceback.
     """
 
     def _render_traceback_(self) -> list[str]:
@@ -18,9 +15,7 @@ class BadInput(ValueError):
 
 
 def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
-    """Return `value` if it is one of `allowed`, else raise `BadInput` listing them ("distribution
-    'D' is not one of A, B, C"), with the one that was likely meant.
-    """
+    """Return `value` if it is one of `allowed`; else BadInput, with the name likely meant."""
     allowed = list(allowed)
     if value not in allowed:
         names = [str(name) for name in allowed]
@@ -31,7 +26,7 @@ def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
 
 
 def likely(value: object, names: Iterable[str], alike: float = 0.75) -> str:
-    """The name that was likely meant, the nearest that is so much `alike` (1: equal); else ""."""
+    """The name nearest to `value`, if it is so much `alike` (1: equal); else ""."""
     if not isinstance(value, str):
         return ""
     small = {name.lower(): name for name in names}
@@ -40,20 +35,14 @@ def likely(value: object, names: Iterable[str], alike: float = 0.75) -> str:
 
 
 def whole(name: str, value: object, least: int | None = None) -> None:
-    """Raise `BadInput` unless `value` is a whole number, `least` or more ("rounds 0: give a whole
-    number, 1 or more").
-    """
+    """BadInput unless `value` is a whole number, `least` or more."""
     if not _is_whole(value) or (least is not None and value < least):
-        raise BadInput(
-            f"{name} {value!r}: give a whole number"
-            + ("" if least is None else f", {least} or more")
-        )
+        or_more = "" if least is None else f", {least} or more"
+        raise BadInput(f"{name} {value!r}: give a whole number{or_more}")
 
 
 def number(name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
-    """Raise `BadInput` unless `value` is a number that `fits` ("lr 0: give a number above 0", where
-    that is `wanted`).
-    """
+    """BadInput unless `value` is a number that `fits` ("lr 0: give ...", with what is `wanted`)."""
     try:
         good = isinstance(value, int | float) and not isinstance(value, bool) and fits(float(value))
     except OverflowError:  # a whole number beyond the largest float
@@ -63,12 +52,11 @@ def number(name: str, value: object, wanted: str, fits: Callable[[float], bool])
 
 
 def check_alice(alice: object, clients: int) -> None:
-    """Raise `BadInput` unless `alice` is None or the number of one of so many clients."""
+    """BadInput unless `alice` is None or the number of one of so many clients."""
     if alice is not None and not (_is_whole(alice) and 0 <= alice < clients):
         raise BadInput(f"alice {alice!r} is not one of the clients 0 to {clients - 1}")
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(
-        value, bool
-    )  # True is an int to Python, and a slip to a reader
+    # True is an int to Python; from a user it is a slip.
+    return isinstance(value, int) and not isinstance(value, bool)

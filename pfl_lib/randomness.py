@@ -8,7 +8,7 @@ import torch
 def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
     """A CPU generator for one purpose, such as generator(seed, "batches", round, client).
 
-    Nothing drawn from it depends on the order in which clients, cells or processes run, on the
+    Nothing drawn from it depends on the order in which clients, runs or processes go, on the
     method, or on whether a run was resumed.
     """
     text = "|".join(map(str, (seed, purpose, *key)))

@@ -1,8 +1,7 @@
 """The matrix algebra that all methods share: copies of a model, weighted averages, one SGD step.
 
-A model is a mapping of named rows, always {"theta": [P], "statistics": [S]}; n clients' models are
-the same names over [n, P] and [n, S].  Methods add rows of their own (a personal model, a control
-variate).
+A model is a mapping of named rows, {"theta": [P], "statistics": [S]}; n clients' models are the
+same names over [n, P] and [n, S].  Methods add rows of their own, such as a control variate.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +12,13 @@ from torch import Tensor
 
 Rows = dict[str, Tensor]
 Gradient = Callable[..., Tensor]
-"""`gradient(theta, batch, statistics=None)`: the mean loss's gradient at `theta` ([P] or [n, P],
-and so is the result).  Where `statistics` is given, BatchNorm's running statistics in it are
-updated in place by this call; otherwise they are left alone."""
+"""`gradient(theta, batch, statistics=None)`: the mean loss's gradient at `theta`, in its shape, [P]
+or [n, P].  BatchNorm's running statistics in `statistics` are updated in place."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One mini-batch of one client (x [b, ...], y [b]) or of n clients side by side (x [n, b, ...],
-    y [n, b]).
+    """A mini-batch of one client (x [b, ...], y [b]) or of n clients (x [n, b, ...], y [n, b]).
 
     `index` counts the local steps of this round from 0; `lr`, `momentum` and `weight_decay` are the
     schedule's for this round.
@@ -36,9 +33,8 @@ class Batch:
 
 
 Step = Callable[[Rows, Gradient, Batch], None]
-"""A local step changes the rows it is given in place.  It is written once and works on one client's
-rows ([P]) and on many ([n, P]).  It keeps nothing elsewhere: clients may be trained in several
-threads."""
+"""A local step changes the rows it is given in place: one client's ([P]) or many clients' ([n, P]).
+It keeps nothing elsewhere: clients may be trained in several threads."""
 
 
 def model(rows: Rows) -> Rows:
@@ -52,16 +48,12 @@ def copies(rows: Rows, n: int) -> Rows:
 
 
 def select_rows(matrix: Tensor, clients: Sequence[int]) -> Tensor:
-    """The rows of `clients` out of [N, ...]; the matrix itself, not a copy, where they are all, in
-    order.
-    """
+    """The rows of `clients` out of [N, ...]; for all clients in order the matrix, not a copy."""
     return matrix if _all_in_order(matrix, clients) else matrix[clients]
 
 
 def with_rows(matrix: Tensor, clients: Sequence[int], rows: Tensor) -> Tensor:
-    """The matrix [N, ...] with other rows for `clients`; where they are all, in order, the new rows
-    themselves, not a copy.
-    """
+    """The matrix [N, ...] with other rows for `clients`; for all in order the rows, not a copy."""
     if _all_in_order(matrix, clients):
         return rows
     matrix = matrix.clone(memory_format=torch.contiguous_format)
@@ -82,9 +74,7 @@ def average(weights: Tensor, rows: Rows) -> Rows:
 
 
 def weighted_sum(weights: Tensor, matrix: Tensor) -> Tensor:
-    """`weights` [n] or [m, n] times the rows of a matrix [n, P], [P] or [m, P]; rows of weight 0 do
-    not count, even where they hold NaN or infinity.
-    """
+    """`weights` [n] or [m, n] times a matrix [n, P]: [P] or [m, P]; see `average` for weight 0."""
     weights = weights.to(matrix)
     out = weights @ matrix
     if finite_rows(out if out.dim() == 2 else out[None]).all():
@@ -104,9 +94,8 @@ def finite_rows(matrix: Tensor) -> Tensor:
 
 
 def distances(matrix: Tensor, row: Tensor) -> Tensor:
-    """Euclidean distances [n], float64, of a matrix's rows [n, P] to one row [P]; some rows at a
-    time, so that no second matrix is made.
-    """
+    """Euclidean distances [n], float64, of a matrix's rows [n, P] to one row [P]."""
+    # Some rows at a time, so that no second matrix is made
     parts = matrix.split(max(1, 2**20 // max(1, matrix.shape[1])))
     return torch.cat([torch.linalg.vector_norm(part - row, dim=1) for part in parts]).double().cpu()
 
@@ -139,9 +128,7 @@ def uniform(n: int) -> Tensor:
 
 
 def weights_of_all(weights: Tensor, clients: list[int], n: int) -> Tensor:
-    """Weights of the round's participants among all n clients, zero for those who were not there:
-    [n] in float64.
-    """
+    """Weights of the round's participants among all n clients, the others' 0: [n] in float64."""
     everybody = torch.zeros(n, dtype=torch.float64)
     everybody[clients] = weights.double()
     return everybody

@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,8 +15,7 @@ from torch import nn
 import pfl_lib
 from pfl_lib import BadInput, Federation, Result, Schedule, partitions
 from pfl_lib import data as data_sets
-from pfl_lib.federation import clients as client_data
-from pfl_lib.methods import METHODS, FedAvg, Local, Waffle
+from pfl_lib.methods import METHODS, FedAvg, Waffle
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
 from pfl_lib.results import store as stores
@@ -54,10 +52,7 @@ def refusal(run, *args, **settings) -> str:
 def test_every_method_gives_a_tidy_table_of_alices_rounds(run, name):
     result = run(name)
     assert list(result.metrics.columns)[:4] == ["round", "client", "accuracy", "loss"]
-    assert result.metrics["round"].tolist() == [1, 2] and result.metrics["client"].tolist() == [
-        0,
-        0,
-    ]
+    assert result.metrics[["round", "client"]].to_numpy().tolist() == [[1, 0], [2, 0]]
     assert result.metrics["accuracy"].between(0, 1).all() and (result.metrics["loss"] > 0).all()
     assert isinstance(result.weights, np.ndarray) and result.weights.shape == (2, 3)
     assert (
@@ -92,11 +87,8 @@ def test_a_name_and_its_method_with_default_hyper_parameters_are_one_run(run, re
 
 
 def test_the_same_call_gives_the_same_bits_and_another_seed_others(tmp_path, run):
-    one, two, other = (
-        run("fedavg"),
-        run("fedavg", results_dir=tmp_path / "elsewhere"),
-        run("fedavg", seed=2),
-    )
+    one, other = run("fedavg"), run("fedavg", seed=2)
+    two = run("fedavg", results_dir=tmp_path / "elsewhere")
     assert one.metrics.equals(two.metrics) and not one.metrics.equals(other.metrics)
 
 
@@ -125,34 +117,22 @@ def test_a_result_stored_without_its_model_is_trained_again_where_it_is_asked_fo
     assert run("local", rounds=1).model is not None
 
 
-def test_a_model_goes_into_a_folder_that_exists(run, tmp_path):
-    result = run("local", rounds=1)
-    for path in (tmp_path / "nowhere" / "alice.pt", tmp_path):
-        with pytest.raises(
-            BadInput,
-            match=re.escape(f"model file {path}: give a file's name in a folder that exists"),
-        ):
-            result.save_model(path)
-
-
 def test_schedule_arguments_reach_the_schedule(run):
-    given = {
-        "local_epochs": 2,
-        "batch_size": 64,
-        "lr": 0.05,
-        "lr_decay": 0.9,
-        "momentum": 0.5,
-        "weight_decay": 0.001,
-        "participation": 0.7,
-        "order": "fixed",
-        "rounds": 1,
-    }
+    given = {"local_epochs": 2, "batch_size": 64, "lr": 0.05, "lr_decay": 0.9, "momentum": 0.5}
+    given |= {"weight_decay": 0.001, "participation": 0.7, "order": "fixed", "rounds": 1}
     schedule = run("fedavg", **given).config["schedule"]
     assert {name: schedule[name] for name in given} == given
     assert run("fedavg", local_batches=1, rounds=1).config["schedule"]["local_batches"] == 1
     moved = run("fedavg", augment="crop_flip", rounds=1)
     assert moved.config["schedule"]["augment"] == "crop_flip"
     assert moved.metrics["loss"].tolist() != run("fedavg", rounds=1).metrics["loss"].tolist()
+
+
+def test_a_model_goes_into_a_folder_that_exists(run, tmp_path):
+    result = run("local", rounds=1)
+    for path in (tmp_path / "nowhere" / "alice.pt", tmp_path):
+        with pytest.raises(BadInput, match="give a file's name in a folder that exists"):
+            result.save_model(path)
 
 
 # --- several seeds ---
@@ -196,12 +176,6 @@ def test_a_method_of_ones_own_runs_for_several_seeds_too(run):
 )
 def test_seeds_and_jobs_that_do_not_fit_are_told_in_one_line(run, settings, sentence):
     assert refusal(run, "local", **settings) == sentence
-
-
-def test_jobs_are_for_what_is_stored(run, capsys):
-    sentence = refusal(run, Mine(), seeds=2, jobs=2)
-    assert sentence == "jobs 2: what is not stored runs in this process: leave it out"
-    assert "give it version = 1" in capsys.readouterr().err
 
 
 # --- bring your own ---
@@ -281,6 +255,8 @@ def test_a_method_without_a_version_runs_on_the_packages_data_and_is_not_stored(
         "method Mine(until=1) cannot be stored: give it version = 1, and raise that by hand when"
         " its results change"
     )
+    told = refusal(run, Mine(), seeds=2, jobs=2)
+    assert told == "jobs 2: what is not stored runs in this process: leave it out"
 
 
 def test_a_subclass_of_a_method_is_not_taken_for_it(run, results_dir):
@@ -307,16 +283,9 @@ def test_a_subclass_of_a_method_is_not_taken_for_it(run, results_dir):
         ({"alice": -1}, "alice -1 is not one of the clients 0 to 2"),
         ({"clients": 0}, "clients 0: give a whole number, 1 or more"),
         ({"rounds": 0}, "rounds 0: give a whole number, 1 or more"),
-        ({"local_epochs": 0}, "local_epochs 0: give a whole number, 1 or more"),
-        ({"batch_size": 0}, "batch_size 0: give a whole number, 1 or more"),
         ({"lr": -0.1}, "lr -0.1: give a number above 0"),
-        ({"momentum": 1}, "momentum 1: give a number from 0 to below 1"),
-        ({"participation": 0}, "participation 0: give a number above 0 and at most 1"),
         ({"images": 10}, "distribution 'C' needs at least 99 training images of each label"),
-        (
-            {"images": 10**6},
-            "images 1000000 is not between 1 and 1438, the training images of digits",
-        ),
+        ({"images": 10**6}, "images 1000000 is not between 1 and 1438, the training images of"),
         ({"seed": None}, "seed None: give a whole number"),
     ],
     ids=str,
@@ -329,26 +298,13 @@ def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, setting
 @pytest.mark.parametrize(
     ("part", "gives", "sentence"),
     [
-        (
-            "start",
-            lambda rows: rows["theta"],
-            "its start gives Tensor; it should give a dict, the state",
-        ),
+        ("start", lambda rows: rows["theta"], "its start gives Tensor; it should give a dict, the"),
         (
             "round",
             lambda rows: rows,
             "its round gives dict; it should give a pair of dicts, (state, log)",
         ),
-        (
-            "round",
-            lambda rows: None,
-            "its round gives NoneType; it should give a pair of dicts, (state, log)",
-        ),
-        (
-            "round",
-            lambda rows: (rows["theta"], {}),
-            "its round gives Tensor, dict; it should give a pair of dicts",
-        ),
+        ("round", lambda rows: (rows["theta"], {}), "its round gives Tensor, dict; it should give"),
         (
             "round",
             lambda rows: (rows, {}, {}),
@@ -377,16 +333,7 @@ def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, setting
             lambda rows: {name: row[:2] for name, row in rows.items()},
             "its served gives theta [2, 56]",
         ),
-        (
-            "served",
-            lambda rows: {"theta": rows["theta"]},
-            "its served gives theta [3, 56], statistics None; it",
-        ),
-        (
-            "served",
-            lambda rows: rows["theta"],
-            "its served gives theta None, statistics None; it should give theta",
-        ),
+        ("served", lambda rows: rows["theta"], "its served gives theta None, statistics None; it"),
     ],
 )
 def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part, gives, sentence):
@@ -422,9 +369,14 @@ def test_weights_of_those_that_took_part_are_put_in_their_places():
 
 def test_what_is_no_federation_is_told_in_one_line():
     sentence = refusal(pfl_lib.run, "fedavg", federation=[1], rounds=3)
+    told = "give a pfl_lib.Federation, as Federation.from_arrays makes one"
+    assert sentence == f"federation [1]: {told}"
     assert (
-        sentence == "federation [1]: give a pfl_lib.Federation, as Federation.from_arrays makes one"
+        refusal(pfl_lib.run, "fedavg", federation=lambda seed: 3, seeds=2)
+        == f"federation 3: {told}"
     )
+    sentence = refusal(pfl_lib.run, "fedavg", federation=own(), seeds=2)
+    assert sentence.endswith("beside seeds: give a function that makes the federation of a seed")
 
 
 @pytest.mark.parametrize(
@@ -445,20 +397,19 @@ def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run, meth
 
 def test_what_is_no_method_is_told_in_one_line(run):
     names = ", ".join(METHODS)
-    assert refusal(run, "WAFFLE").endswith(": did you mean waffle?")
-    assert refusal(run, "wafle") == f"method 'wafle' is not one of {names}: did you mean waffle?"
-    assert (
-        refusal(run, Waffle)
-        == "method <class 'pfl_lib.methods.waffle.Waffle'>: give an instance, not the class"
-        f" itself, or a name: {names}"
+    for name in ("WAFFLE", "wafle"):
+        assert refusal(run, name) == f"method {name!r} is not one of {names}: did you mean waffle?"
+    assert refusal(run, Waffle).endswith(
+        f"give an instance, not the class itself, or a name: {names}"
     )
-    assert (
-        refusal(run, 3)
-        == f"method 3: give an object with name, start, round, served, or a name: {names}"
-    )
-    assert refusal(run, "waffle", alice=None).startswith(
-        "WAFFLE makes one client's model: give alice=0"
-    )
+    told = refusal(run, 3)
+    assert told == f"method 3: give an object with name, start, round, served, or a name: {names}"
+    assert refusal(run, "waffle", alice=None).startswith("WAFFLE makes one client's model: give")
+
+    class Nameless(FedAvg):
+        name = ["x"]
+
+    assert refusal(run, Nameless()).endswith("has the name ['x']: give it a text")
 
 
 @pytest.mark.parametrize(
@@ -492,32 +443,3 @@ def test_a_result_that_cannot_be_stored_is_returned_and_a_line_says_so(run, monk
     assert result.metrics["round"].tolist() == [1, 2] and result.model is not None
     [line] = capsys.readouterr().err.splitlines()
     assert " could not be stored in " in line and "No space left on device" in line
-
-
-def test_a_client_without_examples_is_no_alice(tmp_path):
-    pairs = [(torch.zeros(2, 4), torch.tensor([0, 1]))] * 2
-    held = client_data.from_arrays(pairs, pairs)
-    held.splits["test"].index[0].resize_(0)
-    with pytest.raises(
-        BadInput,
-        match="^client 0 has no test examples, so her model cannot be read: give another alice$",
-    ):
-        pfl_lib.run(Local(), federation=Federation(held, Two, Schedule(1), alice=0, device="cpu"))
-
-
-def test_a_result_shows_itself_in_one_line(run):
-    result = run("local")
-    line = repr(result)
-    assert (
-        "\n" not in line
-        and line.startswith("<Result of local: ")
-        and f"last {result.last_accuracy:.2%}" in line
-    )
-
-
-def test_a_method_whose_name_is_no_text_is_refused():
-    class Nameless(FedAvg):
-        name = ["x"]
-
-    with pytest.raises(BadInput, match=r"has the name \['x'\]: give it a text$"):
-        pfl_lib.run(Nameless(), dataset="digits", rounds=1)

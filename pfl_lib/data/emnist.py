@@ -1,7 +1,6 @@
 """EMNIST's handwritten digits and letters, read from the one archive that they come in."""
 
 import gzip
-import hashlib
 import zipfile
 from pathlib import Path
 
@@ -14,11 +13,6 @@ from pfl_lib.data.source import Arrays
 FOLDER, ARCHIVE = "EMNIST/raw", "gzip.zip"
 MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"  # torchvision checks it too
 FIRST_LABEL = {"digits": 0, "letters": 1}
-
-
-def fingerprint(split: str) -> str:
-    """Identity of a split: the archive's MD5 and the split's name."""
-    return hashlib.sha256(f"{ARCHIVE} {MD5} {split}".encode()).hexdigest()[:16]
 
 
 def read(root: Path, split: str) -> Arrays:
@@ -38,18 +32,14 @@ def read(root: Path, split: str) -> Arrays:
 
 
 def download(root: Path) -> None:
-    """Write the archive to `<root>/EMNIST/raw`, by torchvision, which leaves its contents beside
-    it.
-    """
+    """Let torchvision write the archive to `<root>/EMNIST/raw`, and its contents beside it."""
     from pfl_lib.data.torchvision_fix import import_torchvision
 
     import_torchvision().datasets.EMNIST(str(root), split="digits", train=True, download=True)
 
 
 def _idx(archive: zipfile.ZipFile, member: str) -> Tensor:
-    """A packed file of the IDX format: four bytes, of which the last counts the dimensions; their
-    sizes; bytes.
-    """
+    """A packed IDX file: four bytes, the last the number of dimensions; their sizes; bytes."""
     raw = gzip.decompress(archive.read(member))
     dimensions = raw[3]
     shape = np.frombuffer(raw, ">i4", dimensions, offset=4).tolist()

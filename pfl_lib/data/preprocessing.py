@@ -1,10 +1,7 @@
-"""Columns of a table to the inputs of a network, with scikit-learn's transformers; imported only
-where a table is read.
-"""
+"""Columns of a table to the inputs of a network; scikit-learn is imported where a table is read."""
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -13,40 +10,24 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 MINOR = 17  # "adult or minor (aged 16 or less)"
 
 
-class SampleScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """(x - mean) / std with the sample standard deviation, over the values that are known: pandas',
-    and so the authors'.
-
-    scikit-learn's StandardScaler divides by n instead of n - 1.
-    """
-
-    def fit(self, x: np.ndarray, y: None = None) -> "SampleScaler":
-        x = np.asarray(x, dtype=float)
-        self.mean_, self.scale_ = np.nanmean(x, axis=0), np.nanstd(x, axis=0, ddof=1)
-        return self
-
-    def transform(self, x: np.ndarray) -> np.ndarray:
-        return (np.asarray(x, dtype=float) - self.mean_) / self.scale_
-
-
 def titanic(as_run: bool) -> ColumnTransformer:
-    """The Titanic's nine inputs from pclass and embarked (0, 1, 2), sex (1 female), age, fare,
-    sibsp and parch; nan is missing.
+    """The Titanic's nine inputs, in the order of `titanic.TITANIC_INPUTS`, from pclass and embarked
+    (0, 1, 2), sex (1 female), age, fare, sibsp and parch; nan is missing.
 
-    In this order: fare, sex, Cherbourg, Queenstown, travelling alone, first class, second class,
-    age, minor.  Fare and age are standardised over all passengers, age before its gaps get the
+    Fare and age are standardised over all passengers, age before its gaps get the
     median; a missing port becomes the most frequent one, Southampton.  `as_run`: see
-    `table_sets.read_titanic`.
+    `titanic.read_titanic`.
     """
     one_hot = OneHotEncoder(categories=[[0, 1, 2]], drop=[2], sparse_output=False)
-    unknown = _MissingFraction() if as_run else SimpleImputer(strategy="mean")
+    unknown = FunctionTransformer(_share_of_gaps) if as_run else SimpleImputer(strategy="mean")
+    scaled = FunctionTransformer(_standardised)
     steps = [
-        ("fare", SampleScaler(), ["fare"]),
+        ("fare", scaled, ["fare"]),
         ("sex", "passthrough", ["sex"]),
         ("embarked", make_pipeline(SimpleImputer(strategy="most_frequent"), one_hot), ["embarked"]),
         ("alone", FunctionTransformer(_alone), ["sibsp", "parch"]),
         ("pclass", one_hot, ["pclass"]),
-        ("age", make_pipeline(SampleScaler(), SimpleImputer(strategy="median")), ["age"]),
+        ("age", make_pipeline(scaled, SimpleImputer(strategy="median")), ["age"]),
         ("minor", make_pipeline(FunctionTransformer(_minor), unknown), ["age"]),
     ]
     return ColumnTransformer(steps)
@@ -68,15 +49,17 @@ def mixed(table: pd.DataFrame) -> ColumnTransformer:
     return ColumnTransformer([("numbers", number, numbers), ("words", word, words)])
 
 
-class _MissingFraction(TransformerMixin, BaseEstimator):
-    """Fills gaps with the fraction of gaps."""
+def _standardised(column: pd.DataFrame) -> np.ndarray:
+    """(x - mean) / std over the known values, with the sample standard deviation, as pandas and the
+    authors have it; scikit-learn's StandardScaler divides by n instead of n - 1.
+    """
+    x = column.to_numpy(dtype=float)
+    return (x - np.nanmean(x, axis=0)) / np.nanstd(x, axis=0, ddof=1)
 
-    def fit(self, x: np.ndarray, y: None = None) -> "_MissingFraction":
-        self.fraction_ = np.isnan(x).mean()
-        return self
 
-    def transform(self, x: np.ndarray) -> np.ndarray:
-        return np.where(np.isnan(x), self.fraction_, x)
+def _share_of_gaps(x: np.ndarray) -> np.ndarray:
+    gaps = np.isnan(x)
+    return np.where(gaps, gaps.mean(), x)
 
 
 def _alone(relatives: pd.DataFrame) -> np.ndarray:

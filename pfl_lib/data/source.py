@@ -47,11 +47,10 @@ class Source:
 
     `examples` and `classes` count the training examples and their labels.  `read(root)` returns the
     tensors; `folder`, below the root, holds `files` (name -> MD5), and `download(root)` writes
-    them.  A data set that needs no files leaves these three out.  Of the files of `any_of` one is
-    enough; `read` then checks the content.  A table names its `inputs` and reads the `columns` it
-    may be split by; `model` is what `run` trains on it.  `version` is raised by hand when the same
-    files give other inputs: another mean or std, another preparation, neither of which the
-    fingerprint holds.
+    them.  One of the files of `any_of` is enough; `read` then checks the content.  A table names
+    its `inputs` and reads the `columns` it may be split by; `model` is what `run` trains on it.
+    `version` is raised by hand when the same files give other inputs, by another mean, std or
+    preparation, which the fingerprint does not hold.
     """
 
     title: str

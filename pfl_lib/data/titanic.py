@@ -1,11 +1,7 @@
-"""The tables that come as data sets: the Titanic's passengers, and scikit-learn's breast cancer in
-the quick profile.
-
-Both are checked by content, so that a result's key knows what it was computed from without the data
-at hand.
+"""The Titanic's passengers as a data set, checked by content: a result's key says what it was
+computed from.
 """
 
-import functools
 import hashlib
 from importlib.resources import files
 from pathlib import Path
@@ -15,51 +11,37 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pfl_lib.data.source import Arrays
 from pfl_lib.errors import BadInput
-
-# --- the Titanic ---
 
 TITANIC_FILES = ("titanic_tfds_1309.csv", "titanic3.csv")
 TITANIC_COLUMNS = ("pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived")
 TITANIC_CONTENT = "af9a5e18681f0968"
-TITANIC_INPUTS = (
-    "Fare",
-    "Sex (1: female)",
-    "Cherbourg",
-    "Queenstown",
-    "Travelling alone",
-    "First Class",
-    "Second Class",
-    "Age (standardized)",
-    "Passenger is minor",
-)  # Figure 2's words
+FIGURE_2 = (  # its words
+    "Fare, Sex (1: female), Cherbourg, Queenstown, Travelling alone, First Class, Second Class,"
+    " Age (standardized), Passenger is minor"
+)
+TITANIC_INPUTS = tuple(FIGURE_2.split(", "))
 OPENML = 40945
 
 
 def titanic_fingerprint(as_run: bool) -> str:
-    """Identity of the data set: the passengers, their order and what is done with unknown ages.
-
-    Where preparation changes otherwise, `version` in `data.DATASETS` is raised, as for every data
-    set; the 1 here stays.
-    """
+    """Identity of the passengers, their order and what is done with unknown ages; the 1 stays."""
     return hashlib.sha256(f"{TITANIC_CONTENT} version 1 as_run {as_run}".encode()).hexdigest()[:16]
 
 
-def read_titanic(root: Path, as_run: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def read_titanic(root: Path, as_run: bool) -> Arrays:
     """The 1,309 passengers of the Titanic as inputs [1309, 9] and labels (1: survived), as training
     and as test pool.
 
     `<root>/titanic/` holds `titanic_tfds_1309.csv`, which has the rows in the order of the authors'
-    runs, or `titanic3.csv` (the published table, OpenML's 40945).  Both hold the same passengers,
-    and either way they are brought into the authors' order, of which their splits by age are made:
-    results do not depend on the file.
+    runs, or `titanic3.csv` (the published table, OpenML's 40945).  Both hold the same passengers
+    and are brought into the authors' order, of which their splits by age are made.
 
     Preparation is that of the authors' Titanic-preprocessing.ipynb: see `preprocessing.titanic`.
     The one missing fare stays -1, and counts in the mean.  Where the age is unknown, "minor" is the
     fraction of minors among the known ages; with `as_run` it is 0.2009, the fraction of unknown
     ages, as in the authors' code: evidently a slip.
-
-    Raises `BadInput` for a file that lacks a column (named) or holds other passengers.
     """
     try:
         from pfl_lib.data import preprocessing
@@ -74,9 +56,7 @@ def read_titanic(root: Path, as_run: bool) -> tuple[Tensor, Tensor, Tensor, Tens
 
 
 def titanic_age(root: Path) -> dict[str, Tensor]:
-    """The column that splits the passengers: {"age": float64 [1309] in years, nan where
-    unknown}.
-    """
+    """The column that splits the passengers: {"age": float64 [1309] in years, or nan}."""
     return {"age": torch.tensor(titanic_table(root)["age"].to_numpy())}
 
 
@@ -105,7 +85,10 @@ def titanic_table(root: Path) -> pd.DataFrame:
             f"{path} is damaged or altered: {len(raw):,} passengers with fingerprint {content},"
             f" expected 1,309 with {TITANIC_CONTENT}; replace it by an intact copy"
         )
-    return coded.iloc[order[_authors_order()]].reset_index(drop=True)
+    # The place among the sorted rows of each of the authors' rows, in TensorFlow Datasets' order
+    with files("pfl_lib.data").joinpath("titanic_order.csv").open(encoding="utf-8") as file:
+        places = pd.read_csv(file)["row"].to_numpy()
+    return coded.iloc[order[places]].reset_index(drop=True)
 
 
 def download_titanic(root: Path) -> None:
@@ -116,9 +99,8 @@ def download_titanic(root: Path) -> None:
         raise RuntimeError(
             "scikit-learn, which downloads it, is missing: pip install scikit-learn"
         ) from None
-    frame = fetch_openml(
-        data_id=OPENML, as_frame=True, parser="auto", data_home=str(root / "openml")
-    ).frame
+    home = str(root / "openml")
+    frame = fetch_openml(data_id=OPENML, as_frame=True, parser="auto", data_home=home).frame
     (root / "titanic").mkdir(parents=True, exist_ok=True)
     frame[list(TITANIC_COLUMNS)].to_csv(root / "titanic" / "titanic3.csv", index=False)
 
@@ -137,70 +119,3 @@ def _coded(raw: pd.DataFrame) -> pd.DataFrame:
     table["age"] = table["age"].where(table["age"] >= 0)
     table["embarked"] = table["embarked"].where(table["embarked"] <= 2)
     return table
-
-
-@functools.cache
-def _authors_order() -> np.ndarray:
-    """Place of each of the authors' 1,309 rows among the sorted ones: TensorFlow Datasets hands
-    them out in this order.
-    """
-    with files("pfl_lib.data").joinpath("titanic_order.csv").open(encoding="utf-8") as file:
-        return pd.read_csv(file)["row"].to_numpy()
-
-
-# --- breast cancer ---
-
-CANCER_FINGERPRINT = "8bf2ce2ae2ae9816"
-# Fmt: skip
-CANCER_INPUTS = (
-    "radius",
-    "texture",
-    "perimeter",
-    "area",
-    "smoothness",
-    "compactness",
-    "concavity",
-    "concave points",
-    "symmetry",
-    "fractal dimension",
-)
-
-
-def read_cancer(root: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """scikit-learn's 569 tumours: the ten "mean" measurements, standardised, [569, 10]; labels 1
-    for malignant.
-
-    Both pools hold all tumours; which of them test is the partition's choice, as with the Titanic.
-    """
-    measured, malignant = _cancer()
-    inputs = torch.from_numpy(
-        ((measured - measured.mean(0)) / measured.std(0, ddof=1)).astype(np.float32)
-    )
-    labels = torch.from_numpy(malignant)
-    return inputs, labels, inputs, labels
-
-
-def cancer_radius(root: Path) -> dict[str, Tensor]:
-    """The column that splits the tumours: {"mean radius": float64 [569]}."""
-    return {"mean radius": torch.tensor(_cancer()[0][:, 0])}
-
-
-@functools.cache
-def _cancer() -> tuple[np.ndarray, np.ndarray]:
-    try:
-        from sklearn.datasets import load_breast_cancer
-    except ImportError:
-        raise BadInput(
-            "dataset 'breast_cancer' comes with scikit-learn, which is missing: pip install"
-            " scikit-learn"
-        ) from None
-    bunch = load_breast_cancer()
-    measured, malignant = bunch.data[:, : len(CANCER_INPUTS)], 1 - bunch.target.astype(np.int64)
-    exact = np.column_stack([(measured * 1_000_000).round(), malignant]).astype("<i8")
-    found = hashlib.sha256(exact.tobytes()).hexdigest()[:16]
-    if found != CANCER_FINGERPRINT:
-        raise BadInput(
-            f"dataset 'breast_cancer' of this scikit-learn has fingerprint {found}, expected"
-            f" {CANCER_FINGERPRINT}: install the scikit-learn version of constraints.txt"
-        )
-    return measured, malignant

@@ -1,9 +1,7 @@
-"""One known mismatch of builds, cured: a torchvision built for CUDA beside a torch built for the
-CPU.
+"""A cure for a torchvision built for CUDA beside a torch built for the CPU, which pip may install.
 
-pip can bring the two together.  That torchvision cannot load its compiled operators, goes on
-without them, and then stops where it describes two of them to torch.  Nothing here uses those
-operators (they belong to object detection), so declaring that they exist is enough.
+Such a torchvision cannot load its compiled operators, and its import stops where it describes two
+of them to torch.  Nothing here uses them (they detect objects), so it is enough to declare them.
 """
 
 import functools
@@ -21,12 +19,7 @@ SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 def import_torchvision() -> ModuleType:
-    """Return the module torchvision; where its operators are missing, declare them and import it
-    again.
-
-    A healthy torchvision is imported and nothing else happens.  Raises `BadInput` where torchvision
-    is not installed; every other error of its import is passed on.
-    """
+    """The module torchvision, its operators declared if need be; BadInput if not installed."""
     try:
         return importlib.import_module("torchvision")
     except ModuleNotFoundError as error:

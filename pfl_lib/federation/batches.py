@@ -1,7 +1,6 @@
 """Which examples a client's local steps see in a round, and how images are moved.
 
-Both are drawn by (seed, purpose, round, client): neither the method nor the order of clients
-matters.
+Both are drawn by (seed, purpose, round, client), whatever the method and the order of clients.
 """
 
 import math
@@ -36,13 +35,11 @@ def batches(
         return order.split(schedule.batch_size)
 
     if epochs is None and schedule.local_batches is not None:
-        # Batches go on where the last round stopped: batch b of all rounds is batch b mod n of
-        # pass b div n.
+        # Batch b, counted over all rounds, is batch b mod n of pass b div n.
         n = math.ceil(examples / schedule.batch_size)
         first = (round - 1) * schedule.local_batches
-        return tuple(
-            one_pass(b // n, client)[b % n] for b in range(first, first + schedule.local_batches)
-        )
+        numbers = range(first, first + schedule.local_batches)
+        return tuple(one_pass(b // n, client)[b % n] for b in numbers)
     passes = schedule.local_epochs if epochs is None else epochs
     return tuple(batch for epoch in range(passes) for batch in one_pass(round, client, epoch))
 

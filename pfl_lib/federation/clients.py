@@ -1,6 +1,4 @@
-"""The clients' data as the engine reads it: pools of examples, and per client the positions and
-labels of its own.
-"""
+"""The clients' data as the engine reads it: pools of examples, each client's places and labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,22 +38,16 @@ class Clients:
         return len(self.splits["train"].index)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(
-            f"{name} {sum(map(len, split.index)):,}" for name, split in self.splits.items()
-        )
+        splits = self.splits.items()
+        sizes = ", ".join(f"{name} {sum(map(len, split.index)):,}" for name, split in splits)
         return f"<Clients: {len(self)}, {self.classes} classes, inputs {self.input_shape}, {sizes}>"
 
 
 def from_partition(dataset: Dataset, partition: Partition) -> Clients:
-    """The clients of a data set under a partition; nothing is copied but labels, and the examples
-    where a partition pools them.
-    """
+    """The clients of a data set under a partition; only labels, and pooled examples, are copied."""
     dataset = partition.of(dataset)
     images = not dataset.train_x.dtype.is_floating_point
-    mean, std = (
-        torch.tensor(dataset.mean, dtype=torch.float64),
-        torch.tensor(dataset.std, dtype=torch.float64),
-    )
+    mean, std = (torch.tensor(of, dtype=torch.float64) for of in (dataset.mean, dataset.std))
     # Per channel over [channels, height, width], per feature over [features].
     broadcast = (-1, *(1,) * (len(dataset.input_shape) - 1))
     scale = (1 / (255 * std) if images else 1 / std).reshape(broadcast)
@@ -80,13 +72,12 @@ def from_arrays(
     validation: Sequence[tuple] = (),
     classes: int | None = None,
 ) -> Clients:
-    """Clients of one's own: for each client a pair (x [n, ...], y [n]) of arrays or tensors, inputs
-    as the network takes them.
+    """Clients of a user's own: for each client a pair (x [n, ...], y [n]) of arrays or tensors,
+    inputs as the network takes them.
 
     Labels are whole numbers from 0; `classes` defaults to the largest label plus one.  Raises
-    BadInput for clients without examples, inputs and labels of unequal length, shapes that differ
-    between clients, inputs that are not finite, and labels that are no whole numbers or out of
-    range.
+    BadInput for clients without examples, shapes or lengths that differ, inputs that are not finite
+    and labels that are no whole numbers or out of range.
     """
     if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
         raise BadInput(

@@ -6,10 +6,12 @@ import torch
 
 from pfl_lib.errors import BadInput, choose
 
+DEVICES = ("auto", "cpu", "cuda")
+
 
 def choose_device(name: str) -> torch.device:
-    """ "auto" (a GPU where there is one), "cpu" or "cuda"; BadInput where "cuda" is asked for and
-    there is none.
+    """The device "cpu", "cuda" or "auto" (a GPU where there is one); BadInput where "cuda" is not
+    there.
     """
     choose("device", name, DEVICES)
     there = torch.cuda.is_available()
@@ -30,6 +32,3 @@ def cores() -> int:
     if not most.isdecimal() or int(most) < 1:
         raise BadInput(f"LOKY_MAX_CPU_COUNT is {most!r}: give a whole number, 1 or more")
     return min(there or 1, int(most))
-
-
-DEVICES = ("auto", "cpu", "cuda")

@@ -20,30 +20,28 @@ from pfl_lib.federation.participation import participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.rows import Rows, Step, finite_rows, sgd
 
+# Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
+# networks are busy with arithmetic
 SMALL_MODEL = 1_000_000
-"""Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
-networks are busy with arithmetic.
-"""
 
 ENGINES = ("auto", "loop", "vmap")
 
 
 class Federation:
-    """Data + model + schedule + seed.  Rounds and local steps are counted as in the papers: rounds
-    from 1.
+    """Data + model + schedule + seed.  Rounds are counted from 1, as in the papers.
 
     `model` is a function that makes a module (its initial parameters then follow the seed) or a
-    module, whose present parameters every client starts from.  `alice`, where given, is the one
-    client whose model is read: only she is evaluated. `engine` is "loop", "vmap" or "auto" (loop on
-    a CPU, vmap on a GPU for networks below a million parameters); `threads` clients are trained at
-    once by loop.  Nothing depends on the device or the engine but rounding.
+    module, whose present parameters every client starts from.  `alice` is the one client whose
+    model is read and evaluated; None: all clients.  `engine` is "loop", "vmap" or "auto" (loop on
+    a CPU, vmap on a GPU for networks below a million parameters); loop trains `threads` clients at
+    once.  Nothing depends on the device or the engine but rounding.
 
     On a CPU the gradient of the package's own networks (a `models.Architecture`) is recorded after
     some hundred batches and played back without Python, to the same bits in less time; every round
     compares recordings with computed gradients.
 
-    With a `name` its runs are stored, under that name and `version`; the key follows the data and
-    the initial model too, so that only what they do not show needs another version.
+    With a `name` its runs are stored, under that name, `version`, the data and the initial model;
+    raise the version for what these do not show.
     """
 
     def __init__(
@@ -94,12 +92,11 @@ class Federation:
         self.non_finite: set[int] = set()
         self.device = choose_device(device)
         self.dtype = dtype
-        module = (
-            copy.deepcopy(model)
-            if isinstance(model, nn.Module)
-            else model_checks.make_module(model, seed)
-        )
-        model_checks.check_parameters(module)
+        given = isinstance(model, nn.Module)
+        module = copy.deepcopy(model) if given else model_checks.make_module(model, seed)
+        if next(module.parameters(), None) is None:
+            kind = type(module).__name__
+            raise BadInput(f"model {kind} has no parameters: there is nothing to train")
         small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODEL
         on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
 
@@ -111,23 +108,17 @@ class Federation:
         template = flat()
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)
-        self._make = None if isinstance(model, nn.Module) else model
-        self.engine = (
-            ("vmap" if on_gpu and small else "loop")
-            if choose("engine", engine, ENGINES) == "auto"
-            else engine
-        )
-        self._modules = [template] + [
-            flat() for _ in range(threads - 1 if self.engine == "loop" else 0)
-        ]
+        self._make = None if given else model
+        if choose("engine", engine, ENGINES) == "auto":
+            engine = "vmap" if on_gpu and small else "loop"
+        self.engine = engine
+        others = threads - 1 if engine == "loop" else 0
+        self._modules = [template, *(flat() for _ in range(others))]
         self._loop = loop.Loop(self._modules)
-        self._splits = {
-            name: _on_device(split, self.device, dtype) for name, split in clients.splits.items()
-        }
-        model_checks.check(
-            template, self._splits["train"], clients.classes, schedule, self.evaluated_clients
-        )
+        splits = clients.splits.items()
+        self._splits = {name: _on_device(split, self.device, dtype) for name, split in splits}
         train = self._splits["train"]
+        model_checks.check(template, train, clients.classes, schedule, self.evaluated_clients)
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
 
     @classmethod
@@ -152,15 +143,9 @@ class Federation:
         inputs as the model takes them.
         """
         data = client_data.from_arrays(train, test, validation)
-        settings = {
-            "device": device,
-            "engine": engine,
-            "threads": threads,
-            "dtype": dtype,
-            "name": name,
-            "version": version,
-        }
-        return cls(data, model, schedule, seed=seed, alice=alice, **settings)
+        where = {"device": device, "engine": engine, "threads": threads, "dtype": dtype}
+        stored = {"name": name, "version": version}
+        return cls(data, model, schedule, seed=seed, alice=alice, **where, **stored)
 
     def __len__(self) -> int:
         """Number of clients, N."""
@@ -212,11 +197,7 @@ class Federation:
         )
 
     def participants(self, round: int) -> list[int]:
-        """The clients that take part in a round, ascending; the same for every method.  Alice,
-        where there is one, always does.
-
-        Raises BadInput if nobody is available, or Alice is not.
-        """
+        """The clients that take part in a round, ascending: see `participation.participants`."""
         return participants(self.schedule, len(self), self.alice, self.seed, round)
 
     def train(
@@ -232,17 +213,15 @@ class Federation:
         shared: Mapping[int, Tensor] | None = None,
         uploaded: Sequence[Layer] | None = None,
     ) -> tuple[Rows, Tensor]:
-        """Local training of n clients: rows {name: [n, width]} go through their mini-batches,
-        `step` by `step`.
+        """Local training of n clients: rows {name: [n, width]} take a `step` for each mini-batch.
 
         `trained` names the rows that training changes; they are returned, with "statistics", in new
         matrices (the input is left as it was) beside the number of local steps of each client [n]
         in float64.  Batches depend on (seed, purpose, round, client) only.  `epochs` replaces the
-        schedule's local work by so many passes.  `shared` holds, for the clients that give training
-        examples away, their positions among the client's own; they join every other client's
-        examples, with the labels of the client that gave them.  `uploaded` are the layers of
-        "theta" that leave the client after this training, all where it is None: nothing here asks
-        for them, but clients that cheat do so in what they send (`methods.poisoned`).
+        schedule's local work by so many passes.  `shared` holds the positions of the training
+        examples that a client gives to every other client, with its labels.  `uploaded`, the layers
+        of "theta" that leave the client (None: all), matters to clients that cheat alone
+        (`methods.poisoned`).
         """
         split = self._splits["train"]
         work = []
@@ -255,19 +234,15 @@ class Federation:
             moved = moved and tuple(move.to(self.device) for move in moved)
             work.append(Work(index, labels, here, moved))
         schedule = self.schedule
-        sgd_settings = {
-            "lr": schedule.lr_at(round),
-            "momentum": schedule.momentum,
-            "weight_decay": schedule.weight_decay,
-        }
+        lr, momentum = schedule.lr_at(round), schedule.momentum
+        sgd_settings = {"lr": lr, "momentum": momentum, "weight_decay": schedule.weight_decay}
         names = tuple(dict.fromkeys((*trained, "statistics")))
+        settings = (split.pool, rows, work, step, names, sgd_settings)
         try:
             if self.engine == "vmap":
-                out = vmap.train(
-                    self._modules[0], split.pool, rows, work, step, names, sgd_settings
-                )
+                out = vmap.train(self._modules[0], *settings)
             else:
-                out = self._loop.train(split.pool, rows, work, step, names, sgd_settings)
+                out = self._loop.train(*settings)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -306,8 +281,8 @@ def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor]
 
 
 def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:
-    move = lambda tensors: tuple(t.to(device) for t in tensors)  # noqa: E731
-    return Split(split.pool.to(device, dtype), move(split.index), move(split.labels))
+    index, labels = (tuple(t.to(device) for t in of) for of in (split.index, split.labels))
+    return Split(split.pool.to(device, dtype), index, labels)
 
 
 def alice_of(fed: Federation, title: str) -> int:

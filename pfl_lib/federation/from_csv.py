@@ -1,6 +1,4 @@
-"""A table of one's own as the clients of a federation: a CSV file, a column to predict, a column to
-split by.
-"""
+"""A user's CSV file as the clients of a federation."""
 
 import itertools
 import os
@@ -15,7 +13,6 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import groups
-from pfl_lib.partitions.base import Partition
 
 MOST_WORDS = 50
 
@@ -45,9 +42,7 @@ def from_csv(
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
     federation the same `alice`.  With None every client's rows are halved.
 
-    Raises `BadInput` for a file that cannot be read, a column it lacks, the label among the inputs,
-    labels that are not two classes, a seed that is no whole number, a group without rows, and a
-    client whose half would be empty.
+    Raises `BadInput` for a file, a column, a label or a group that does not fit.
     """
     path = Path(path)
     if isinstance(inputs, str):
@@ -56,7 +51,10 @@ def from_csv(
         raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
     whole("seed", seed)
     table = _read(path)
-    _check_columns(path, table, [label, split_by, *(inputs or ())])
+    for name in (label, split_by, *(inputs or ())):
+        if name not in table:
+            there = ", ".join(map(str, table.columns))
+            raise BadInput(f"{path} lacks column {name!r}; it has {there}")
     labels = _two_classes(path, table, label)
     rows = _groups(path, table[split_by], bins, seed)
     if alice is not None and not (isinstance(alice, int) and 0 <= alice < len(rows)):
@@ -68,11 +66,7 @@ def from_csv(
     x = torch.from_numpy(_inputs(path, table, names))
     y = torch.from_numpy(labels)
     dataset = Dataset(path.stem, x, y, x, y, 2, (0.0,), (1.0,), "")
-    train, test = (
-        tuple(torch.tensor(r, dtype=torch.int64) for r in split)
-        for split in groups.hold_out(rows, alice)
-    )
-    return from_partition(dataset, Partition(split_by, train, test))
+    return from_partition(dataset, groups.hold_out(split_by, rows, alice))
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -89,14 +83,6 @@ def _read(path: Path) -> pd.DataFrame:
     if table.empty:
         raise BadInput(f"{path} has a header line but no rows")
     return table
-
-
-def _check_columns(path: Path, table: pd.DataFrame, names: Sequence[str]) -> None:
-    for name in names:
-        if name not in table:
-            raise BadInput(
-                f"{path} lacks column {name!r}; it has {', '.join(map(str, table.columns))}"
-            )
 
 
 def _two_classes(path: Path, table: pd.DataFrame, label: str) -> np.ndarray:
@@ -125,7 +111,7 @@ def _groups(
                 f"column {column.name!r} of {path} is empty in {int(column.isna().sum())} rows:"
                 " whose are they?"
             )
-        return groups.by_value(column.tolist(), seed)[1]
+        return groups.by_value(column.tolist(), seed)
     if not pd.api.types.is_numeric_dtype(column):
         raise BadInput(
             f"column {column.name!r} of {path} holds words, which bins cannot split: leave bins out"

@@ -1,6 +1,4 @@
-"""Whether a module is fit for a federation: local training must not fail on it, nor take it
-otherwise than its user means.
-"""
+"""Reject modules that local training would fail on or misread."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,8 +15,8 @@ from pfl_lib.randomness import number
 
 
 def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Module:
-    """The module that `make` gives, its initial parameters drawn by the seed, or by the seed and a
-    client; BadInput where it gives none.
+    """The module that `make` gives, its initial parameters drawn by (seed, client); BadInput where
+    it gives none.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "initial model", *client))
@@ -36,14 +34,6 @@ def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Mo
     return module
 
 
-def check_parameters(module: nn.Module) -> None:
-    """BadInput for a module without any."""
-    if next(module.parameters(), None) is None:
-        raise BadInput(
-            f"model {type(module).__name__} has no parameters: there is nothing to train"
-        )
-
-
 def recorded_as(model: object, module: nn.Module) -> tuple[Architecture, str] | None:
     """What the network's recorded gradients are known by: its name, shape, classes and settings.
 
@@ -59,7 +49,7 @@ def recorded_as(model: object, module: nn.Module) -> tuple[Architecture, str] | 
 
 
 def _smallest_batch(schedule: Schedule, examples: int) -> int:
-    """How many examples the smallest of a client's batches holds, over all rounds."""
+    """Examples in the smallest batch of a client that has so many, over all rounds."""
     batches = math.ceil(examples / schedule.batch_size)
     if schedule.local_batches is not None and schedule.rounds * schedule.local_batches < batches:
         return schedule.batch_size
@@ -73,9 +63,7 @@ def check(
     schedule: Schedule,
     evaluated_clients: Sequence[int],
 ) -> None:
-    """BadInput for a module that local training would fail on, or take otherwise than its user
-    means.
-    """
+    """BadInput for a module that local training would fail on or misread."""
     if any(
         isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None
         for part in flat.module.modules()
@@ -103,18 +91,16 @@ def check(
     finally:
         flat.network.train()
     if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[1] < classes:
-        given = (
-            f"numbers of shape {tuple(logits.shape)}"
-            if isinstance(logits, Tensor)
-            else f"a {type(logits).__name__}"
-        )
+        given = f"a {type(logits).__name__}"
+        if isinstance(logits, Tensor):
+            given = f"numbers of shape {tuple(logits.shape)}"
         raise BadInput(
             f"the model gives {given} for a batch of one; give a score to each of {classes} classes"
             " (labels count from 0)"
         )
-    # A reader's smallest batch is the last of a pass, where one is reached; BatchNorm cannot take a
-    # single number.  Whether a reader is ever drawn is not asked: the same federation would be
-    # taken with one seed and refused with another.
+    # BatchNorm cannot take a single number, and a client's smallest batch is the last of a pass,
+    # where one is reached.  All evaluated clients count, whether ever drawn or not: otherwise the
+    # seed would decide whether a federation is refused.
     size, client = min(
         (_smallest_batch(schedule, len(split.index[i])), i) for i in evaluated_clients
     )

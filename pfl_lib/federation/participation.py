@@ -12,10 +12,9 @@ from pfl_lib.randomness import generator
 def participants(
     schedule: Schedule, clients: int, alice: int | None, seed: int, round: int
 ) -> list[int]:
-    """Those of so many clients that take part in a round, ascending: drawn by (seed,
-    "participants", round); Alice, where there is one, always does.
-
-    Raises BadInput if nobody is available, or Alice is not.
+    """The clients that take part in a round, ascending, the same for every method: drawn by (seed,
+    "participants", round); Alice, where there is one, always does.  Raises BadInput if nobody is
+    available, or Alice is not.
     """
     limits = {client: (first, last) for client, first, last in schedule.availability}
     there = [i for i in range(clients) if i not in limits or limits[i][0] <= round <= limits[i][1]]
@@ -27,14 +26,12 @@ def participants(
     others = [i for i in there if i != alice]
     wanted = max(1, round_half_up(schedule.participation * len(there))) - (len(there) - len(others))
     order = torch.randperm(len(others), generator=generator(seed, "participants", round)).tolist()
-    chosen = [others[k] for k in order[:wanted]]
-    return sorted(chosen if alice is None else [*chosen, alice])
+    drawn = [others[k] for k in order[:wanted]]
+    return sorted(drawn if alice is None else [*drawn, alice])
 
 
 def all_met(schedule: Schedule, clients: int, alice: int | None, seed: int) -> int | None:
-    """The round in which the last of so many clients takes part for the first time; None where the
-    schedule ends before.
-    """
+    """The first round by which all clients have taken part; None where the schedule ends before."""
     met: set[int] = set()
     for round in range(1, schedule.rounds + 1):
         met.update(participants(schedule, clients, alice, seed, round))

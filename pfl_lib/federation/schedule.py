@@ -1,6 +1,4 @@
-"""How long, how often and with which optimiser clients train: one frozen description for every
-method.
-"""
+"""How long, how often and with which optimiser clients train."""
 
 import math
 from dataclasses import dataclass
@@ -14,15 +12,15 @@ from pfl_lib.errors import BadInput, choose, number, whole
 class Schedule:
     """Rounds, local work per round and plain SGD's settings.
 
-    `local_epochs` passes over a client's own data per round, unless `local_batches` is given: then
-    that many mini-batches, continuing where the previous round stopped (Weight Erosion's Titanic
-    runs use one).  `order` says whether each pass is shuffled (by seed, round and client) or takes
-    the examples in their given order.  The learning rate of round r (from 1) is `lr * lr_decay **
-    (r - 1)`; `momentum` and `weight_decay` are torch.optim.SGD's, with momentum buffers made anew
-    each round.  `participation` is the fraction of the available clients drawn each round (at least
-    one; Alice, where there is one, always).  `availability` lists (client, first round, last round)
-    for clients that are not there all the time.  `augment` "crop_flip" moves and mirrors the images
-    of every training batch at random (by seed, round, client and batch); data sets of images only.
+    A client takes `local_epochs` passes over its own data per round, or, where given,
+    `local_batches` mini-batches, continuing where the previous round stopped (Weight Erosion's
+    Titanic runs use one).  `order`: "shuffled" (by seed, round and client) or "fixed".  The
+    learning rate of round r (from 1) is `lr * lr_decay ** (r - 1)`; `momentum` and `weight_decay`
+    are torch.optim.SGD's, with momentum buffers made anew each round.  `participation` is the
+    fraction of the available clients drawn each round (at least one; Alice, where there is one,
+    always).  `availability` lists (client, first round, last round) for clients that are not there
+    all the time.  `augment` "crop_flip" moves and mirrors the images of every training batch at
+    random (by seed, round, client and batch); data sets of images only.
     """
 
     later: ClassVar[tuple[str, ...]] = ("augment",)
@@ -48,26 +46,18 @@ class Schedule:
         choose("order", self.order, ("shuffled", "fixed"))
         choose("augment", self.augment, AUGMENTATIONS)
         number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)
-        number("lr_decay", self.lr_decay, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
+        for name in ("lr_decay", "participation"):
+            wanted = "a number above 0 and at most 1"
+            number(name, getattr(self, name), wanted, lambda v: 0 < v <= 1)
         number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
         number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
-        number(
-            "participation",
-            self.participation,
-            "a number above 0 and at most 1",
-            lambda v: 0 < v <= 1,
-        )
         if not isinstance(self.availability, tuple):
             raise BadInput(
                 f"availability {self.availability!r}: give a tuple of (client, first round, last"
                 " round)"
             )
         for entry in self.availability:
-            three = (
-                isinstance(entry, tuple)
-                and len(entry) == 3
-                and all(type(part) is int for part in entry)
-            )
+            three = isinstance(entry, tuple) and [type(part) for part in entry] == [int] * 3
             if not (three and 0 <= entry[0] and 1 <= entry[1] <= entry[2]):
                 raise BadInput(
                     f"availability entry {entry!r}: give (client, first round, last round) with 1"

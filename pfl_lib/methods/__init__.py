@@ -114,10 +114,8 @@ def check_method(method: Method) -> Method:
     if not missing and not isinstance(method.name, str):
         raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
     if missing or isinstance(method, type):
-        what = (
-            "an instance, not the class itself"
-            if isinstance(method, type)
-            else f"an object with {', '.join(missing)}"
-        )
+        what = f"an object with {', '.join(missing)}"
+        if isinstance(method, type):
+            what = "an instance, not the class itself"
         raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
     return method

@@ -1,6 +1,4 @@
-"""APFL (Deng et al. 2020): every client mixes a model of its own with the shared one, and learns
-how much.
-"""
+"""APFL (Deng et al. 2020): every client learns how to mix its own model with the shared one."""
 
 from dataclasses import dataclass
 from typing import ClassVar

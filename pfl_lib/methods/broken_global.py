@@ -1,6 +1,4 @@
-"""The baseline "Global" of Weight Erosion's published runs, which is not an average: kept to show
-what Figure 1 shows.
-"""
+"""The baseline "Global" of Weight Erosion's Figure 1, which is not an average."""
 
 import functools
 from dataclasses import dataclass
@@ -56,9 +54,8 @@ class BrokenGlobal:
         clients = sorted(fed.participants(r), key=lambda client: (client != fed.alice, client))
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
         total = broken_sum(trained["theta"] - state["theta"], fed.layout)
-        after = average(uniform(len(clients)), trained) | {
-            "theta": state["theta"] + total / len(clients)
-        }
+        after = average(uniform(len(clients)), trained)
+        after["theta"] = state["theta"] + total / len(clients)
         return after, {"models_up": len(clients), "models_down": len(clients)}
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
@@ -66,16 +63,12 @@ class BrokenGlobal:
 
 
 def broken_sum(updates: Tensor, layout: Layout) -> Tensor:
-    """sum(...sum(sum(u_1, u_2), u_3)..., u_n) of updates [n, P], parameter by parameter, with
-    Python's `sum`: [P].
-    """
+    """Python's sum(...sum(sum(u_1, u_2), u_3)..., u_n) of updates [n, P] by parameter: [P]."""
     return functools.reduce(lambda total, update: update + _rows_added(total, layout), updates)
 
 
 def _rows_added(row: Tensor, layout: Layout) -> Tensor:
-    """Each parameter of a row [P] replaced by its sum over inputs (a bias: over its entries), the
-    same number for each.
-    """
+    """Each parameter of a row [P] replaced by its sum over inputs (a bias: over its entries)."""
     sums = [
         values.sum(-1, keepdim=True).expand_as(values)
         for values in views(layout.parameters, row).values()

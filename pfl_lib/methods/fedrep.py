@@ -1,4 +1,4 @@
-"""FedRep (Collins et al. 2021): every client keeps a head of her own on a shared body."""
+"""FedRep (Collins et al. 2021): every client keeps a head of its own on a shared body."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from pfl_lib.rows import Batch, Gradient, Rows, Step, copies, descend, model
 
 @dataclass(frozen=True)
 class FedRep:
-    """FedRep, Algorithm 1: a client trains her head on the received body, then the body under the
+    """FedRep, Algorithm 1: a client trains its head on the received body, then the body under the
     new head; the server averages the bodies.
 
     * `head`: the layers that stay, by name; None: the last one, the classifier, as in the paper.

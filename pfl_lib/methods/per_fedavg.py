@@ -1,6 +1,4 @@
-"""Per-FedAvg (Fallah et al. 2020): the shared model from which one step on a client's own data
-leads furthest.
-"""
+"""Per-FedAvg (Fallah et al. 2020): a shared model that one local step makes good for a client."""
 
 import math
 from dataclasses import dataclass, replace

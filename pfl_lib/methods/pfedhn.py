@@ -1,6 +1,4 @@
-"""pFedHN (Shamsian et al. 2021): one hypernetwork on the server makes each client's model out of an
-embedding of that client.
-"""
+"""pFedHN (Shamsian et al. 2021): a hypernetwork makes each client's model of an embedding."""
 
 import math
 from dataclasses import dataclass

@@ -61,9 +61,8 @@ class Similarity:
         given = {name: select_rows(matrix, clients) for name, matrix in model(state).items()}
         trained, _ = fed.train(given, r, clients)
 
-        apart = update_distances(
-            trained["theta"] - given["theta"], layers if self.by == "layer" else None
-        )
+        parts = layers if self.by == "layer" else None
+        apart = update_distances(trained["theta"] - given["theta"], parts)
         weights = weights_at(apart, temperature(apart, self.entropy))
         by_layer = weights.expand(len(layers), -1, -1).transpose(0, 1).to(trained["theta"])
         mixed = mixed_models(by_layer, trained, layers)

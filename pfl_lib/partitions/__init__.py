@@ -1,8 +1,8 @@
-"""Who holds which examples, and under which labels: one file for each family of recipes.
+"""Who holds which examples, and under which labels.
 
-A recipe is a frozen dataclass, such as `Shards(per_client=2)` or `LabelSkew("C")`.  Some go by a
-short name too: "A" to "B*" and "age_strict" are rows of `PARTITIONS`.  `FAMILIES` holds all classes
-that come with the package.
+A recipe is a frozen dataclass, such as `Shards(per_client=2)` or `LabelSkew("C")`: `FAMILIES` holds
+the package's classes.  Some go by a short name too: "A" to "B*" and "age_strict" are rows of
+`PARTITIONS`.
 """
 
 import dataclasses
@@ -14,15 +14,12 @@ from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.partitions import by_column
 from pfl_lib.partitions.base import Partition, Recipe, called, settings
 from pfl_lib.partitions.by_column import ByColumn
-from pfl_lib.partitions.classes import Classes
+from pfl_lib.partitions.classes import Classes, Dominant, Neighbours, Relatives
 from pfl_lib.partitions.dirichlet import Dirichlet
-from pfl_lib.partitions.dominant import Dominant
 from pfl_lib.partitions.emd import earth_movers_distance
-from pfl_lib.partitions.label_skew import TITLES, LabelSkew
+from pfl_lib.partitions.label_skew import TITLES, LabelSkew, SizedSkew
 from pfl_lib.partitions.latent import Latent
-from pfl_lib.partitions.neighbours import Neighbours, Relatives
 from pfl_lib.partitions.shards import Shards
-from pfl_lib.partitions.sized_skew import SizedSkew
 from pfl_lib.partitions.validation import check, check_share, hold_out_validation
 
 __all__ = [
@@ -67,10 +64,7 @@ FAMILIES: dict[str, type] = {
     )
 }
 
-PARTITIONS: dict[str, Recipe] = {
-    **{letter: LabelSkew(letter) for letter in TITLES},
-    **by_column.SHORT,
-}
+PARTITIONS: dict[str, Recipe] = {letter: LabelSkew(letter) for letter in TITLES} | by_column.SHORT
 
 
 def make(
@@ -83,16 +77,15 @@ def make(
 ) -> Partition:
     """Split a data set over clients (None: the recipe's own number of them).
 
-    `recipe`: a short name of `PARTITIONS`, or a recipe, one's own too.  `alice`, the client whose
-    model is read, matters to `ByColumn` only.  `validation`: the share of each client's training
-    examples that is held out.
+    `recipe`: a short name of `PARTITIONS`, a recipe of `FAMILIES` or one of your own.  `alice`
+    matters to `ByColumn` alone.  `validation`: the share of each client's training examples that is
+    held out.
 
-    Raises `BadInput` if the name is unknown, the recipe cannot serve this data set or number of
-    clients, or the share leaves a client without training or validation examples.
+    Raises `BadInput` for an unknown name, and where the recipe or the share does not fit the data.
     """
     recipe = find(recipe)
     clients = recipe.default_clients if clients is None else clients
-    whole("clients", clients)
+    whole("clients", clients, 1)
     made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
@@ -129,12 +122,11 @@ def from_settings(config: Mapping[str, Any]) -> Recipe | None:
     """The recipe that a stored result's `partition` describes; None where this version of the
     package does not know it.
     """
-    if config["name"] in PARTITIONS:
-        return PARTITIONS[config["name"]]
-    fields = {name: value for name, value in config.items() if name not in ("name", "version")}
+    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in config.items()}
+    name, _ = fields.pop("name"), fields.pop("version", None)
+    if name in PARTITIONS:
+        return PARTITIONS[name]
     try:
-        return FAMILIES[config["name"]](
-            **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-        )
+        return FAMILIES[name](**fields)
     except (KeyError, TypeError, BadInput):
         return None

@@ -19,12 +19,12 @@ class Partition:
     """The examples of N clients.
 
     `train[i]`, `test[i]`: int64 positions of client i's examples in the data set's training and
-    test pool; `validation[i]` likewise in the training pool, an empty tuple when no client has any.
-    `relabel`: int64 [N, classes], the label that client i gives to class l, or None when every
-    client uses the data set's labels; it holds for all of a client's examples.  `pooled`: all
-    positions are those of `pooled_examples`, the training pool with the test pool behind it.
-    `targets`: client i is tested and validated on data like those of client `targets[i]`, or on
-    data like its own (None); `test` says so already, `validation` is drawn from that client.
+    test pool; `validation[i]` in the training pool, an empty tuple when no client has any.
+    `relabel`: int64 [N, classes], the label that client i gives to class l in all of its examples,
+    or None when every client uses the data set's labels.  `pooled`: all positions are those of
+    `pooled_examples`, the training pool with the test pool behind it.  `targets`: client i is
+    tested and validated on data like those of client `targets[i]`, or like its own (None); `test`
+    says so already, `validation` is drawn from that client.
     """
 
     name: str
@@ -67,8 +67,8 @@ class Partition:
         return torch.stack([torch.bincount(row, minlength=dataset.classes) for row in rows])
 
     def checksum(self) -> str:
-        """16 hex digits over all positions and labels: equal exactly when two partitions give every
-        client the same.
+        """16 hex digits, equal exactly when two partitions give every client the same positions and
+        labels.
         """
         digest = hashlib.sha256(b"pooled\n" if self.pooled else b"")
         parts = {"train": self.train, "test": self.test, "validation": self.validation}
@@ -83,24 +83,19 @@ class Partition:
 class Recipe(Protocol):
     """How a data set is split over clients: a frozen dataclass whose fields are its settings.
 
-    A recipe that also goes by a short name, such as "C", has it as `short`.
-
     `name` is the family's; `version` is part of every result's key and is raised by hand when the
     same settings give other clients' data.  `default_clients`: the number of clients in the
-    recipe's paper.  `seeded` says whether the seed changes anything, `personal` whether it matters
-    which client is Alice.
+    recipe's paper.  A recipe that also goes by a short name, such as "C", has it as `short`.
     """
 
     name: str
     version: int
     title: str
     default_clients: int
-    seeded: bool
-    personal: bool
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         """The examples of each client; BadInput where the recipe cannot serve this data set or
-        number of clients.
+        number of clients.  `alice` is the client whose model is read.
         """
 
 
@@ -112,7 +107,7 @@ def called(recipe: Recipe) -> str:
 @functools.cache
 def pooled_examples(dataset: Dataset) -> Dataset:
     """The data set with all of its examples in both pools: the training pool's, then the test
-    pool's.  A table whose two pools are one already stays as it is.
+    pool's.  A table, whose two pools are one already, stays as it is.
     """
     if dataset.train_x is dataset.test_x:
         return dataset

@@ -7,8 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_alice
 from pfl_lib.partitions import groups
@@ -21,17 +19,13 @@ SHUFFLE = 278  # the seed of the authors' splits (and of their initial model)
 class ByColumn:
     """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column.
 
-    Client i holds the i-th group of `groups.by_bins`, with the `bins` and (`mixed`) the first two
-    of them joined and halved; with `unknown` the rows without a value are a last client.  `alice`
-    is tested on the first 1 + n // 2 of her rows and trains on the rest; the others train on all of
-    theirs and have no test set.  With `alice` None every client's rows are halved.  Rows are always
-    shuffled by 278, the authors' seed, whatever the run's.
+    Client i holds the i-th group of `groups.by_bins`; with `unknown` the rows without a value are a
+    last client.  `groups.hold_out` says who is tested on what.  Rows are always shuffled by 278,
+    the authors' seed, whatever the run's.
     """
 
     name: ClassVar[str] = "by_column"
     version: ClassVar[int] = 1
-    seeded: ClassVar[bool] = False
-    personal: ClassVar[bool] = True
 
     column: str
     bins: tuple[float, ...]
@@ -69,9 +63,6 @@ class ByColumn:
         return next((name for name, recipe in SHORT.items() if recipe == self), None)
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
-        """Raises `BadInput` for a data set without that column, another number of clients, values
-        unknown against `unknown`, or a client whose half would be empty.
-        """
         name = called(self)
         if self.column not in dataset.columns:
             raise BadInput(
@@ -91,11 +82,7 @@ class ByColumn:
                 f" unknown: give unknown={not self.unknown}"
             )
         rows = groups.by_bins(values.numpy(), self.bins, SHUFFLE, self.mixed)
-        train, test = (
-            tuple(torch.tensor(part, dtype=torch.int64) for part in parts)
-            for parts in groups.hold_out(rows, alice)
-        )
-        return Partition(name, train, test)
+        return groups.hold_out(name, rows, alice)
 
 
 SHORT = {

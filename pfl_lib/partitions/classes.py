@@ -1,13 +1,20 @@
-"""A few classes for each client, in equal parts: pFedLA's non-IID.1."""
+"""pFedLA's partitions: a few classes for each client, dominant classes, and classes that overlap.
 
+A client has `examples` of training and test pool together, which no other client has, and trains on
+`train_share` of them.  600 is not the paper's number, which it does not give.
+"""
+
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import torch
+from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, whole
-from pfl_lib.partitions.base import Partition, called
+from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.partitions.base import Partition, Recipe
 from pfl_lib.partitions.dealing import (
     EXAMPLES,
     TRAIN_SHARE,
@@ -17,6 +24,7 @@ from pfl_lib.partitions.dealing import (
     stock,
     training_examples,
 )
+from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True)
@@ -24,10 +32,8 @@ class Classes:
     """pFedLA's non-IID.1: "each client is randomly assigned four classes (twelve classes per client
     in CIFAR100) with the same amount of data on each class" (section 4.1).
 
-    Training and test pool are put together and shared out: each client has `examples` of them, that
-    no other has, and trains on `train_share`.  With 100 clients of 600 images every class of
-    CIFAR-10 is used up, so 40 clients hold it; where fewer images are used, choices are independent
-    (see `dealing.draw_classes`).  600 is not the paper's number, which it does not give.
+    100 clients of 600 images use up CIFAR-10, so 40 clients hold each class; fewer images leave the
+    clients' draws independent (see `dealing.draw_classes`).
 
     `leave_out`: classes that nobody holds, as in the nine-class task of the paper's Figure 1.
     """
@@ -35,9 +41,8 @@ class Classes:
     name: ClassVar[str] = "classes"
     version: ClassVar[int] = 1
     default_clients: ClassVar[int] = 10
-    seeded: ClassVar[bool] = True
-    personal: ClassVar[bool] = False
     later: ClassVar[tuple[str, ...]] = ("leave_out",)
+    training_examples = property(training_examples)
 
     per_client: int = 4
     examples: int = EXAMPLES
@@ -45,9 +50,7 @@ class Classes:
     leave_out: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        whole("per_client", self.per_client, 1)
-        check_sizes(self.examples, self.train_share)
-        check_even(self.examples, self.per_client)
+        _check(self)
         if not isinstance(self.leave_out, tuple):
             raise BadInput(f"leave_out {self.leave_out!r}: give a tuple of classes, such as (9,)")
         for label in self.leave_out:
@@ -59,47 +62,193 @@ class Classes:
         gone = ", ".join(map(str, self.leave_out))
         return f"{words}, without class{'es' * (len(self.leave_out) > 1)} {gone}" if gone else words
 
-    @property
-    def training_examples(self) -> int:
-        return training_examples(self.examples, self.train_share)
-
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
-        """Raises `BadInput` for more classes or examples than there are, and for a class to leave
-        out that is none.
-        """
-        whole("clients", clients, 1)
         for label in self.leave_out:
             if label >= dataset.classes:
                 raise BadInput(
                     f"class {label} to leave out: {dataset.name} has the classes 0 to"
                     f" {dataset.classes - 1}"
                 )
-        each = self.examples // self.per_client
         held = [label for label in range(dataset.classes) if label not in self.leave_out]
         if not held:
             raise BadInput(f"leave_out {self.leave_out}: no class is left; leave fewer out")
+        each = self.examples // self.per_client
         at_most = min(clients, int(stock(dataset)[held].min()) // each)
         drawn = draw_classes(clients, self.per_client, len(held), at_most, seed, "classes")
         drawn = [[held[place] for place in mine] for mine in drawn]
-        return deal(
-            called(self), dataset, equal_parts(drawn, each, dataset), self.train_share, seed
-        )
+        return _equal_parts(self, drawn, dataset, seed)
 
 
-def check_even(examples: int, per_client: int) -> None:
-    """BadInput unless so many classes share a client's examples evenly."""
-    if examples % per_client:
-        raise BadInput(
-            f"examples {examples}: {per_client} classes do not share them evenly; give a multiple"
-            f" of {per_client}"
-        )
+@dataclass(frozen=True)
+class Dominant:
+    """pFedLA's non-IID.2: "each client contains all classes [...] Two classes [...] have higher
+    number of data samples than other classes, while six classes in CIFAR100" (section 4.1).
 
+    The dominant `classes`, drawn at random for each client, make up `share` of its `examples` in
+    equal parts; the others share the rest evenly.  Parts are rounded down; `_filled_up` tells how a
+    client then comes to its number of examples.
 
-def equal_parts(drawn: list[list[int]], each: int, dataset: Dataset) -> torch.LongTensor:
-    """The numbers of examples wanted of each class: `each` of those that a client drew, int64 [N,
-    classes].
+    The paper gives neither the share nor the number of examples: with these, training alone reaches
+    the accuracy that it prints.
     """
-    wanted = torch.zeros(len(drawn), dataset.classes, dtype=torch.int64)
-    for client, mine in enumerate(drawn):
-        wanted[client, mine] = each
-    return wanted
+
+    name: ClassVar[str] = "dominant"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 10
+    training_examples = property(training_examples)
+
+    classes: int = 2
+    share: float = 0.5
+    examples: int = EXAMPLES
+    train_share: float = TRAIN_SHARE
+
+    def __post_init__(self) -> None:
+        whole("classes", self.classes, 1)
+        number("share", self.share, "a share between 0 and 1", lambda share: 0 < share < 1)
+        check_sizes(self)
+
+    @property
+    def title(self) -> str:
+        return f"all classes, {self.classes} random ones {self.share:.0%} of them"
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        others = dataset.classes - self.classes
+        if others < 1:
+            raise BadInput(
+                f"classes {self.classes}: {dataset.name} has {dataset.classes}, and one at least is"
+                f" not dominant; give {dataset.classes - 1} or fewer"
+            )
+        share = Fraction(self.share).limit_denominator(10**6)
+        many = self.examples * share / self.classes
+        few = self.examples * (1 - share) / others
+        if many <= few:
+            raise BadInput(
+                f"share {self.share!r}: {self.classes} of {dataset.classes} classes are dominant"
+                f" above {self.classes / dataset.classes:g}; give a greater share"
+            )
+        there = stock(dataset)
+        fewest = int(there.min())
+        at_most = min(clients, math.floor((fewest - clients * few) / (many - few)))
+        if at_most < 0 or clients * self.classes > dataset.classes * at_most:
+            raise BadInput(
+                f"clients {clients} with {self.examples} examples each are more than"
+                f" {dataset.name} has, {fewest} of its rarest class: give fewer clients, or fewer"
+                " examples each"
+            )
+        drawn = draw_classes(clients, self.classes, dataset.classes, at_most, seed, "dominant")
+        wanted = torch.full((clients, dataset.classes), math.floor(few))
+        for client, mine in enumerate(drawn):
+            wanted[client, mine] = math.floor(many)
+        wanted = _filled_up(wanted, drawn, self.examples, there)
+        return deal(self, dataset, wanted, seed)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """pFedLA's Figure 6: client j has the classes j to j + `per_client` - 1, counted round the
+    classes, so that "clients with adjacent IDs" share all but one.
+    """
+
+    name: ClassVar[str] = "neighbours"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 8
+    training_examples = property(training_examples)
+
+    per_client: int = 4
+    examples: int = EXAMPLES
+    train_share: float = TRAIN_SHARE
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def title(self) -> str:
+        return f"{self.per_client} classes each, all but one of them the next client's too"
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        _check_classes(self.per_client, dataset.classes, dataset)
+        held = [
+            [(client + k) % dataset.classes for k in range(self.per_client)]
+            for client in range(clients)
+        ]
+        return _equal_parts(self, held, dataset, seed)
+
+
+@dataclass(frozen=True)
+class Relatives:
+    """pFedLA's Figure 5: client 0 is the target, client 1 has the same classes, client 2 all but
+    one of them and one other, and every further client random ones.
+
+    Classes are drawn by (seed, "relatives", client).
+    """
+
+    name: ClassVar[str] = "relatives"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 8
+    training_examples = property(training_examples)
+
+    per_client: int = 4
+    examples: int = EXAMPLES
+    train_share: float = TRAIN_SHARE
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def title(self) -> str:
+        return f"{self.per_client} classes each: client 1 as client 0, client 2 all but one"
+
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        whole("clients", clients, 3)
+        _check_classes(self.per_client, dataset.classes - 1, dataset)
+        held = [
+            torch.randperm(dataset.classes, generator=generator(seed, "relatives", client)).tolist()
+            for client in range(clients)
+        ]
+        held[1], held[2] = held[0], held[0][1 : self.per_client + 1]
+        return _equal_parts(self, [mine[: self.per_client] for mine in held], dataset, seed)
+
+
+def _check(recipe: Recipe) -> None:
+    whole("per_client", recipe.per_client, 1)
+    check_sizes(recipe)
+    if recipe.examples % recipe.per_client:
+        raise BadInput(
+            f"examples {recipe.examples}: {recipe.per_client} classes do not share them evenly;"
+            f" give a multiple of {recipe.per_client}"
+        )
+
+
+def _check_classes(per_client: int, at_most: int, dataset: Dataset) -> None:
+    if per_client > at_most:
+        raise BadInput(
+            f"{per_client} classes per client: {dataset.name} has {dataset.classes}; give"
+            f" {at_most} or fewer"
+        )
+
+
+def _equal_parts(recipe: Recipe, held: list[list[int]], dataset: Dataset, seed: int) -> Partition:
+    """The partition in which client i has as many examples of each class in `held[i]`."""
+    wanted = torch.zeros(len(held), dataset.classes, dtype=torch.int64)
+    for client, mine in enumerate(held):
+        wanted[client, mine] = recipe.examples // recipe.per_client
+    return deal(recipe, dataset, wanted, seed)
+
+
+def _filled_up(
+    wanted: LongTensor, drawn: list[list[int]], examples: int, there: LongTensor
+) -> LongTensor:
+    """`wanted` with so many more that every client has `examples`: one more of each class that is
+    not dominant, those with the most examples left first; of the others where these do not suffice.
+    """
+    left = (there - wanted.sum(0)).tolist()
+    rows = wanted.tolist()
+    for mine, row in zip(drawn, rows, strict=True):
+        more = [0] * len(row)
+        for _ in range(examples - sum(row)):
+            able = [label for label, n in enumerate(left) if n]
+            label = min(able, key=lambda label: (more[label], label in mine, -left[label]))
+            more[label] += 1
+            left[label] -= 1
+        row[:] = map(sum, zip(row, more, strict=True))
+    return torch.tensor(rows)

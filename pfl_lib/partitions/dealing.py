@@ -9,27 +9,28 @@ from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, number, whole
-from pfl_lib.partitions.base import Partition, pooled_examples
+from pfl_lib.partitions.base import Partition, Recipe, called, pooled_examples
 from pfl_lib.randomness import generator
 
 TRAIN_SHARE = 0.7  # section 4.1: "All data are divided into 70% training set, and 30% test set"
 EXAMPLES = 600  # of each client: the most that 60,000 images allow 100 clients
 
 
-def check_sizes(examples: int, train_share: float) -> None:
-    """BadInput unless a client of so many examples has some to train and some to test on."""
+def training_examples(recipe: Recipe) -> int:
+    """How many of its examples a client trains on: their share, rounded."""
+    return int(recipe.train_share * recipe.examples + 0.5)
+
+
+def check_sizes(recipe: Recipe) -> None:
+    """BadInput unless a client has some examples to train and some to test on."""
+    examples, share = recipe.examples, recipe.train_share
     whole("examples", examples, 2)
-    number("train_share", train_share, "a share between 0 and 1", lambda share: 0 < share < 1)
-    if not 0 < training_examples(examples, train_share) < examples:
+    number("train_share", share, "a share between 0 and 1", lambda share: 0 < share < 1)
+    if not 0 < training_examples(recipe) < examples:
         raise BadInput(
-            f"train_share {train_share!r} of {examples} examples leaves none to"
-            f" {'train' if train_share < 0.5 else 'test'} on: give another share"
+            f"train_share {share!r} of {examples} examples leaves none to"
+            f" {'train' if share < 0.5 else 'test'} on: give another share"
         )
-
-
-def training_examples(examples: int, train_share: float) -> int:
-    """How many of a client's examples it trains on: their share, rounded."""
-    return int(train_share * examples + 0.5)
 
 
 def stock(dataset: Dataset) -> LongTensor:
@@ -37,18 +38,16 @@ def stock(dataset: Dataset) -> LongTensor:
     return torch.bincount(pooled_examples(dataset).train_y, minlength=dataset.classes)
 
 
-def deal(
-    name: str, dataset: Dataset, wanted: LongTensor, train_share: float, seed: int
-) -> Partition:
+def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Partition:
     """A partition of both pools together: client i has `wanted[i, l]` examples of class l, which no
     other client has.
 
-    A class's examples are shuffled by (seed, "deal", class) and dealt in the order of clients.  Of
-    each client's n examples it trains on the share, rounded, and is tested on the rest; both have
-    its classes in the same proportion, to an example.  Raises `BadInput` for a class with fewer
+    A class's examples are shuffled by (seed, "deal", class) and dealt in the order of clients.  A
+    client's training examples and test examples have its classes in the same proportion, to an
+    example.  Raises `BadInput` for a class with fewer
     examples than are wanted.
     """
-    labels = pooled_examples(dataset).train_y
+    name, labels = called(recipe), pooled_examples(dataset).train_y
     demand, there = wanted.sum(0), stock(dataset)
     if short := torch.nonzero(demand > there).flatten().tolist():
         label = short[0]
@@ -56,22 +55,16 @@ def deal(
             f"distribution {name} wants {int(demand[label])} examples of class {label}, of which"
             f" {dataset.name} has {int(there[label])}: give fewer clients, or fewer examples each"
         )
-    train_counts = torch.stack(
-        [
-            torch.tensor(apportion(training_examples(int(row.sum()), train_share), row.tolist()))
-            for row in wanted
-        ]
-    )
-    train, test = [[] for _ in wanted], [[] for _ in wanted]
+    rows = wanted.tolist()
+    trained = [apportion(training_examples(recipe), row) for row in rows]
+    train, test = [[] for _ in rows], [[] for _ in rows]
     for label in range(dataset.classes):
         held = torch.nonzero(labels == label).flatten()
         held = held[torch.randperm(len(held), generator=generator(seed, "deal", label))]
-        first = 0
-        for client, n in enumerate(wanted[:, label].tolist()):
-            mine, k = held[first : first + n], int(train_counts[client, label])
-            train[client].append(mine[:k])
-            test[client].append(mine[k:])
-            first += n
+        for client, row in enumerate(rows):
+            mine, held = held[: row[label]], held[row[label] :]
+            train[client].append(mine[: trained[client][label]])
+            test[client].append(mine[trained[client][label] :])
     return Partition(name, tuple(map(torch.cat, train)), tuple(map(torch.cat, test)), pooled=True)
 
 
@@ -93,10 +86,10 @@ def draw_classes(
     """`per_client` different classes for each client, at random, no class for more than `at_most`
     clients.
 
-    Each client draws by (seed, purpose, client).  Where a class is drawn too often, clients that
-    drew it, chosen at random, exchange it for a class that is free and that they lack.  Such a
-    client always exists: the class drawn too often has more holders than the free one.  Raises
-    `BadInput` where the classes cannot serve so many clients.
+    Each client draws by (seed, purpose, client).  While a class is drawn too often, a random client
+    that drew it exchanges it for a free class that the client lacks.  Such a client always exists:
+    the class drawn too often has more holders than the free one.  Raises `BadInput` where the
+    classes cannot serve so many clients.
     """
     if per_client > classes:
         raise BadInput(
@@ -117,8 +110,8 @@ def draw_classes(
     while max(holders) > at_most:
         full = holders.index(max(holders))
         free = holders.index(min(holders))
-        able = [i for i, mine in enumerate(drawn) if full in mine and free not in mine]
-        mine = drawn[able[int(torch.randint(len(able), (1,), generator=random))]]
+        able = [mine for mine in drawn if full in mine and free not in mine]
+        mine = able[int(torch.randint(len(able), (1,), generator=random))]
         mine[mine.index(full)] = free
         holders[full] -= 1
         holders[free] += 1

@@ -1,5 +1,6 @@
 """Dirichlet label skew: each class is shared out in random proportions."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,8 +30,6 @@ class Dirichlet:
     name: ClassVar[str] = "dirichlet"
     version: ClassVar[int] = 1
     default_clients: ClassVar[int] = 10
-    seeded: ClassVar[bool] = True
-    personal: ClassVar[bool] = False
 
     alpha: float = 0.3
     least: int = 10
@@ -44,10 +43,6 @@ class Dirichlet:
         return f"label proportions from Dirichlet({self.alpha:g})"
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
-        """Raises `BadInput` where the clients need more examples than there are, or no draw of
-        many gives every client enough.
-        """
-        whole("clients", clients, 1)
         if clients * self.least > len(dataset.train_y) or clients > len(dataset.test_y):
             raise BadInput(
                 f"clients {clients} with {self.least} training examples or more and a test example"
@@ -62,9 +57,7 @@ class Dirichlet:
                 continue
             bounds = np.concatenate([np.zeros((dataset.classes, 1)), share.cumsum(1)], 1)
             bounds[:, -1] = 1.0
-            train, test = (
-                self._cut(labels, bounds) for labels in (dataset.train_y, dataset.test_y)
-            )
+            train, test = (_cut(labels, bounds) for labels in (dataset.train_y, dataset.test_y))
             if min(map(len, train)) >= self.least and min(map(len, test)) >= 1:
                 return Partition(called(self), train, test)
         raise BadInput(
@@ -73,11 +66,12 @@ class Dirichlet:
             " clients"
         )
 
-    def _cut(self, labels: torch.Tensor, bounds: np.ndarray) -> tuple[torch.LongTensor, ...]:
-        parts: list[list[torch.Tensor]] = [[] for _ in range(bounds.shape[1] - 1)]
-        for label, limits in enumerate(bounds):
-            held = torch.nonzero(labels == label).flatten()
-            cuts = np.floor(limits * len(held)).astype(int).tolist()
-            for mine, first, last in zip(parts, cuts, cuts[1:], strict=False):
-                mine.append(held[first:last])
-        return tuple(torch.cat(mine) for mine in parts)
+
+def _cut(labels: torch.Tensor, bounds: np.ndarray) -> tuple[torch.LongTensor, ...]:
+    parts: list[list[torch.Tensor]] = [[] for _ in range(bounds.shape[1] - 1)]
+    for label, limits in enumerate(bounds):
+        held = torch.nonzero(labels == label).flatten()
+        cuts = np.floor(limits * len(held)).astype(int).tolist()
+        for mine, (first, last) in zip(parts, itertools.pairwise(cuts), strict=True):
+            mine.append(held[first:last])
+    return tuple(torch.cat(mine) for mine in parts)

@@ -7,8 +7,10 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from pfl_lib.errors import BadInput
+from pfl_lib.partitions.base import Partition
 
 Rows = list[int]
 
@@ -40,19 +42,18 @@ def by_bins(
     return groups + ([unknown] if unknown else [])
 
 
-def by_value(values: Sequence, seed: int) -> tuple[list, list[Rows]]:
-    """The distinct values in ascending order, and the row numbers of each, shuffled."""
+def by_value(values: Sequence, seed: int) -> list[Rows]:
+    """Row numbers by their value, in ascending order of values, each group shuffled."""
     shuffle = random.Random(seed).shuffle
-    names = sorted(set(values))
-    groups = [[row for row, value in enumerate(values) if value == name] for name in names]
+    groups = [[row for row, v in enumerate(values) if v == value] for value in sorted(set(values))]
     for group in groups:
         shuffle(group)
-    return names, groups
+    return groups
 
 
-def hold_out(groups: Sequence[Rows], alice: int | None) -> tuple[list[Rows], list[Rows]]:
-    """(training rows, test rows) of each client: Alice is tested on the first 1 + n // 2 of her n
-    rows and trains on the rest.
+def hold_out(name: str, groups: Sequence[Rows], alice: int | None) -> Partition:
+    """One client for each group of rows; Alice is tested on the first 1 + n // 2 of her n rows and
+    trains on the rest.
 
     The others train on all of their rows and have no test set, as in the paper ("100% of the other
     agents' data sets are used for training").  With `alice` None every client's rows are halved.
@@ -69,6 +70,6 @@ def hold_out(groups: Sequence[Rows], alice: int | None) -> tuple[list[Rows], lis
                 f"client {client} has {len(rows)} row{'' if len(rows) == 1 else 's'}, and one half"
                 " would be empty: a client whose model is read needs 3 or more"
             )
-        train.append(rows[tested:])
-        test.append(rows[:tested])
-    return train, test
+        test.append(torch.tensor(rows[:tested], dtype=torch.int64))
+        train.append(torch.tensor(rows[tested:], dtype=torch.int64))
+    return Partition(name, tuple(train), tuple(test))

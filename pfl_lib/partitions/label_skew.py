@@ -1,22 +1,28 @@
-"""WAFFLE's distributions: label skew, and concept shift on top of it."""
+"""WAFFLE's distributions: label skew, concept shift on top of it, and clients of different sizes
+(the size-penalty study).
+
+Recipes of the authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).  They are made
+for ten classes.  Client i has client 0's share of each label, shifted left by i, as in the paper's
+Table 2 and the authors' code; the paper's text shifts to the right.
+"""
 
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import torch
-from torch import LongTensor
+from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import generator
 
-CLIENTS = 10  # of the recipe, which hands every chunk to exactly one of ten clients
+CLIENTS = CLASSES = 10  # the recipe hands every chunk to exactly one of ten clients
 CHUNKS = 100  # per label, so that a chunk is one percent of it
 
-EVEN = (10,) * 10
-FOUR_LABELS = (25, 25, 25, 25, 0, 0, 0, 0, 0, 0)
 ONE_MAIN_LABEL = (0, 0, 0, 10, 20, 40, 20, 10, 0, 0)
+PERCENT = {"A": (10,) * 10, "B": (25, 25, 25, 25, 0, 0, 0, 0, 0, 0), "C": ONE_MAIN_LABEL}
 
 TITLES = {
     "A": "every label evenly (IID)",
@@ -29,18 +35,27 @@ TITLES = {
 
 @dataclass(frozen=True)
 class LabelSkew:
-    """WAFFLE's distributions, by letter: A, B and C by `label_skew`, A* and B* by `concept_shift`.
+    """WAFFLE's distributions A, B and C, and A* and B*, which add a concept shift to A and B.
 
-    Recipe of the authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).
+    The training images of a label, n of them in the data set's order, are cut into chunks of
+    floor(n / 99) and the first 100 chunks are kept: the last is the remainder where that is
+    shorter, and anything beyond is dropped.  Client i takes its percentage of each label as chunks,
+    the next ones.  Its test set is the first floor(percent n' / 100) of each label's n' test
+    images: the authors' rule for Alice, so test sets overlap.
 
-    `draw`: A* and B* with the labels that this seed draws, whatever the run's own seed; None: with
-    those that the run's seed draws.
+    Fewer than ten clients are the first ones of the ten.  Of more, which the paper does not have,
+    client i is like client i mod 10: those alike deal out that client's training images in turn,
+    and are tested on the same.
+
+    Under a concept shift every client but client 0 gives the classes other labels: "randomly
+    swapping the class labels of all agents, except for Alice" is read as one uniform random
+    permutation per client (`shifted_labels`), which holds for its test images too.  `draw` is the
+    seed of the permutations, whatever the run's own seed; None: the run's seed.
     """
 
     name: ClassVar[str] = "label_skew"
     version: ClassVar[int] = 1
     default_clients: ClassVar[int] = CLIENTS
-    personal: ClassVar[bool] = False
 
     distribution: str
     draw: int | None = None
@@ -49,7 +64,7 @@ class LabelSkew:
         choose("distribution", self.distribution, TITLES)
         if self.draw is not None:
             whole("draw", self.draw)
-            if not self._shifted:
+            if self.distribution in PERCENT:
                 raise BadInput(
                     f"draw {self.draw}: distribution {self.distribution!r} draws nothing; leave it"
                     " out, or choose A* or B*"
@@ -63,96 +78,108 @@ class LabelSkew:
     def short(self) -> str | None:
         return self.distribution if self.draw is None else None
 
-    @property
-    def seeded(self) -> bool:
-        return self._shifted and self.draw is None
+    def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
+        name = called(self)
+        _check_classes(name, dataset)
+        images = _by_label(dataset.train_y)
+        fewest = min(range(CLASSES), key=lambda label: len(images[label]))
+        if len(images[fewest]) < CHUNKS - 1:
+            raise BadInput(
+                f"distribution {name!r} needs at least {CHUNKS - 1} training images of each label,"
+                f" label {fewest} has {len(images[fewest])} among the {len(dataset.train_y)} images"
+                f" of {dataset.name}: use more images"
+            )
+        shares = _shares(self.distribution[0], min(clients, CLIENTS))
+        test = _test_sets(shares, dataset)
+        for client, mine in enumerate(test):
+            if not len(mine):
+                raise BadInput(
+                    f"distribution {name!r} leaves client {client} without test images: "
+                    f"{dataset.name} has only {len(dataset.test_y)} test images"
+                )
+        taken, train = [0] * CLASSES, []
+        for row in shares:
+            mine = []
+            for label, share in enumerate(row):
+                chunk = len(images[label]) // (CHUNKS - 1)
+                mine.append(images[label][taken[label] * chunk : (taken[label] + share) * chunk])
+                taken[label] += share
+            train.append(torch.cat(mine))
+        alike = [len(range(place, clients, CLIENTS)) for place in range(CLIENTS)]
+        train = [train[i % CLIENTS][i // CLIENTS :: alike[i % CLIENTS]] for i in range(clients)]
+        for client, mine in enumerate(train):
+            if not len(mine):
+                raise BadInput(
+                    f"clients {clients}: distribution {name!r} leaves client {client} without"
+                    f" training images of {dataset.name}: give fewer clients"
+                )
+        relabel = None
+        if self.distribution not in PERCENT:
+            relabel = shifted_labels(CLASSES, clients, seed if self.draw is None else self.draw)
+        test = tuple(test[i % CLIENTS] for i in range(clients))
+        return Partition(name, tuple(train), test, relabel=relabel)
+
+
+@dataclass(frozen=True)
+class SizedSkew:
+    """Labels as in `LabelSkew`'s A, B or C, sizes in proportion to `sizes`: client i has
+    `sizes[i % len(sizes)]` parts; by default those of the appendix's size distribution B.
+
+    Client i of size s wants `percent[(l + i) % 10] * s` parts of label l.  The label that is wanted
+    most is dealt out whole; a part of any other label has the same share of its images, and what
+    is left over is nobody's.  Images go to the clients in the data set's order.  Test sets are
+    those of `LabelSkew`, whatever the size.  Nothing is drawn.
+
+    The authors' code (`get_distributions_non_iid_different_sizes`) deals chunks of one percent and
+    gives a chunk on the border of two clients to both.  Here borders are single images, and no
+    image is given twice.
+    """
+
+    name: ClassVar[str] = "sized_skew"
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 20
+
+    distribution: str = "B"
+    sizes: tuple[int, ...] = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)
+
+    def __post_init__(self) -> None:
+        choose("distribution", self.distribution, PERCENT)
+        if not isinstance(self.sizes, tuple) or not self.sizes:
+            raise BadInput(f"sizes {self.sizes!r}: give a tuple of whole numbers, such as (3, 1)")
+        for size in self.sizes:
+            whole("size", size, 1)
 
     @property
-    def _shifted(self) -> bool:
-        return self.distribution.endswith("*")
+    def title(self) -> str:
+        return f"{TITLES[self.distribution]}, sizes {':'.join(map(str, self.sizes))}"
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
-        percent = {"A": EVEN, "B": FOUR_LABELS, "C": ONE_MAIN_LABEL}[self.distribution[0]]
-        recipe = concept_shift if self._shifted else label_skew
-        draw = seed if self.draw is None else self.draw
-        return recipe(called(self), dataset, clients, draw, percent)
-
-
-def label_skew(
-    name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]
-) -> Partition:
-    """WAFFLE's distributions A, B and C: `percent[l]` of label l for client 0; client i has the
-    list shifted left by i.
-
-    The training images of a label, n of them in the data set's order, are cut into chunks of
-    floor(n / 99) and the first 100 chunks are kept: the last is the remainder where that is
-    shorter, and anything beyond is dropped.  Client i takes the next `percent` chunks of each
-    label. Its test set is the first floor(percent n' / 100) of each label's n' test images.
-
-    The paper's text shifts to the right; its Table 2 and the authors' code shift to the left, as is
-    done here. The authors' code makes one test set, Alice's; the same rule gives the other clients
-    theirs, so test sets overlap. Fewer than ten clients are the first ones of the ten-client
-    recipe.  Of more, which the paper does not have, client i is like client i mod 10: those alike
-    deal out the training images of the ten-client recipe in turn, and are tested on the same.
-    Nothing is drawn, so the seed changes nothing.
-
-    Raises `BadInput` unless there are 10 classes, 99 training images of each label, and training
-    and test images for every client.
-    """
-    whole("clients", clients, 1)
-    _check(name, dataset)
-    taken = [0] * dataset.classes
-    train, test = [], []
-    train_of = [
-        torch.nonzero(dataset.train_y == label).flatten() for label in range(dataset.classes)
-    ]
-    test_of = [torch.nonzero(dataset.test_y == label).flatten() for label in range(dataset.classes)]
-    for client in range(min(clients, CLIENTS)):
-        mine, mine_to_test = [], []
-        for label in range(dataset.classes):
-            share = percent[(label + client) % dataset.classes]
-            chunk = len(train_of[label]) // (CHUNKS - 1)
-            mine.append(train_of[label][taken[label] * chunk : (taken[label] + share) * chunk])
-            mine_to_test.append(test_of[label][: share * len(test_of[label]) // 100])
-            taken[label] += share
-        train.append(torch.cat(mine))
-        test.append(torch.cat(mine_to_test))
-        if not len(test[-1]):
-            raise BadInput(
-                f"distribution {name!r} leaves client {client} without test images: "
-                f"{dataset.name} has only {len(dataset.test_y)} test images"
-            )
-    alike = [len(range(place, clients, CLIENTS)) for place in range(len(train))]
-    train = [train[i % CLIENTS][i // CLIENTS :: alike[i % CLIENTS]] for i in range(clients)]
-    if fewest := [client for client, mine in enumerate(train) if not len(mine)]:
-        raise BadInput(
-            f"clients {clients}: distribution {name!r} leaves client {fewest[0]} without training"
-            f" images of {dataset.name}: give fewer clients"
-        )
-    return Partition(name, tuple(train), tuple(test[i % CLIENTS] for i in range(clients)))
-
-
-def concept_shift(
-    name: str, dataset: Dataset, clients: int, seed: int, percent: tuple[int, ...]
-) -> Partition:
-    """WAFFLE's distributions A* and B*: A and B, where every client but client 0 gives the classes
-    other labels.
-
-    "Randomly swapping the class labels of all agents, except for Alice" is read as one uniform
-    random permutation of the labels per client (`shifted_labels`).  The same permutation holds for
-    the client's test images: its own concept is what its model is to learn.
-    """
-    plain = label_skew(name, dataset, clients, seed, percent)
-    return Partition(
-        name, plain.train, plain.test, relabel=shifted_labels(dataset.classes, clients, seed)
-    )
+        _check_classes(self.distribution, dataset)
+        shares = _shares(self.distribution, clients)
+        sizes = [self.sizes[i % len(self.sizes)] for i in range(clients)]
+        wanted = [[share * size for share in row] for row, size in zip(shares, sizes, strict=True)]
+        most = max(map(sum, zip(*wanted, strict=True)))
+        train: list[list] = [[] for _ in range(clients)]
+        for label, images in enumerate(_by_label(dataset.train_y)):
+            parts = accumulate((row[label] for row in wanted), initial=0)
+            bounds = [len(images) * dealt // most for dealt in parts]
+            for mine, (first, end) in zip(train, pairwise(bounds), strict=True):
+                mine.append(images[first:end])
+        test = tuple(_test_sets(shares, dataset))
+        held = Partition(called(self), tuple(map(torch.cat, train)), test)
+        for what, parts in (("training", held.train), ("test", held.test)):
+            if empty := [i for i, part in enumerate(parts) if not len(part)]:
+                raise BadInput(
+                    f"sizes {self.sizes}: client {empty[0]} of {clients} is left without {what}"
+                    f" images of {dataset.name}: give fewer clients, more images or sizes that"
+                    " differ less"
+                )
+        return held
 
 
 def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
     """The label that each client gives to each class, int64 [N, classes]: client 0's own, and a
-    permutation for each other client.
-
-    Each comes from its own generator, keyed by the seed and the client.
+    permutation for each other client, drawn by (seed, "concept shift", client).
     """
     rows = [torch.arange(classes)]
     for client in range(1, clients):
@@ -160,17 +187,27 @@ def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
     return torch.stack(rows)
 
 
-def _check(name: str, dataset: Dataset) -> None:
-    if dataset.classes != CLIENTS:
+def _check_classes(name: str, dataset: Dataset) -> None:
+    if dataset.classes != CLASSES:
         raise BadInput(
-            f"distribution {name!r} is made for {CLIENTS} classes, dataset {dataset.name!r} has"
+            f"distribution {name!r} is made for {CLASSES} classes, dataset {dataset.name!r} has"
             f" {dataset.classes}: choose another dataset"
         )
-    counts = torch.bincount(dataset.train_y, minlength=dataset.classes)
-    fewest = int(counts.argmin())
-    if counts[fewest] < CHUNKS - 1:
-        raise BadInput(
-            f"distribution {name!r} needs at least {CHUNKS - 1} training images of each label,"
-            f" label {fewest} has {counts[fewest]} among the {len(dataset.train_y)} images of"
-            f" {dataset.name}: use more images"
-        )
+
+
+def _by_label(labels: Tensor) -> list[LongTensor]:
+    return [torch.nonzero(labels == label).flatten() for label in range(CLASSES)]
+
+
+def _shares(distribution: str, clients: int) -> list[list[int]]:
+    """Percent of each label for each client, [N][10]."""
+    percent = PERCENT[distribution]
+    return [[percent[(label + i) % CLASSES] for label in range(CLASSES)] for i in range(clients)]
+
+
+def _test_sets(shares: list[list[int]], dataset: Dataset) -> list[LongTensor]:
+    images = _by_label(dataset.test_y)
+    return [
+        torch.cat([of[: share * len(of) // 100] for share, of in zip(row, images, strict=True)])
+        for row in shares
+    ]

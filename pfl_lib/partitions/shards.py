@@ -1,6 +1,5 @@
 """Pathological shards: each client has a few pieces of one class each (FedFomo, section 4)."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,8 +29,6 @@ class Shards:
     name: ClassVar[str] = "shards"
     version: ClassVar[int] = 1
     default_clients: ClassVar[int] = 15
-    seeded: ClassVar[bool] = True
-    personal: ClassVar[bool] = False
 
     per_client: int = 2
 
@@ -43,10 +40,6 @@ class Shards:
         return f"{self.per_client} shards of one class each"
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
-        """Raises `BadInput` where the shards are not equally many of each class, or a class has
-        fewer examples than shards.
-        """
-        whole("clients", clients, 1)
         of_each, rest = divmod(clients * self.per_client, dataset.classes)
         if rest or not of_each:
             raise BadInput(
@@ -57,10 +50,8 @@ class Shards:
         deck = torch.arange(dataset.classes).repeat(of_each)
         deck = deck[torch.randperm(len(deck), generator=generator(seed, "shards"))]
         drawn = deck.reshape(clients, self.per_client).tolist()
-        train, test = (
-            _dealt(pool, labels, dataset, drawn, of_each)
-            for pool, labels in (("training", dataset.train_y), ("test", dataset.test_y))
-        )
+        pools = (("training", dataset.train_y), ("test", dataset.test_y))
+        train, test = (_dealt(pool, labels, dataset, drawn, of_each) for pool, labels in pools)
         return Partition(called(self), train, test)
 
 
@@ -75,17 +66,9 @@ def _dealt(
                 f"class {label} of {dataset.name} has {len(held)} {pool} examples for {of_each}"
                 " shards: use fewer clients, or more images"
             )
-        size = len(held) // of_each
-        pieces = list(held[: size * of_each].reshape(of_each, size))
-        for i, left_over in enumerate(held[size * of_each :]):
+        whole_shards = len(held) // of_each * of_each
+        pieces = list(held[:whole_shards].chunk(of_each))
+        for i, left_over in enumerate(held[whole_shards:]):
             pieces[i] = torch.cat([pieces[i], left_over[None]])
-        shards.append(pieces)
-    taken: Counter[int] = Counter()
-    given = []
-    for mine in drawn:
-        parts = []
-        for label in mine:
-            parts.append(shards[label][taken[label]])
-            taken[label] += 1
-        given.append(torch.cat(parts))
-    return tuple(given)
+        shards.append(iter(pieces))
+    return tuple(torch.cat([next(shards[label]) for label in mine]) for mine in drawn)

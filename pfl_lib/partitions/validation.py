@@ -1,12 +1,10 @@
 """A part of each client's training examples is held out to validate on; and what is checked of a
-partition that comes from outside.
+partition that a user's own recipe makes.
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import torch
-from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, number
@@ -54,31 +52,27 @@ def hold_out_validation(partition: Partition, share: float, seed: int) -> Partit
 
 
 def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
-    """BadInput unless a recipe of the user's made a partition of this data set for so many clients:
-    every client trains, and no example is both trained and tested on.
+    """BadInput unless `made` is a partition of this data set for so many clients: every client
+    trains, and no example is both trained and tested on.
     """
     if not isinstance(made, Partition):
         raise BadInput(f"distribution {name}: its split gives {made!r}, not a Partition")
-    counts = {len(made.train), len(made.test), len(made.validation) or clients}
-    if counts != {clients}:
+    if {len(made.train), len(made.test), len(made.validation) or clients} != {clients}:
         raise BadInput(
             f"distribution {name}: its split makes {made.clients} clients, asked for were {clients}"
         )
     pools = made.of(dataset)
     one_pool = pools.train_x is pools.test_x
-    for client in range(clients):
-        if not len(made.train[client]):
+    for client, train in enumerate(made.train):
+        if not len(train):
             raise BadInput(f"distribution {name} leaves client {client} without training examples")
-        parts = {
-            "train": (made.train[client], len(pools.train_y)),
-            "test": (made.test[client], len(pools.test_y)),
-        }
-        if made.validation:
-            parts["validation"] = (made.validation[client], len(pools.train_y))
-        for part, (positions, size) in parts.items():
+        validation = made.validation[client] if made.validation else torch.arange(0)
+        parts = {"train": train, "test": made.test[client], "validation": validation}
+        for part, positions in parts.items():
+            size = len(pools.test_y if part == "test" else pools.train_y)
             _check_positions(f"distribution {name}: {part} of client {client}", positions, size)
-        kept_apart = [parts[part][0] for part in parts if part != "test" or one_pool]
-        if _meet(kept_apart):
+        apart = torch.cat([parts[part] for part in parts if part != "test" or one_pool])
+        if len(apart.unique()) < len(apart):
             raise BadInput(
                 f"distribution {name} gives client {client} an example twice: training, validation"
                 " and test examples never meet"
@@ -93,8 +87,3 @@ def _check_positions(what: str, positions: object, size: int) -> None:
             f"{what} has positions {int(positions.min())} to {int(positions.max())}: the data set"
             f" has 0 to {size - 1}"
         )
-
-
-def _meet(parts: Sequence[LongTensor]) -> bool:
-    together = torch.cat(list(parts))
-    return len(together.unique()) < len(together)

@@ -99,31 +99,23 @@ def test_a_torchvision_without_its_operators_is_imported_at_the_second_try(tmp_p
     assert len((tmp_path / "torchvision" / "attempts.txt").read_text()) == 3
 
 
-def test_the_installed_torchvision_can_be_imported_and_knows_its_data_sets():
-    program = """
-        from pfl_lib.data.torchvision_fix import import_torchvision
-        datasets = import_torchvision().datasets
-        names = ("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100")
-        print(*(hasattr(datasets, name) for name in names))
-    """
-    assert output_of(program) == ["True True True True"]
-
-
 def test_a_healthy_torchvision_is_imported_and_nothing_is_declared(healthy_or_not):
     healthy_or_not("from torchvision import left_over\nhealth = 'good'")
     assert torchvision_fix.import_torchvision().health == "good"
     assert torchvision_fix.import_torchvision() is sys.modules["torchvision"]
 
 
-def test_any_other_error_of_the_import_is_passed_on(healthy_or_not):
-    healthy_or_not("raise RuntimeError('operator torchvision::roi_align does not exist')")
-    with pytest.raises(RuntimeError, match="roi_align"):
-        torchvision_fix.import_torchvision()
-
-
-def test_a_package_that_torchvision_lacks_is_named(healthy_or_not):
-    healthy_or_not("import a_package_that_is_not_there")
-    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        ("raise RuntimeError('no operator torchvision::roi_align')", RuntimeError, "roi_align"),
+        ("import a_package_that_is_not_there", ModuleNotFoundError, "a_package_that_is_not_there"),
+    ],
+    ids=["another operator", "another package"],
+)
+def test_any_other_error_of_the_import_is_passed_on(healthy_or_not, source, error, words):
+    healthy_or_not(source)
+    with pytest.raises(error, match=words):
         torchvision_fix.import_torchvision()
 
 

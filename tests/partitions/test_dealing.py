@@ -48,25 +48,20 @@ def test_training_and_test_examples_have_the_same_distribution(cifar10, recipe):
 
 
 @pytest.mark.parametrize("clients", [10, 100])
-def test_four_classes_each_of_105_training_and_45_test_images(cifar10, clients):
-    made = partitions.make(Classes(), cifar10, clients, seed=1)
-    for split, each in (("train", 105), ("test", 45)):
-        held = counts(made, cifar10, split)
-        assert ((held == each) | (held == 0)).all() and ((held > 0).sum(1) == 4).all()
+@pytest.mark.parametrize(("per_client", "train", "test"), [(4, 105, 45), (12, 35, 15)])
+def test_classes_have_equal_parts(cifar10, cifar100, clients, per_client, train, test):
+    """Four of CIFAR-10's classes, twelve of CIFAR-100's."""
+    dataset = cifar10 if per_client == 4 else cifar100
+    made = partitions.make(Classes(per_client), dataset, clients, seed=1)
+    for split, each in (("train", train), ("test", test)):
+        held = counts(made, dataset, split)
+        assert ((held == each) | (held == 0)).all() and ((held > 0).sum(1) == per_client).all()
 
 
 def test_a_hundred_clients_use_up_cifar10_and_40_of_them_hold_each_class(cifar10):
     made = partitions.make(Classes(), cifar10, 100, seed=1)
     assert (made.label_matrix(cifar10) > 0).sum(0).tolist() == [40] * 10
     assert sorted(torch.cat([*made.train, *made.test]).tolist()) == list(range(60_000))
-
-
-@pytest.mark.parametrize("clients", [10, 100])
-def test_twelve_classes_each_on_cifar100(cifar100, clients):
-    made = partitions.make(Classes(per_client=12), cifar100, clients, seed=1)
-    train, test = (counts(made, cifar100, split) for split in ("train", "test"))
-    assert ((train == 35) | (train == 0)).all() and ((test == 15) | (test == 0)).all()
-    assert ((train > 0).sum(1) == 12).all()
 
 
 def test_classes_are_drawn_independently_where_there_are_enough_images(cifar10):
@@ -118,15 +113,9 @@ def test_six_dominant_classes_on_cifar100(cifar100):
 def test_neighbours_share_three_of_four_classes_round_the_ring(cifar10):
     made = partitions.make(Neighbours(), cifar10)
     held = made.label_matrix(cifar10) > 0
-    assert [row.nonzero().flatten().tolist() for row in held] == [
-        [0, 1, 2, 3],
-        [1, 2, 3, 4],
-        [2, 3, 4, 5],
-        [3, 4, 5, 6],
-        [4, 5, 6, 7],
-        [5, 6, 7, 8],
-        [6, 7, 8, 9],
-        [0, 7, 8, 9],
+    ring = [*range(10), 0]
+    assert [set(row.nonzero().flatten().tolist()) for row in held] == [
+        set(ring[client : client + 4]) for client in range(8)
     ]
 
 
@@ -194,14 +183,9 @@ def test_the_clients_read_the_pooled_examples(cifar10, labelled):
 
 def test_checksums_of_version_1_never_change():
     digits = data.load("digits")
-    small = (Classes(examples=80), Dominant(examples=80), Neighbours(examples=80))
-    made = {r.name: partitions.make(r, digits, seed=1) for r in (*small, Relatives(examples=80))}
-    assert {name: partition.checksum() for name, partition in made.items()} == GOLDEN
-    for recipe in small:
-        assert (
-            partitions.make(recipe, digits, seed=2).checksum()
-            != partitions.make(recipe, digits, seed=1).checksum()
-        )
+    for family in (Classes, Dominant, Neighbours, Relatives):
+        one, other = (partitions.make(family(examples=80), digits, seed=seed) for seed in (1, 2))
+        assert one.checksum() == GOLDEN[family.name] != other.checksum()
 
 
 # --- what is refused ---

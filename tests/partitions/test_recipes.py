@@ -31,20 +31,10 @@ def digits() -> data.Dataset:
 def test_short_names_mean_recipes():
     assert partitions.find("C") == LabelSkew("C")
     assert partitions.find("age_strict") == ByColumn("age", (20, 35), unknown=True)
-    assert {name: partitions.called(recipe) for name, recipe in partitions.PARTITIONS.items()} == {
-        name: name for name in partitions.PARTITIONS
-    }
-    assert partitions.called(ByColumn("age", (18,))) == (
-        "ByColumn(column='age', bins=(18.0,), mixed=False, unknown=False)"
-    )
-
-
-def test_every_family_is_found_by_its_name_and_says_what_it_is():
-    for name, family in partitions.FAMILIES.items():
-        assert family.name == name and isinstance(family.version, int) and family.__doc__
-    for recipe in partitions.PARTITIONS.values():
-        assert recipe.title and recipe.default_clients >= 1
-        assert isinstance(recipe.seeded, bool) and isinstance(recipe.personal, bool)
+    for name, recipe in partitions.PARTITIONS.items():
+        assert partitions.called(recipe) == name and recipe.default_clients >= 1
+    assert partitions.called(ByColumn("age", (18,))).startswith("ByColumn(column='age', bins=(18.")
+    assert all(family.name == name for name, family in partitions.FAMILIES.items())
 
 
 def test_a_stored_description_gives_the_recipe_back_and_an_unknown_one_none():
@@ -55,13 +45,6 @@ def test_a_stored_description_gives_the_recipe_back_and_an_unknown_one_none():
         assert partitions.from_settings(stored) == recipe
     for unknown in ({"name": "newer"}, {"name": "by_column", "version": 9, "depth": 3}):
         assert partitions.from_settings(unknown) is None
-
-
-def test_a_short_name_gives_what_its_recipe_gives(digits):
-    assert (
-        partitions.make("B*", digits, seed=4).checksum()
-        == partitions.make(LabelSkew("B*"), digits, seed=4).checksum()
-    )
 
 
 SMALL = (
@@ -123,11 +106,6 @@ def test_a_recipe_of_ones_own_runs_with_its_own_number_of_clients_and_is_not_sto
     assert not (results_dir / "cells").exists()
 
 
-def test_a_recipe_of_ones_own_may_hold_out_validation_examples(digits):
-    made = partitions.make(Halves(), digits, validation=0.25)
-    assert [len(rows) for rows in made.validation] == [180, 180]
-
-
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
@@ -143,14 +121,14 @@ def test_what_is_no_recipe_is_refused_in_one_line(recipe, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def made_by(train, test, validation=()) -> object:
+def made_by(parts) -> object:
     @dataclasses.dataclass(frozen=True)
     class Given:
         name: ClassVar[str] = "given"
         default_clients: ClassVar[int] = 2
 
         def split(self, dataset, clients, seed, alice):
-            return Partition("given", train, test, validation)
+            return parts and Partition("given", *parts)
 
     return Given()
 
@@ -161,6 +139,7 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
+        (None, "its split gives None, not a Partition"),
         (((A,), (A,)), "its split makes 1 clients, asked for were 2"),
         (((A, B), (A,)), "asked for were 2"),
         (((A, NONE), (A, B)), "leaves client 1 without training examples"),
@@ -173,38 +152,24 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
 )
 def test_a_partition_from_outside_is_checked(digits, parts, words):
     with pytest.raises(BadInput) as caught:
-        partitions.make(made_by(*parts), digits)
+        partitions.make(made_by(parts), digits)
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_split_that_gives_no_partition_is_refused(digits):
-    @dataclasses.dataclass(frozen=True)
-    class Nothing(Halves):
-        def split(self, dataset, clients, seed, alice):
-            return None
-
-    with pytest.raises(BadInput, match="its split gives None, not a Partition"):
-        partitions.make(Nothing(), digits)
 
 
 # --- by a column ---
 
 
 @pytest.mark.parametrize(
-    ("recipe", "title", "clients"),
+    ("recipe", "title"),
     [
-        (
-            ByColumn("age", (20, 35), unknown=True),
-            "up to 20, above 20 up to 35, above 35, unknown",
-            4,
-        ),
-        (ByColumn("age", (20, 35), mixed=True), "two random halves of those up to 35, above 35", 3),
-        (ByColumn("age", [20]), "up to 20, above 20", 2),
-        (ByColumn("age", (20,), mixed=True), "two random halves of all rows", 2),
+        (ByColumn("age", (20, 35), unknown=True), "up to 20, above 20 up to 35, above 35, unknown"),
+        (ByColumn("age", (20, 35), mixed=True), "two random halves of those up to 35, above 35"),
+        (ByColumn("age", [20]), "up to 20, above 20"),
+        (ByColumn("age", (20,), mixed=True), "two random halves of all rows"),
     ],
 )
-def test_a_split_by_a_column_says_its_groups_and_their_number(recipe, title, clients):
-    assert recipe.title == f"age: {title}" and recipe.default_clients == clients
+def test_a_split_by_a_column_says_its_groups(recipe, title):
+    assert recipe.title == f"age: {title}"
 
 
 @pytest.mark.parametrize("bins", [(), (35, 20), (20, 20), 20, "ab", (float("inf"),)])
@@ -213,7 +178,14 @@ def test_bins_that_are_none_are_refused(bins):
         ByColumn("age", bins)
 
 
-def test_unknown_values_are_asked_about():
-    cancer = data.load("breast_cancer")
-    with pytest.raises(BadInput, match="is never unknown: give unknown=False"):
-        partitions.make(ByColumn("mean radius", (12,), unknown=True), cancer)
+@pytest.mark.parametrize(
+    ("recipe", "clients", "words"),
+    [
+        (ByColumn("mean radius", (12,), unknown=True), 3, "is never unknown: give unknown=False"),
+        (ByColumn("mean radius", (12,)), 3, "makes 2; give clients=2"),
+        (ByColumn("age", (12,)), 2, "by age, which dataset 'breast_cancer' lacks"),
+    ],
+)
+def test_a_table_that_cannot_be_split_so_is_refused(recipe, clients, words):
+    with pytest.raises(BadInput, match=words):
+        partitions.make(recipe, data.load("breast_cancer"), clients)

@@ -38,14 +38,6 @@ def test_what_is_held_out_depends_on_the_seed_and_the_client_alone(digits):
     assert not torch.equal(one.validation[0], other.validation[0])
 
 
-def test_nothing_is_held_out_by_default(digits):
-    assert partitions.make("A", digits).validation == ()
-    assert (
-        partitions.make("A", digits, validation=0).checksum()
-        == partitions.make("A", digits).checksum()
-    )
-
-
 def test_a_table_whose_pools_are_one_keeps_all_three_apart():
     cancer = data.load("breast_cancer")
     made = partitions.make("radius_strict", cancer, alice=2, validation=0.1)
