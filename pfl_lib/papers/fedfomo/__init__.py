@@ -15,6 +15,9 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
 * FedAvg + Data, "the 5% data-sharing strategy" of Zhao et al., shares 5 % of all clients' training
   data, as theirs does; the released code's pool is 5 % of one client's, N times less (8 images with
   100 clients), and is `FedAvgData(pool="client")`.
+* n counts a client's own model: the server sends "the top M values" of P, whose diagonal of 1 puts
+  one's own first, and the released code counts so.  "5 clients downloaded", in the tables, may
+  mean five others: `FedFomo(5, counts_own=False)`.
 * CIFAR is normalised with its usual constants (`data.DATASETS`); the released code has ImageNet's.
 * Clients that are not drawn in a round keep their model, those of local training too.
 * pFedMe has the released code's settings: lambda 15, five steps, rate 0.09 on its inner problem;
