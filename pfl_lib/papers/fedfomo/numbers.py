@@ -122,8 +122,8 @@ def splits(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
     the first split: up to there CFL is FedAvg with uniform weights), may split from (the round from
     which a split is not ruled out, by `start_round` and by clients that have not taken part yet;
     missing where the run ends before), then lowest and highest |mean u| (of a cluster of more than
-    two clients from that round on, in units of round 1; NaN where there is none) and epsilon_1,
-    below which the lowest has to fall.
+    two clients from that round on; NaN where there is none) and epsilon_1, below which the lowest
+    has to fall.  Both are norms, or where the method's `relative` holds in units of round 1.
     """
     lines = []
     for row in table.run_in(profile).rows:

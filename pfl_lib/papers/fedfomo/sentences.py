@@ -237,8 +237,8 @@ def cluster_splits(found: pd.DataFrame) -> str:
     still = ran[never & ~short]
     if len(still) and (still["lowest |mean u|"] >= still["epsilon_1"]).all():
         told.append(
-            f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, in units of"
-            f" round 1, and is {still['lowest |mean u|'].min():.2f} at its lowest."
+            f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, and is"
+            f" {still['lowest |mean u|'].min():.2f} at its lowest."
         )
     told += [
         f"On {name} it is FedAvg until round {line['FedAvg until']} and ends with"
