@@ -240,6 +240,11 @@ def cluster_splits(found: pd.DataFrame) -> str:
             f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, and is"
             f" {still['lowest |mean u|'].min():.2f} at its lowest."
         )
+    if len(still) and (still["longest update"] <= still["epsilon_2"]).all():
+        told.append(
+            f"An update would have to be longer than {still['epsilon_2'].iloc[0]:g}, and the longest"
+            f" has {still['longest update'].max():.2f}."
+        )
     told += [
         f"On {name} it is FedAvg until round {line['FedAvg until']} and ends with"
         f" {line['clusters']} clusters."
