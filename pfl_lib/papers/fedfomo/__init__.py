@@ -18,13 +18,13 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
   (`mcmahan_cnn`).  On MNIST, for which the release has no network, it is the same one with one
   channel, 93,322 parameters [our choice].
 * CFL splits by norms, the rule of its paper and code, at the released limits, 0.42 and 1.6, but
-  from round 5 on, since that code's 20 rounds of waiting are all there are.  On five groups of
-  3,000 images, ten rounds, no update is longer than 1.17, so that it never splits and has 30.0 %
-  (FedAvg 29.6); with limits relative to round 1, `CFL()`, it ends in five clusters at 46.0 %.
+  from round 5 on, since that code waits for all of the 20 rounds.  On five groups of 3,000 images,
+  ten rounds of 20 steps in place of 270, no update is longer than 1.17, so that it never splits and
+  has 30.0 % (FedAvg 29.6); with limits relative to round 1, `CFL()`, it ends in five clusters at
+  46.0 %.
 * FedAvg + Data, "the 5% data-sharing strategy" of Zhao et al., shares 5 % of all clients' training
   data, as theirs does; the released code's pool is 5 % of one client's, N times less (8 images with
-  100 clients), and is `FedAvgData(pool="client")`.  On those 3,000 images: 34.3 and
-  31.6 %.
+  100 clients), and is `FedAvgData(pool="client")`.  On those 3,000 images: 34.3 and 31.6 %.
 * n counts a client's own model: the server sends "the top M values" of P, whose diagonal of 1 puts
   one's own first, and the released code counts so.  "5 clients downloaded", in the tables, may
   mean five others: `FedFomo(5, counts_own=False)`.

@@ -242,8 +242,8 @@ def cluster_splits(found: pd.DataFrame) -> str:
         )
     if len(still) and (still["longest update"] <= still["epsilon_2"]).all():
         told.append(
-            f"An update would have to be longer than {still['epsilon_2'].iloc[0]:g}, and the longest"
-            f" has {still['longest update'].max():.2f}."
+            f"An update would have to be longer than {still['epsilon_2'].iloc[0]:g}, and the"
+            f" longest has {still['longest update'].max():.2f}."
         )
     told += [
         f"On {name} it is FedAvg until round {line['FedAvg until']} and ends with"
