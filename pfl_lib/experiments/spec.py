@@ -191,13 +191,17 @@ def folder_name(config: dict[str, Any], key: str) -> str:
 
 def described(of: Any) -> dict[str, Any]:
     """A method or a schedule as JSON has it: a method's name and version, and the fields, without
-    those of its `later` ones that are at their default; a run that could be described before they
-    were added keeps its key.
+    those of its `later` ones that are as they were before they were added: at their default, or
+    where `later` is a mapping at the value that it gives.  A run that could be described then keeps
+    its key.
 
     Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0 and -0.0 becomes
     0.0.
     """
     values, later = dataclasses.asdict(of), getattr(of, "later", ())
+    if not isinstance(later, Mapping):
+        defaults = {field.name: field.default for field in dataclasses.fields(of)}
+        later = {name: defaults[name] for name in later}
     fractions = {
         field.name
         for field in dataclasses.fields(of)
@@ -207,7 +211,7 @@ def described(of: Any) -> dict[str, Any]:
     fields = {
         field.name: values[field.name] + 0.0 if field.name in fractions else values[field.name]
         for field in dataclasses.fields(of)
-        if field.name not in later or getattr(of, field.name) != field.default
+        if field.name not in later or getattr(of, field.name) != later[field.name]
     }
     poisoned = {"method": described(of.method)} if type(of) is Poisoned else {}
     return {**named, **fields, **poisoned}

@@ -5,7 +5,8 @@ A method is a frozen dataclass with class attributes `name` and `title` and an i
 (part of every result's key; raised by hand when results change), and
 
 * `later`, where fields were added after results had been stored: the names of those fields, which
-  enter the key only where they are not at their default, so that older results keep theirs;
+  enter the key only where they are not at their default, so that older results keep theirs; or
+  {name: the value that older results had}, where that is no longer the default;
 * `versions(schedule, statistics)`, where some settings' results have changed and others' not: their
   versions by name, in the key where not 1 (`statistics`: whether the model has running ones);
 * where they are not the usual ones: `short`, the name in tables and legends (else `title`);

@@ -31,8 +31,11 @@ class CFL:
       rounds the two parts were unions of groups.  They do not carry over to FedFomo's latent
       groups: with 15 clients of 600 CIFAR-10 images in two to five of them, |mean u_i| stays
       between 0.35 and 0.58 for ten rounds, so no cluster is split and CFL is FedAvg with uniform
-      weights; with ten it is 0.25 in round 5.  With `relative=False` the epsilons are norms, as in
-      the authors' code (0.4 and 1.6; FedFomo 0.42 and 1.6).
+      weights; with ten it is 0.25 in round 5.
+    * With `relative=False` the epsilons are norms, which is the rule of the paper and of the
+      authors' code (0.4 and 1.6; FedFomo's 0.42 and 1.6, which its tables take here).
+    * `cluster`, in the log of every round, is all zeros for as long as no cluster was split, and
+      CFL is FedAvg with uniform weights.
     * No split before round `start_round`.  The authors' code waits for 20 rounds; in FedFomo's 20
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code, and a

@@ -16,45 +16,60 @@ from pfl_lib.federation.participation import round_half_up
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, average, copies, model, uniform, weights_of_all
 
+CLIENTS = 15  # FedFomo's
+POOLS = {
+    "all": "all {total:g} training examples",
+    "client": "{mean:g} training examples a client",
+}
+
 
 @dataclass(frozen=True)
 class FedAvgData:
     """FedAvg (McMahan et al. 2017, Algorithm 1) whose clients train on their own examples and on
     those that the others have put into a common pool.
 
-    * `share` is the pool's size over the clients' mean number of training examples: 0.05 in
-      FedFomo ("the 5% data-sharing strategy"), so each client's data grow by about 5 %; 0 is
-      FedAvg.
-    * The pool is drawn once: each client gives floor(n_i share / N) of its n_i examples at random,
-      and clients drawn at random one more each until the pool is full.  FedFomo's released code has
-      each give n_i share / N; a whole number of it would be none with its 100 clients.
+    * `share` is the pool's size over what `pool` names: 0.05 in FedFomo ("the 5% data-sharing
+      strategy"); 0 is FedAvg.
+    * `pool` "all": a share of all N clients' training examples together [Zhao et al., whose beta is
+      the shared data over all clients'], so that each client gives 5 % of its own and, with 15
+      clients, trains on 1.7 times as many.  "client": a share of what one client has on average,
+      N times less [FedFomo's released code], so that its data grow by about 5 %.
+    * The pool is drawn once: of its n_i examples each client gives floor(n_i share) or
+      floor(n_i share / N) at random, and clients drawn at random one more each until the pool is
+      full.  A whole number of the released code's n_i share / N would be none with 100 clients.
     * No client gets its own examples twice.  Shared examples keep their giver's labels.
     * `weighting` is as in FedAvg; "size" counts shared examples too, being what a client trains on.
-    * Zhao et al. hold a separate global set of examples, and train on it before the first round
-      ("warm-up"); FedFomo does neither.  The pool's transfer is not counted in models.
+    * Zhao et al.'s pool is no client's own and also trains the first model ("warm-up"), and a
+      client gets a part alpha of it; FedFomo speaks of none of this, and here alpha is 1.  The
+      pool's transfer is not counted in models.
     """
 
     share: float = 0.05
     weighting: str = "size"
+    pool: str = "all"
 
     name: ClassVar[str] = "fedavg_data"
     title: ClassVar[str] = "FedAvg + Data"
     version: ClassVar[int] = 1
+    later: ClassVar[dict[str, str]] = {"pool": "client"}
 
     def __post_init__(self) -> None:
         number("share", self.share, "a share from 0 to 1", lambda v: 0 <= v <= 1)
         choose("weighting", self.weighting, ("size", "uniform"))
+        choose("pool", self.pool, POOLS)
 
     def cost(self, passes: float, read: float) -> float:
-        return passes * (1 + self.share)
+        """As with `CLIENTS` clients, where their number counts."""
+        return passes * (1 + self.share * (1 if self.pool == "client" else CLIENTS - 1))
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         """BadInput where the pool would be empty although the share is not 0."""
         sizes = fed.sizes().tolist()
-        if self.share and not pool_size(sizes, self.share):
+        if self.share and not pool_size(sizes, self.share, self.pool):
+            of = POOLS[self.pool].format(total=sum(sizes), mean=sum(sizes) / len(sizes))
             raise BadInput(
-                f"share {self.share!r} of {sum(sizes) / len(sizes):g} training examples a client is"
-                " no whole example: give a larger share, or 0 for FedAvg"
+                f"share {self.share!r} of {of} is no whole example: give a larger share, or 0 for"
+                " FedAvg"
             )
         return fed.initial()
 
@@ -62,7 +77,7 @@ class FedAvgData:
         self, fed: Federation, state: dict[str, Tensor], r: int
     ) -> tuple[dict[str, Tensor], dict]:
         clients = fed.participants(r)
-        given = gifts(fed.sizes().tolist(), self.share, fed.seed)
+        given = gifts(fed.sizes().tolist(), self.share, fed.seed, self.pool)
         trained, _ = fed.train(copies(state, len(clients)), r, clients, shared=given)
         pool = sum(map(len, given.values()))
         sizes = fed.sizes(clients) + torch.tensor([pool - len(given.get(i, ())) for i in clients])
@@ -78,22 +93,26 @@ class FedAvgData:
         return model(state)
 
 
-def pool_size(sizes: Sequence[float], share: float) -> int:
+def pool_size(sizes: Sequence[float], share: float, pool: str) -> int:
     """How many examples are shared by clients with so many training examples each."""
-    return round_half_up(share * sum(sizes) / len(sizes))
+    return round_half_up(share * sum(sizes) / _parts(sizes, pool))
 
 
-def gifts(sizes: Sequence[float], share: float, seed: int) -> dict[int, Tensor]:
+def gifts(sizes: Sequence[float], share: float, seed: int, pool: str) -> dict[int, Tensor]:
     """What the clients put into the pool: {client: positions among its training examples}, without
     those that give nothing.  Drawn by (seed, "shared data").
     """
-    counts = [math.floor(size * share / len(sizes)) for size in sizes]
+    counts = [math.floor(size * share / _parts(sizes, pool)) for size in sizes]
     random = generator(seed, "shared data")
-    more = torch.randperm(len(sizes), generator=random)[: pool_size(sizes, share) - sum(counts)]
-    for client in more.tolist():
+    missing = pool_size(sizes, share, pool) - sum(counts)
+    for client in torch.randperm(len(sizes), generator=random)[:missing].tolist():
         counts[client] += 1
     return {
         client: torch.randperm(int(size), generator=generator(seed, "shared data", client))[:count]
         for client, (size, count) in enumerate(zip(sizes, counts, strict=True))
         if count
     }
+
+
+def _parts(sizes: Sequence[float], pool: str) -> int:
+    return 1 if pool == "all" else len(sizes)

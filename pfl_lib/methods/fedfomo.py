@@ -32,8 +32,10 @@ class FedFomo:
       `epsilon` - `decay` (r - 1), at least 0, a slot goes to a model drawn at random instead
       [epsilon 0.3, "0.05 decay each round": A.6; subtracted, as the released code does].
       P starts as the identity, and w, negative too, is added to what was downloaded (section 3.1).
-    * `n` counts the client's own model, which it need not download, as the released code counts.
-      Only models uploaded this round can be sent; all of them where fewer than n clients take part.
+    * `n` counts the client's own model, which it need not download: the server sends "the top M
+      values" of P, whose diagonal of 1 puts one's own first, and the released code counts so too.
+      The tables' words, "5 clients downloaded", may mean five others: `counts_own=False`.
+      Only models uploaded this round can be sent; all of them where fewer clients take part.
     * The reference is the model after the client's last federated update, before its last local
       training [released code, "first_model"].  The federated update ends the round here, and opens
       the next one in the released code, which adds one after the last round: where all clients
@@ -56,10 +58,12 @@ class FedFomo:
     decay: float = 0.05
     norm: str = "l2"
     affinity: str = "signed"
+    counts_own: bool = True
 
     name: ClassVar[str] = "fedfomo"
     title: ClassVar[str] = "FedFomo"
     version: ClassVar[int] = 1
+    later: ClassVar[tuple[str, ...]] = ("counts_own",)
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)
@@ -67,13 +71,20 @@ class FedFomo:
         number("decay", self.decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         choose("norm", self.norm, NORMS)
         choose("affinity", self.affinity, ("signed", "normalised"))
+        if not isinstance(self.counts_own, bool):
+            raise BadInput(f"counts_own {self.counts_own!r}: give True or False")
+
+    @property
+    def others(self) -> int:
+        """How many other clients' models a client is sent."""
+        return self.n - self.counts_own
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""
-        if self.n > len(fed):
+        most = len(fed) - 1 + self.counts_own
+        if self.n > most:
             raise BadInput(
-                f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to"
-                f" {len(fed)}"
+                f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to {most}"
             )
         split = fed.clients.splits.get("validation")
         if split is None or not all(map(len, split.index)):
@@ -100,7 +111,7 @@ class FedFomo:
             others = downloads(
                 state["affinity"][client],
                 [i for i in clients if i != client],
-                self.n - 1,
+                self.others,
                 self.exploration(r),
                 generator(fed.seed, "downloads", r, client),
             )

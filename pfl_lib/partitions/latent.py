@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import LongTensor, Tensor
 
+from pfl_lib.data import DATASETS
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, whole
 from pfl_lib.partitions.base import Partition, called
@@ -22,6 +23,8 @@ from pfl_lib.randomness import generator, number
 COMPONENTS, KMEANS_STEPS, KMEANS_STARTS = 256, 100, 5
 EPOCHS = 2
 LABELS = "latent_labels"
+MADE_ANEW = {"digits": 2, "cifar10": 2, "cifar100": 2}
+"""Versions of published groups.  In keys of digits it is there whatever the number of groups."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,13 @@ class Latent:
 
     With as many groups as classes the classes are the groups, as in the authors' code (NVlabs/
     FedFomo, latent_dist.py).  Else the groups are those of `published`: the package's own
-    clustering, made once by `make_labels`.  Clients of one group stand together (see `group_of`);
-    a group's examples are shuffled by (seed, "latent", group, pool).  With `shuffled_targets` a
-    client is validated and tested on the data of another, by one permutation drawn by (seed,
-    "latent targets"): the paper's out-of-local-distribution setting (section 4).
+    clustering, made once by `make_labels`, on CIFAR of what a network trained on ImageNet sees
+    (docs/imagenet_groups.py), on digits of what `small_cnn` does.
+
+    Clients of one group stand together (see `group_of`); a group's examples are shuffled by (seed,
+    "latent", group, pool).  With `shuffled_targets` a client is validated and tested on the data of
+    another, by one permutation drawn by (seed, "latent targets"): the paper's
+    out-of-local-distribution setting (section 4).
     """
 
     name: ClassVar[str] = "latent"
@@ -51,8 +57,11 @@ class Latent:
         whole("groups", self.groups, 1)
 
     def versions(self, dataset: str) -> dict[str, int]:
-        """Versions of published groups that were made anew, where `version` would count for all."""
-        return {"groups of digits": 2 if dataset == "digits" else 1}
+        """The version of a data set's published groups, which `version` would raise for all; 1
+        where the groups are its classes, which are never made anew.
+        """
+        classes = dataset != "digits" and self.groups == DATASETS[dataset].classes
+        return {f"groups of {dataset}": 1 if classes else MADE_ANEW.get(dataset, 1)}
 
     @property
     def title(self) -> str:
@@ -165,7 +174,7 @@ def make_labels(
 
     To use groups of one's own, give `share_groups` their labels in a recipe of one's own.  To
     publish them, replace the files of `latent_labels` and raise the data set's number in
-    `Latent.versions`.
+    `MADE_ANEW`.
     """
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA

@@ -273,7 +273,7 @@ GOLDEN = {
     "ditto-digits-C-seed1-e00c9093c4": RunSpec(Ditto(), Schedule(20), dataset="digits"),
     "finetuned-digits-C-seed1-cca89da9a0": RunSpec(FineTuned(), Schedule(20), dataset="digits"),
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
-    "fedavg_data-digits-C-seed1-c6d2661e4d": RunSpec(FedAvgData(), FIFTEEN, **DIGITS),
+    "fedavg_data-digits-C-seed1-c6d2661e4d": RunSpec(FedAvgData(pool="client"), FIFTEEN, **DIGITS),
     "mocha-digits-C-seed1-d7b605a32b": RunSpec(Mocha(), FIFTEEN, **DIGITS),
     "cfl-digits-C-seed1-4d9ef648f4": RunSpec(CFL(), FIFTEEN, **DIGITS),
     "per_fedavg-digits-C-seed1-f7f35994ef": RunSpec(PerFedAvg(), FIFTEEN, **DIGITS),

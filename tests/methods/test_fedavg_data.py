@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from pfl_lib import BadInput
+from pfl_lib.experiments.spec import described
 from pfl_lib.methods.fedavg import FedAvg
-from pfl_lib.methods.fedavg_data import FedAvgData, gifts
+from pfl_lib.methods.fedavg_data import POOLS, FedAvgData, gifts
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
@@ -16,21 +17,43 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     Round 1: y_0 = 2; y_1 = 4, then 4;  x = (2 + 8)/3 = 10/3.
     Round 2: y_0 = 11/3; y_1 = 17/3, 29/6;  x = (11/3 + 29/3)/3 = 40/9.
     """
-    [giver] = gifts([1, 1], 1, seed=1)
+    [giver] = gifts([1, 1], 1, 1, "client")
     points = [[(4, 0)], [(8, 0)]]
     fed = pencil(points if giver == 0 else points[::-1], alice=None)
-    (first, log), (second, _) = play(FedAvgData(share=1), fed)
+    (first, log), (second, _) = play(FedAvgData(share=1, pool="client"), fed)
     exactly(first["theta"], [10 / 3, 0])
     exactly(second["theta"], [40 / 9, 0])
     exactly(log["weights"][[giver, 1 - giver]], [1 / 3, 2 / 3])
     assert log["models_up"] == log["models_down"] == 2
 
 
+def test_two_rounds_by_hand_with_a_pool_of_everything(pencil, play, exactly):
+    """theta <- (theta + point)/2.  Points 4 and 8, share 1 of all: both train on their own point,
+    then on the other's; weights 1/2.
+
+    Round 1: y_0 = 2, then 5; y_1 = 4, then 4;  x = 9/2.
+    Round 2: y_0 = 17/4, then 49/8; y_1 = 25/4, then 41/8;  x = 45/8.
+    """
+    fed = pencil([[(4, 0)], [(8, 0)]], alice=None)
+    (first, log), (second, _) = play(FedAvgData(share=1), fed)
+    exactly(first["theta"], [9 / 2, 0])
+    exactly(second["theta"], [45 / 8, 0])
+    exactly(log["weights"], [1 / 2, 1 / 2])
+
+
+def test_runs_of_the_released_codes_pool_keep_the_keys_they_had_before_there_was_another():
+    assert "pool" not in described(FedAvgData(pool="client"))
+    assert described(FedAvgData())["pool"] == "all"
+
+
+@pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
-def test_share_zero_is_fedavg_bit_for_bit(small, play, settings, weighting):
+def test_share_zero_is_fedavg_bit_for_bit(small, play, settings, weighting, pool):
     fed = small(dtype=torch.float32, participation=0.75, alice=None, **settings)
-    pairs = zip(play(FedAvgData(0, weighting), fed), play(FedAvg(weighting), fed), strict=True)
+    pairs = zip(
+        play(FedAvgData(0, weighting, pool), fed), play(FedAvg(weighting), fed), strict=True
+    )
     for (state, log), (plain, plain_log) in pairs:
         assert torch.equal(state["theta"], plain["theta"])
         assert torch.equal(log["weights"], plain_log["weights"])
@@ -67,19 +90,23 @@ def test_sharing_changes_what_is_learnt(small, play):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "share", "total", "least", "most"),
+    ("pool", "sizes", "share", "total", "least", "most"),
     [
-        ([2666] * 15, 0.05, 133, 8, 9),  # FedFomo's 15 clients
-        ([400] * 100, 0.05, 20, 0, 1),  # its 100 clients, where a whole share would be none
-        ([100, 300], 0.1, 20, 5, 15),  # in proportion to what they have
-        ([10] * 4, 1, 10, 2, 3),
+        ("client", [2666] * 15, 0.05, 133, 8, 9),  # FedFomo's 15 clients
+        ("client", [400] * 100, 0.05, 20, 0, 1),  # its 100, where a whole share would be none
+        ("client", [100, 300], 0.1, 20, 5, 15),  # in proportion to what they have
+        ("client", [10] * 4, 1, 10, 2, 3),
+        ("all", [2666] * 15, 0.05, 2000, 133, 134),  # rounded up from 1999.5
+        ("all", [400] * 100, 0.05, 2000, 20, 20),
+        ("all", [100, 300], 0.1, 40, 10, 30),
+        ("all", [10] * 4, 1, 40, 10, 10),
     ],
     ids=str,
 )
-def test_the_pool_is_the_share_of_a_clients_mean_and_all_give_alike(
-    sizes, share, total, least, most
+def test_the_pool_is_the_share_of_all_examples_or_of_a_clients_mean_and_all_give_alike(
+    pool, sizes, share, total, least, most
 ):
-    given = gifts(sizes, share, seed=1)
+    given = gifts(sizes, share, 1, pool)
     counts = [len(given.get(client, ())) for client in range(len(sizes))]
     assert (sum(counts), min(counts), max(counts)) == (total, least, most)
     for client, places in given.items():
@@ -87,14 +114,16 @@ def test_the_pool_is_the_share_of_a_clients_mean_and_all_give_alike(
 
 
 def test_gifts_follow_the_seed_alone():
-    one, again, other = (gifts([400] * 100, 0.05, seed) for seed in (1, 1, 2))
+    one, again, other = (gifts([400] * 100, 0.05, seed, "client") for seed in (1, 1, 2))
     assert one.keys() == again.keys() != other.keys()
     assert all(torch.equal(one[client], again[client]) for client in one)
 
 
 def test_a_share_without_a_whole_example_is_refused(small):
-    with pytest.raises(BadInput, match="^share 0.05 of 6.25 training examples"):
-        FedAvgData().start(small())
+    with pytest.raises(BadInput, match="^share 0.05 of 6.25 training examples a client is no"):
+        FedAvgData(pool="client").start(small())
+    with pytest.raises(BadInput, match="^share 0.01 of all 25 training examples is no whole"):
+        FedAvgData(0.01).start(small())
 
 
 @pytest.mark.parametrize(
@@ -102,6 +131,7 @@ def test_a_share_without_a_whole_example_is_refused(small):
     [
         ({"share": 1.5}, "share 1.5: give a share from 0 to 1"),
         ({"weighting": "even"}, "weighting 'even' is not one of size, uniform"),
+        ({"pool": "own"}, "pool 'own' is not one of all, client"),
     ],
     ids=str,
 )

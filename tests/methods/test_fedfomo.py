@@ -140,6 +140,14 @@ def test_clients_get_their_own_model_and_n_minus_one_of_the_participants(small, 
         assert not log["weights"][away].any() and not log["weights"][:, away].any()
 
 
+def test_n_others_beside_ones_own_are_one_model_more_bit_for_bit(small, play):
+    fed = small(alice=None, clients=5)
+    beside, counted = (play(m, fed) for m in (FedFomo(2, counts_own=False), FedFomo(3)))
+    for (state, log), (other, same) in zip(beside, counted, strict=True):
+        assert torch.equal(state["theta"], other["theta"])
+        assert log["models_down"] == same["models_down"] == 5 * 2
+
+
 def test_with_fewer_participants_than_n_all_of_their_models_are_sent(small, play):
     fed = small(clients=6, alice=None, participation=0.33)
     assert {log["models_down"] for _, log in play(FedFomo(n=5), fed)} == {2}
@@ -255,6 +263,8 @@ def test_falling_in_p_by_hand():
 def test_more_downloads_than_clients_are_refused(small):
     with pytest.raises(BadInput, match="^n 5: there are 4 clients, so give .* from 1 to 4$"):
         FedFomo().start(small(clients=4))
+    with pytest.raises(BadInput, match="^n 4: there are 4 clients, so give .* from 1 to 3$"):
+        FedFomo(4, counts_own=False).start(small(clients=4))
 
 
 def test_clients_without_validation_examples_are_refused():
@@ -272,6 +282,7 @@ def test_clients_without_validation_examples_are_refused():
         ({"decay": -1}, "decay -1: give a number 0 or more"),
         ({"norm": "max"}, "norm 'max' is not one of l2, l1"),
         ({"affinity": "none"}, "affinity 'none' is not one of signed, normalised"),
+        ({"counts_own": 1}, "counts_own 1: give True or False"),
     ],
     ids=str,
 )

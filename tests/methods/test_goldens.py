@@ -16,7 +16,15 @@ import pytest
 from pfl_lib import Schedule
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import APFL, METHODS, BrokenGlobal, FedFomo, WeightErosion, make_method
+from pfl_lib.methods import (
+    APFL,
+    METHODS,
+    BrokenGlobal,
+    FedAvgData,
+    FedFomo,
+    WeightErosion,
+    make_method,
+)
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
@@ -37,12 +45,14 @@ CELLS = {
     **{
         name: RunSpec(make_method(name), Schedule(4), **DIGITS)
         for name in METHODS
-        if name not in ("broken_global", "fedfomo", "fedbn")
+        if name not in ("broken_global", "fedfomo", "fedbn", "fedavg_data")
     },
     # At the usual learning rate normalised channels that are all but constant make of a last bit a
     # thousandth within a round, and a hundredth within four.
     "fedbn": RunSpec(make_method("fedbn"), Schedule(4, lr=0.01), model="pfedla_cnn-norm", **DIGITS),
     "fedfomo": RunSpec(FedFomo(n=3), Schedule(4), validation=0.2, **DIGITS),
+    "fedavg_data": RunSpec(FedAvgData(pool="client"), Schedule(4), **DIGITS),
+    "fedavg_data, of all": RunSpec(FedAvgData(), Schedule(4), **DIGITS),
     "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),
     "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),
     "broken_global": RunSpec(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),

@@ -13,9 +13,10 @@ SMALL = fedfomo.profiles(TABLE2)["small"]
 D2 = "latent_D2_15_clients"
 
 
-def result(rounds: int, leaving: dict[int, int], norm) -> Result:
+def result(rounds: int, leaving: dict[int, int], norm, longest: float = 2.0) -> Result:
     """15 clients of whom `leaving`[r] have left the first cluster by round r, each for its own;
-    `norm` of a round is the first cluster's |mean u|, and 9 that of the others.
+    `norm` of a round is the first cluster's |mean u|, `longest` its longest update, and 9 are those
+    of the others.
     """
     rows = []
     for r in range(1, rounds + 1):
@@ -28,6 +29,7 @@ def result(rounds: int, leaving: dict[int, int], norm) -> Result:
                 "accuracy": 0.5,
                 "cluster": float(i + 1 if i < gone else 0),
                 "mean_update_norm": 9.0 if i < before else norm(r),
+                "max_update_norm": 9.0 if i < before else longest,
             }
             for i in range(15)
         ]
@@ -47,7 +49,7 @@ def test_splits_are_the_rounds_in_which_the_number_of_clusters_grows():
     ran = result(10, {5: 1, 7: 3}, lambda r: 1 / r)
     [line] = found(TABLE2, SMALL, {D5: ran}).to_dict("records")
     assert (line["clusters"], line["splits"]) == (4, "round 5 into 2, 7 into 4")
-    assert (line["FedAvg until"], line["may split from"], line["epsilon_1"]) == (4, 5, 0.3)
+    assert (line["FedAvg until"], line["may split from"], line["epsilon_1"]) == (4, 5, 0.42)
     assert line["lowest |mean u|"] == pytest.approx(1 / 10)
     assert line["highest |mean u|"] == pytest.approx(1 / 5)
 
@@ -57,9 +59,17 @@ def test_a_table_without_splits_is_said_to_be_fedavg():
     said = sentences.cluster_splits(found(TABLE2, SMALL, {D2: never, D5: once}))
     assert said == (
         "CFL never splits on latent D2, 15 clients: there it is FedAvg with uniform weights under"
-        " another name. Its mean update would have to fall below 0.3, in units of round 1, and is"
-        " 0.55 at its lowest. On latent D5, 15 clients it is FedAvg until round 5 and ends with 2"
-        " clusters."
+        " another name. Its mean update would have to fall below 0.42, and is 0.55 at its lowest."
+        " On latent D5, 15 clients it is FedAvg until round 5 and ends with 2 clusters."
+    )
+
+
+def test_a_table_without_splits_says_which_limit_forbids_them():
+    """A mean update that is small enough, of updates that are all too small."""
+    still = found(TABLE2, SMALL, {D2: result(10, {}, lambda r: 0.2, longest=1.02)})
+    assert still[["longest update", "epsilon_2"]].iloc[0].tolist() == [1.02, 1.6]
+    assert sentences.cluster_splits(still).endswith(
+        "another name. An update would have to be longer than 1.6, and the longest has 1.02."
     )
 
 

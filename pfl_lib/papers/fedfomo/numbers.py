@@ -122,8 +122,9 @@ def splits(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
     the first split: up to there CFL is FedAvg with uniform weights), may split from (the round from
     which a split is not ruled out, by `start_round` and by clients that have not taken part yet;
     missing where the run ends before), then lowest and highest |mean u| (of a cluster of more than
-    two clients from that round on, in units of round 1; NaN where there is none) and epsilon_1,
-    below which the lowest has to fall.
+    two clients from that round on; NaN where there is none), epsilon_1, below which the lowest has
+    to fall, longest update (of a client in such a cluster) and epsilon_2, which it has to exceed.
+    All are norms, or where the method's `relative` holds in units of round 1.
     """
     lines = []
     for row in table.run_in(profile).rows:
@@ -142,10 +143,13 @@ def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:
     first = None if drawn is None else max(drawn, run.method.start_round)
     first = None if first is None or first > run.schedule.rounds else first
     line = {"clusters": None, "splits": status(result), "FedAvg until": None}
-    means = []
+    means, longest = [], []
     if result is not None and "cluster" in result.metrics:
         by_round = result.metrics.pivot(index="round", columns="client", values="cluster")
-        norms = result.metrics.pivot(index="round", columns="client", values="mean_update_norm")
+        norms, largest = (
+            result.metrics.pivot(index="round", columns="client", values=f"{what}_update_norm")
+            for what in ("mean", "max")
+        )
         count = by_round.nunique(axis=1)
         apart = count[count > count.shift(fill_value=1)]
         told = f"round {', '.join(f'{r} into {n}' for r, n in apart.items())}"
@@ -159,9 +163,12 @@ def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:
         for r in by_round.index[by_round.index >= (first or math.inf)]:
             sizes = before.loc[r].map(before.loc[r].value_counts())
             means += norms.loc[r][sizes > 2].tolist()
+            longest += largest.loc[r][sizes > 2].tolist()
     return line | {
         "may split from": first,
         "lowest |mean u|": min(means, default=math.nan),
         "highest |mean u|": max(means, default=math.nan),
         "epsilon_1": run.method.epsilon_1,
+        "longest update": max(longest, default=math.nan),
+        "epsilon_2": run.method.epsilon_2,
     }

@@ -237,8 +237,13 @@ def cluster_splits(found: pd.DataFrame) -> str:
     still = ran[never & ~short]
     if len(still) and (still["lowest |mean u|"] >= still["epsilon_1"]).all():
         told.append(
-            f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, in units of"
-            f" round 1, and is {still['lowest |mean u|'].min():.2f} at its lowest."
+            f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, and is"
+            f" {still['lowest |mean u|'].min():.2f} at its lowest."
+        )
+    if len(still) and (still["longest update"] <= still["epsilon_2"]).all():
+        told.append(
+            f"An update would have to be longer than {still['epsilon_2'].iloc[0]:g}, and the"
+            f" longest has {still['longest update'].max():.2f}."
         )
     told += [
         f"On {name} it is FedAvg until round {line['FedAvg until']} and ends with"
