@@ -9,6 +9,7 @@ In the notebook's own process the runs that are missing are trained and stored. 
 all pages are being collected (`pages.collect`), `run` says what it needs and ends the notebook.
 """
 
+import json
 import math
 import os
 import platform
@@ -25,7 +26,7 @@ from pfl_lib.pages import recorded
 from pfl_lib.pages.collect import Collected, Needed, collecting
 from pfl_lib.pages.notebook import NotRun, beside
 from pfl_lib.pages.parameters import settings
-from pfl_lib.papers import sentences
+from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
@@ -34,7 +35,10 @@ from pfl_lib.papers.table import Table
 __all__ = ["Page", "beside"]
 
 ANSWER = "application/vnd.pfl-lib.answer+json"
-"""The type of an output that holds a sentence's answer; the scorecard reads them."""
+COMPARED = "application/vnd.pfl-lib.compared+json"
+"""The types of outputs that hold a sentence's answer, and what came of a page's printed values; the
+scorecard reads them.
+"""
 
 
 class Page:
@@ -135,15 +139,22 @@ class Page:
 
     # --- what is shown ---
 
+    def _display(self, bundle: dict[str, object]) -> None:
+        from IPython.display import display
+
+        if collecting() is None:
+            display(bundle, raw=True)
+
     def say(self, words: str) -> None:
         """Show a sentence (Markdown)."""
-        _display({"text/markdown": words, "text/plain": words})
+        self._display({"text/markdown": words, "text/plain": words})
 
     def show(self, figure, says: str) -> None:
         """Show a matplotlib figure; its alt text is `says` and the numbers drawn."""
         from pfl_lib.display import theme
 
-        theme.show(figure, says)
+        if collecting() is None:
+            theme.show(figure, says)
 
     def table(
         self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False
@@ -151,12 +162,25 @@ class Page:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
         from pfl_lib.display.table import show_table
 
-        show_table(frame, caption, digits, folded)
+        if collecting() is None:
+            show_table(frame, caption, digits, folded)
 
     def setting(self, table: Table) -> None:
         """Show what a table runs: its settings and its methods' hyper-parameters."""
         self.table(table.description(), f"What is run ({table.profile} profile)")
         self.table(table.methods(), "The methods' hyper-parameters", folded=True)
+
+    def compare(self, runs: Runs) -> pd.DataFrame:
+        """Set the paper's values beside ours: the frame of `compare.beside`, whose verdicts and
+        pairs the scorecard counts.
+        """
+        beside, pairs = compare.beside(runs), compare.pairs(runs)
+        if collecting() is None and len(beside) and self.settings.profile != "quick":
+            told = {"page": self.id, "profile": self.settings.profile}
+            told["values"] = json.loads(beside[~beside["own"]].to_json(orient="records"))
+            told["pairs"] = json.loads(pairs.to_json(orient="records"))
+            self._display({COMPARED: told})
+        return beside
 
     def answer(self, quote: str, where: str, holds: bool | None, evidence: str) -> None:
         """Answer a sentence of the paper that its numbers answer here: True, False or None
@@ -169,7 +193,7 @@ class Page:
         told |= {"evidence": evidence, "profile": self.settings.profile}
         head = f"**{word}** " if word else ""
         words = f"> “{quote}” ({where})\n\n{head}{evidence}"
-        _display({ANSWER: told, "text/markdown": words, "text/plain": words})
+        self._display({ANSWER: told, "text/markdown": words, "text/plain": words})
 
     def sentences(self, runs: Runs) -> pd.DataFrame:
         """Answer the sentences of `claims.yaml` that stand on this page, and show them."""
@@ -180,7 +204,7 @@ class Page:
         for line in found.to_dict("records"):
             evidence = "; ".join(f"{line[name]} {name}" for name in shown[4:7])
             names = ("page", "quote", "where", "answer", "profile")
-            _display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
+            self._display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
         return found
 
     # --- data ---
@@ -261,9 +285,3 @@ class Page:
         )
         if len(keys):
             show_table(keys, f"The {len(keys)} runs behind this page", folded=True)
-
-
-def _display(bundle: dict[str, object]) -> None:
-    from IPython.display import display
-
-    display(bundle, raw=True)

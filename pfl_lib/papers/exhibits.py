@@ -1,5 +1,7 @@
 """What a page shows: its notebook, the runs behind it, the printed tables set beside ours."""
 
+import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,6 +19,19 @@ Runs = Callable[[Profile], tuple[RunSpec, ...]]
 def nothing(profile: Profile) -> tuple:
     """For a page without runs, or one that needs no models."""
     return ()
+
+
+def by_notebook(notebook: str) -> Runs:
+    """The runs that a notebook itself asks for, for each profile."""
+
+    @functools.cache
+    def runs(profile: Profile) -> tuple[RunSpec, ...]:
+        collect = importlib.import_module("pfl_lib.pages.collect")  # pages are above papers
+        folder = importlib.import_module("pfl_lib.pages.registry").notebooks_folder()
+        given = {"profile": profile.name, "seeds": len(profile.seeds)}
+        return collect.needed(folder / notebook, given).specs
+
+    return runs
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The pages about WAFFLE: its tables and figures in the paper's order, then what it leaves open."""
 
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.exhibits import Exhibit, by_notebook
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.waffle import (
     ALL_PROFILES,
@@ -13,7 +13,6 @@ from pfl_lib.papers.waffle import (
     TABLE1,
     WEIGHTED,
     apfl,
-    baselines,
     cifar10,
     figure_1,
     open_questions,
@@ -21,7 +20,6 @@ from pfl_lib.papers.waffle import (
     shift,
     size_penalty,
     small_differs,
-    tuning,
 )
 
 
@@ -42,7 +40,7 @@ PAGES = (
     _page(
         "table1_accuracy",
         "Table 1: accuracy of six methods on five distributions",
-        runs=baselines.with_table_1,
+        runs=by_notebook("waffle/table1_accuracy.ipynb"),
         tables=(TABLE1,),
     ),
     _page(
@@ -97,7 +95,10 @@ PAGES = (
     ),
     _page("apfl", "What decides APFL's accuracy", small_differs(MANY_RUNS, ""), runs=apfl.runs),
     _page(
-        "tuning", "What tuning changes: WAFFLE's slope and WE's p_d", MANY_RUNS, runs=tuning.runs
+        "tuning",
+        "What tuning changes: WAFFLE's slope and WE's p_d",
+        MANY_RUNS,
+        runs=by_notebook("waffle/tuning.ipynb"),
     ),
     _page(
         "open-questions",
