@@ -38,6 +38,7 @@ class BrokenGlobal:
     name: ClassVar[str] = "broken_global"
     title: ClassVar[str] = "Global (authors' code)"
     version: ClassVar[int] = 1
+    one_model: ClassVar[bool] = True  # the same for all clients
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         for block in fed.layout.parameters:

@@ -24,6 +24,7 @@ class FedAvg:
     name: ClassVar[str] = "fedavg"
     title: ClassVar[str] = "FedAvg"
     version: ClassVar[int] = 1
+    one_model: ClassVar[bool] = True  # the same for all clients
     look: ClassVar[tuple[str, str, str]] = ("#0173b2", "o", "--")
 
     def __post_init__(self) -> None:

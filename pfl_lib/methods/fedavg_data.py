@@ -51,6 +51,7 @@ class FedAvgData:
     name: ClassVar[str] = "fedavg_data"
     title: ClassVar[str] = "FedAvg + Data"
     version: ClassVar[int] = 1
+    one_model: ClassVar[bool] = True  # the same for all clients
     later: ClassVar[dict[str, str]] = {"pool": "client"}
 
     def __post_init__(self) -> None:

@@ -39,6 +39,7 @@ class FedProx:
     name: ClassVar[str] = "fedprox"
     title: ClassVar[str] = "FedProx"
     version: ClassVar[int] = 1
+    one_model: ClassVar[bool] = True  # the same for all clients
 
     def __post_init__(self) -> None:
         number("mu", self.mu, "a factor of 0 or more", lambda v: 0 <= v < math.inf)

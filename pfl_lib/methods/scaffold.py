@@ -53,6 +53,7 @@ class Scaffold:
     name: ClassVar[str] = "scaffold"
     title: ClassVar[str] = "SCAFFOLD"
     version: ClassVar[int] = 1
+    one_model: ClassVar[bool] = True  # the same for all clients
     later: ClassVar[tuple[str, ...]] = ("option", "clip")
     look: ClassVar[tuple[str, str, str]] = ("#56b4e9", "^", "-.")
 

@@ -151,6 +151,12 @@ def orders(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def one_model(runs: Runs) -> frozenset[str]:
+    """The columns whose method makes one model for all clients."""
+    methods = ((run.column.name, run.spec.method) for run in runs.planned)
+    return frozenset(name for name, method in methods if getattr(method, "one_model", False))
+
+
 def as_printed(compared: pd.DataFrame, digits: int = 2) -> pd.DataFrame:
     """The frame of `beside` in the paper's layout: a column for each method, for each setting a
     line with the printed values, ours, the difference and the verdicts, as far as there are any.

@@ -1,0 +1,135 @@
+"""What came of every value that the papers print: in the exact setting, else in a smaller run, else
+not run; of the papers' sentences; and the headline made of both.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+from pfl_lib.papers import compare, values
+from pfl_lib.papers.judge import LEVELS, ORDERS
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.runs import PLACE, Runs
+from pfl_lib.papers.table import Find, Table
+
+PAPERS = {
+    "waffle": "WAFFLE",
+    "weight_erosion": "Weight Erosion",
+    "fedfomo": "FedFomo",
+    "pfedla": "pFedLA",
+}
+"""The papers by their names in `paper_values.csv`."""
+NOT_BUILT = {("fedfomo", "table3"), ("fedfomo", "table4"), ("fedfomo", "table6")}
+"""Printed tables that this package does not run."""
+VALUE = [*PLACE, "metric"]
+PAIR = [*PLACE[:-1], "metric", "higher", "lower"]
+
+
+class Shown(NamedTuple):
+    """A printed table, the page that shows it, and its sizes by profile."""
+
+    page: str
+    table: Table
+    profiles: Mapping[str, Profile]
+
+
+class Overview(NamedTuple):
+    """`values`: a row for each printed result: place, metric, printed, ours, seeds, paper seeds,
+    profile ("paper", "small" or "" where it was not run), verdict (of `judge.LEVELS`; "" of a small
+    run), status and page.
+
+    `pairs`: a row for each pair of methods that the paper separates, of the exact setting where
+    both were run in it, else of smaller runs: place, metric, higher, lower, order, profile, page
+    and one model (whether one side is a single model for all clients).
+    """
+
+    values: pd.DataFrame
+    pairs: pd.DataFrame
+
+
+def overview(shown: Iterable[Shown], find: Find) -> Overview:
+    """Every printed result with what is stored of it (`find`, as `Store.find`)."""
+    once = functools.cache(find)
+    beside, pairs = [], []
+    for page, table, profiles in shown:
+        for name in ("paper", "small"):
+            runs = Runs((table.scaled(profiles[name]),), once)
+            beside.append(compare.beside(runs).assign(page=page))
+            one = compare.one_model(runs)
+            found = compare.pairs(runs).assign(page=page)
+            found["one model"] = found["higher"].isin(one) | found["lower"].isin(one)
+            pairs.append(found)
+    return Overview(_values(pd.concat(beside)), _pairs(pd.concat(pairs)))
+
+
+def _values(beside: pd.DataFrame) -> pd.DataFrame:
+    ran = beside[beside["status"].isin(["ran", "diverged"]) & ~beside["own"]]
+    ran = ran.drop_duplicates(VALUE)  # the paper profile stands first in each table
+    known = ["printed", "ours", "seeds", "paper seeds", "profile", "verdict", "status", "page"]
+    ran = ran[ran["printed"].notna()].set_index(VALUE)[known[1:]]
+    results = values.load().query("kind == 'result'").rename(columns={"value": "printed"})
+    frame = results.join(ran, on=VALUE)
+    words = dict.fromkeys(["profile", "verdict", "page"], "") | {"status": "not run", "seeds": 0}
+    return frame.fillna(words)[[*VALUE, *known]].reset_index(drop=True)
+
+
+def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
+    compared = pairs["order"] != "not compared"
+    first = pairs[compared].drop_duplicates(PAIR)
+    rest = pairs[~compared].drop_duplicates(PAIR).assign(profile="")
+    return pd.concat([first, rest]).drop_duplicates(PAIR).reset_index(drop=True)
+
+
+def exact(found: Overview) -> pd.DataFrame:
+    """A row for each table and data set of which values were run in the exact setting: how many of
+    them, by verdict, and its pairs by order.
+    """
+    return _counted(found, "paper", [*PLACE[:3]])
+
+
+def smaller(found: Overview) -> pd.DataFrame:
+    """A row for each paper's tables and data sets of which smaller runs are compared."""
+    return _counted(found, "small", [*PLACE[:3]])
+
+
+def _counted(found: Overview, profile: str, by: list[str]) -> pd.DataFrame:
+    of_values, of_pairs = (frame[frame["profile"] == profile] for frame in found)
+    levels = of_values.groupby([*by, "verdict"], sort=False).size().unstack("verdict")
+    orders = of_pairs.groupby([*by, "order"], sort=False).size().unstack("order")
+    words = [word for word in LEVELS if word != "not run"] if profile == "paper" else []
+    table = of_values.groupby(by, sort=False).size().rename("values").to_frame()
+    table = table.join(levels.reindex(columns=words)).join(orders.reindex(columns=ORDERS))
+    return table.fillna(0).astype(int).reset_index()
+
+
+def headline(found: Overview) -> list[str]:
+    """Three sentences: what the exact setting reproduced, how smaller runs order methods, what was
+    not run.
+    """
+    results, counts = found.values, exact(found)
+    told = [
+        f"{PAPERS[row.paper]}'s Table {row.table[5:]} on {row.dataset}: {row.reproduced} of"
+        f" {row.values_} values reproduced; of {row.stands + row.turned + row.open} clear pairs"
+        f" {row.stands} stand, {row.turned} turned, {row.open} too close to call"
+        for row in counts.rename(columns={"values": "values_"}).itertuples()
+    ]
+    small = found.pairs[found.pairs["profile"] == "small"]
+    decided = small[small["order"].isin(["stands", "turned"])]
+    stands = decided["order"].eq("stands")
+    share = stands.groupby(decided["one model"]).mean()
+    missing = results[results["profile"] == ""]
+    built = [place not in NOT_BUILT for place in zip(missing.paper, missing.table, strict=True)]
+    lines = [f"In the exact setting, {'; '.join(told)}."] if told else []
+    if len(decided):
+        lines.append(
+            f"Smaller runs: {stands.sum()} of {len(decided)} decided pairs in the paper's order"
+            f" ({share.get(True, 0):.0%} where one global model is a side,"
+            f" {share.get(False, 0):.0%} among the rest)."
+        )
+    lines.append(
+        f"Not run: {sum(built)} of {len(results)} printed results, and {len(built) - sum(built)} of"
+        " tables not built yet (FedFomo's 3, 4 and 6)."
+    )
+    return lines
