@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from pfl_lib.methods import METHODS, short_name
@@ -47,10 +48,7 @@ ON_LINES = {
 }  # the box of words that may lie on lines
 
 
-@contextmanager
-def theme() -> Iterator[None]:
-    """The look of every figure, for as long as it is being drawn."""
-    import matplotlib
+def _settings() -> dict[str, object]:
     import seaborn
 
     sizes = {
@@ -66,10 +64,85 @@ def theme() -> Iterator[None]:
         "grid.color": "#dddddd",
         "axes.edgecolor": "#888888",
     }
-    with matplotlib.rc_context(
-        {**seaborn.axes_style("whitegrid"), **sizes, **lines, "figure.dpi": 100}
-    ):
+    return {**seaborn.axes_style("whitegrid"), **sizes, **lines, "figure.dpi": 100}
+
+
+def use() -> None:
+    """Give every figure of this process the one look: sizes, grid, colour-blind palette."""
+    import matplotlib
+    import seaborn
+
+    matplotlib.rcParams.update(_settings())
+    seaborn.set_palette("colorblind")
+
+
+@contextmanager
+def theme() -> Iterator[None]:
+    """The look of every figure, for as long as it is being drawn."""
+    import matplotlib
+
+    with matplotlib.rc_context(_settings()):
         yield
+
+
+DASHES = {"-": "", "--": (4, 1.5), "-.": (3, 1.25, 1.5, 1.25), ":": (1, 1)}
+FILLED = {"x": "X", "+": "P"}
+"""Line styles and markers as seaborn wants them: it does not mix filled markers and others."""
+
+
+def looks(names: Iterable[str]) -> dict[str, object]:
+    """What seaborn's line plots need so that each method keeps its colour, marker and line:
+    palette, markers, dashes, hue_order, style_order and markevery.
+    """
+    names = list(dict.fromkeys(names))
+    found = {name: look(name, names) for name in names}
+    lines = {name: of["linestyle"] for name, of in found.items()}
+    return {
+        "palette": {name: of["color"] for name, of in found.items()},
+        "markers": {name: FILLED.get(of["marker"], of["marker"]) for name, of in found.items()},
+        "dashes": {n: DASHES[x] if isinstance(x, str) else x[1] for n, x in lines.items()},
+        "hue_order": names,
+        "style_order": names,
+        "markevery": 0.1,
+    }
+
+
+def describe(figure: "Figure") -> str:
+    """What is drawn, in numbers: of each panel its title, and the ranges of its axes' data."""
+    told = []
+    labels = {name: [getattr(a, f"get_{name}label")() for a in figure.axes] for name in ("x", "y")}
+    # Panels of a grid have the labels of its edges.
+    shared = {name: next(filter(None, found), name) for name, found in labels.items()}
+    for axes in figure.axes:
+        points = [line.get_xydata() for line in axes.lines]
+        points += [np.asarray(dots.get_offsets()) for dots in axes.collections if _is_dots(dots)]
+        points += [_corners(bar) for bar in axes.patches if hasattr(bar, "get_height")]
+        points = [np.asarray(part, float) for part in points if len(part)]
+        fields = [shown.get_array() for shown in [*axes.images, *_meshes(axes)]]
+        words = []
+        if points:
+            low, high = np.nanmin(np.vstack(points), 0), np.nanmax(np.vstack(points), 0)
+            for name, a, b in zip(("x", "y"), low, high, strict=True):
+                label = getattr(axes, f"get_{name}label")() or shared[name]
+                words.append(f"{label} {a:.4g} to {b:.4g}")
+        words += [f"values {np.nanmin(field):.3g} to {np.nanmax(field):.3g}" for field in fields]
+        if words:
+            title = axes.get_title()
+            told.append((f"{title}: " if title else "") + ", ".join(words))
+    return "; ".join(told) + "." if told else ""
+
+
+def _is_dots(drawn) -> bool:
+    return hasattr(drawn, "get_offsets") and type(drawn).__name__ == "PathCollection"
+
+
+def _meshes(axes: "Axes") -> list:
+    return [drawn for drawn in axes.collections if type(drawn).__name__ == "QuadMesh"]
+
+
+def _corners(bar) -> list[tuple[float, float]]:
+    x, y = bar.get_xy()
+    return [(x, y), (x + bar.get_width(), y + bar.get_height())]
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:

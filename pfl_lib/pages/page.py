@@ -151,10 +151,13 @@ class Page:
 
     def show(self, figure, says: str) -> None:
         """Show a matplotlib figure; its alt text is `says` and the numbers drawn."""
+        from matplotlib import pyplot
+
         from pfl_lib.display import theme
 
         if collecting() is None:
-            theme.show(figure, says)
+            theme.show(figure, f"{says} {theme.describe(figure)}")
+        pyplot.close(figure)
 
     def table(
         self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from pfl_lib.errors import choose
 from pfl_lib.papers import fedfomo, pfedla, waffle, weight_erosion
 from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
 from pfl_lib.papers.waffle import pages as of_waffle
@@ -70,3 +71,8 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
 def exhibit(id: str) -> Exhibit:
     """The table or figure with that id; raises `BadInput` listing the ids when there is none."""
     return EXHIBITS[choose("table or figure", id, EXHIBITS)]
+
+
+def printed_tables() -> list[Shown]:
+    """The printed tables that pages set beside ours."""
+    return [Shown(id, t, page.profiles) for id, page in EXHIBITS.items() for t in page.tables]

@@ -1,13 +1,90 @@
-"""Write the scorecard of the published results into the README: `make scorecard`."""
+"""Write what came out of the published results into the README: `make scorecard`."""
 
+import re
 from pathlib import Path
 
-from pfl_lib.pages.scores import update_readme
-from pfl_lib.papers.scorecard import scorecard
+import seaborn
+from matplotlib import pyplot
+
+from pfl_lib import papers
+from pfl_lib.display import theme
+from pfl_lib.papers import overview as of_papers
+from pfl_lib.papers import values, waffle
+from pfl_lib.papers.overview import PAPERS, headline, overview
+from pfl_lib.papers.runs import Runs
 from pfl_lib.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- scorecard: made by make scorecard -->", "<!-- end of scorecard -->"
+METHODS = ("Local", "FedAvg", "WE", "WAFFLE")
+
+
+def picture(store: Store, file: Path) -> str:
+    """Draw WAFFLE's weights and four methods' accuracy by round, on distribution C in the exact
+    setting, seed 1; returns the alt text.
+    """
+    theme.use()
+    table = waffle.TABLE1.only(["C"], METHODS).scaled(waffle.FULL).with_seeds(1)
+    runs = Runs((table,), store.find)
+    result = runs.result("WAFFLE")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    for client in range(result.weights.shape[1]):
+        alice = client == table.rows[0].at.alice
+        look = {"color": "#de8f05", "linewidth": 3} if alice else {"color": "#949494"}
+        left.plot(result.weights_rounds, result.weights[:, client], **look)
+    left.set(xlabel="round", ylabel="weight", title="WAFFLE's weights: Alice and nine others")
+    curves = runs.frame[runs.frame["client"] == table.rows[0].at.alice]
+    looks = theme.looks(METHODS)
+    seaborn.lineplot(
+        curves,
+        x="round",
+        y="accuracy",
+        hue="method",
+        style="method",
+        markevery=10,
+        ax=right,
+        **looks,
+    )
+    right.set(ylabel="Alice's accuracy, %", title="MNIST, distribution C", ylim=(88, 100))
+    right.legend(title="", loc="lower right", ncols=2)
+    figure.savefig(file, dpi=160)
+    pyplot.close(figure)
+    best = curves.groupby("method", sort=False)["accuracy"].max()
+    return (
+        "Left: WAFFLE's ten weights by round fall from a tenth each to Alice's alone. Right:"
+        " Alice's test accuracy by round; the best are "
+        + ", ".join(f"{name} {value:.1f} %" for name, value in best.items())
+        + "."
+    )
+
+
+def block(store: Store, image: Path) -> str:
+    """What stands in the README: the picture, the headline, a table of papers."""
+    alt = picture(store, ROOT / image)
+    found = overview(papers.printed_tables(), store.find)
+    printed = values.load().query("kind == 'result'").groupby("paper").size()
+    ran = found.values.groupby(["paper", "profile"]).size().unstack(fill_value=0)
+    right = found.values[found.values["verdict"] == "reproduced"].groupby("paper").size()
+    counts = found.pairs.groupby(["paper", "order"]).size().unstack(fill_value=0)
+    lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in headline(found)), ""]
+    lines += [
+        "| paper | printed results | run in the exact setting | of these reproduced"
+        " | in smaller runs | pairs that stand | turned | open |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, shown in PAPERS.items():
+        if name in printed:
+            of, pairs = ran.loc[name], counts.loc[name]
+            numbers = [printed[name], of.get("paper", 0), right.get(name, 0), of.get("small", 0)]
+            numbers += [pairs.get(word, 0) for word in of_papers.ORDERS]
+            lines.append(f"| {shown} | " + " | ".join(map(str, numbers)) + " |")
+    return "\n".join(lines)
+
 
 if __name__ == "__main__":
     # A folder that does not exist: what is published alone, whatever is stored here.
-    update_readme(ROOT, scorecard(Store(ROOT / "no results here")))
+    made = block(Store(ROOT / "no results here"), Path("docs/weights_and_accuracy.png"))
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    new = f"{BEGIN}\n{made}\n{END}"
+    readme.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.S), encoding="utf-8")
