@@ -8,9 +8,8 @@ from matplotlib import pyplot
 
 from pfl_lib import papers
 from pfl_lib.display import theme
-from pfl_lib.papers import overview as of_papers
-from pfl_lib.papers import values, waffle
-from pfl_lib.papers.overview import PAPERS, headline, overview
+from pfl_lib.papers import waffle
+from pfl_lib.papers.overview import headline, overview
 from pfl_lib.papers.runs import Runs
 from pfl_lib.results.store import Store
 
@@ -41,7 +40,6 @@ def picture(store: Store, file: Path) -> str:
         y="accuracy",
         hue="method",
         style="method",
-        markevery=10,
         ax=right,
         **looks,
     )
@@ -59,25 +57,10 @@ def picture(store: Store, file: Path) -> str:
 
 
 def block(store: Store, image: Path) -> str:
-    """What stands in the README: the picture, the headline, a table of papers."""
+    """What stands in the README: the picture and the headline."""
     alt = picture(store, ROOT / image)
     found = overview(papers.printed_tables(), store.find)
-    printed = values.load().query("kind == 'result'").groupby("paper").size()
-    ran = found.values.groupby(["paper", "profile"]).size().unstack(fill_value=0)
-    right = found.values[found.values["verdict"] == "reproduced"].groupby("paper").size()
-    counts = found.pairs.groupby(["paper", "order"]).size().unstack(fill_value=0)
-    lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in headline(found)), ""]
-    lines += [
-        "| paper | printed results | run in the exact setting | of these reproduced"
-        " | in smaller runs | pairs that stand | turned | open |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name, shown in PAPERS.items():
-        if name in printed:
-            of, pairs = ran.loc[name], counts.loc[name]
-            numbers = [printed[name], of.get("paper", 0), right.get(name, 0), of.get("small", 0)]
-            numbers += [pairs.get(word, 0) for word in of_papers.ORDERS]
-            lines.append(f"| {shown} | " + " | ".join(map(str, numbers)) + " |")
+    lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in headline(found))]
     return "\n".join(lines)
 
 
