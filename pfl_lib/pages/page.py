@@ -185,6 +185,24 @@ class Page:
             self._display({COMPARED: told})
         return beside
 
+    def show_beside(self, runs: Runs, beside: pd.DataFrame) -> None:
+        """Show a table's printed values beside ours: as dots, as the paper lays them out for each
+        data set, row by row, and folded value by value.  `beside`: what `compare` gave.
+        """
+        from pfl_lib.display.beside import dots
+
+        shown = beside[beside["printed"].notna() | beside["own"]]
+        first = shown[shown["metric"] == shown["metric"].iloc[0]]
+        self.show(dots(first), "The printed values and ours, a panel for each row of the table.")
+        for dataset, rows in beside.groupby("dataset", sort=False):
+            self.table(compare.as_printed(rows), f"{dataset}: printed values and ours")
+        if self.settings.profile != "quick":
+            names = ["paper", "table", "profile"]
+            orders = compare.orders(runs).drop(columns=names, errors="ignore")
+            self.table(orders, "Row by row: pairs of methods that the paper separates")
+        columns = beside.columns.drop(["paper", "table", "profile", "own", "run"])
+        self.table(beside[columns], "Value by value", folded=True)
+
     def answer(self, quote: str, where: str, holds: bool | None, evidence: str) -> None:
         """Answer a sentence of the paper that its numbers answer here: True, False or None
         (undecided), with the numbers; in the quick profile, whose data are not the paper's, only

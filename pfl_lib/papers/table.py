@@ -185,12 +185,14 @@ class Table:
         """
         found: dict[tuple[str, str], list[str]] = {}
         rows = [row for row in self.rows if row.at is not None]
+        several = len({row.dataset for row in rows}) > 1
         for column in self.columns:
             for row in rows:
                 spec = column.spec(row.at, 1)
                 own = hyper_parameters(spec.method) if spec else {"": "not run"}
                 words = ", ".join(f"{name} {value}" for name, value in own.items())
-                found.setdefault((column.name, words), []).append(row.setting)
+                where = f"{row.dataset}, {row.setting}" if several else row.setting
+                found.setdefault((column.name, words), []).append(where)
         return pd.DataFrame(
             {
                 "method": method,

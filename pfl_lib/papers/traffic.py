@@ -6,51 +6,35 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.federation.participation import round_half_up
-from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import Find, Table
+from pfl_lib.papers.runs import Runs
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.papers.settings import Setting
     from pfl_lib.results.result import Result
 
 MB = 2**20
+PLACE = ["dataset", "setting", "method"]
+SENT = ("models down", "models up", "MB down", "MB up")
 
 
-def per_round(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
+def per_round(runs: Runs) -> pd.DataFrame:
     """What one client receives and sends in a round that it takes part in, beside the accuracy.
 
     Columns dataset, setting, method, accuracy (percent: the table's protocol), models down and
     models up (vectors of the model's parameters), MB down and MB up (2**20 bytes, 4 bytes a
-    number); means over rounds, clients and seeds, NaN where nothing was run or a run diverged.
+    number); means over rounds, clients and seeds, of the runs that ended well.
     """
     lines = []
-    for row in table.rows:
-        made = profile.make(row.at)
-        part = table.only([row.setting], datasets=[row.dataset])
-        results = part.results(find, profile)
-        for column in part.columns:
-            runs = results.get(column.name, [])
-            if any(run.diverged is not None for run in runs):
-                runs = []
-            found = [_per_client(run, made) for run in runs]
-            numbers = np.mean(found, axis=0) if found else np.full(4, np.nan)
-            accuracy = [100 * run.value("accuracy", table.protocol, table.over) for run in runs]
-            lines.append(
-                {
-                    "dataset": row.dataset,
-                    "setting": row.setting,
-                    "method": column.name,
-                    "accuracy": np.mean(accuracy) if accuracy else np.nan,
-                    **dict(
-                        zip(
-                            ("models down", "models up", "MB down", "MB up"),
-                            numbers,
-                            strict=True,
-                        )
-                    ),
-                }
-            )
-    return profile.table(lines)
+    for run in runs.planned:
+        result = runs.find(run.spec)
+        if result is None or result.diverged is not None:
+            continue
+        place = {"dataset": run.row.dataset, "setting": run.row.setting, "method": run.column.name}
+        accuracy = 100 * result.value("accuracy", run.table.protocol, run.table.over)
+        sent = dict(zip(SENT, _per_client(result, run.row.at), strict=True))
+        lines.append(place | {"accuracy": accuracy} | sent)
+    frame = pd.DataFrame(lines, columns=[*PLACE, "accuracy", *SENT])
+    return frame.groupby(PLACE, sort=False).mean().reset_index()
 
 
 def _per_client(result: "Result", setting: "Setting") -> list[float]:

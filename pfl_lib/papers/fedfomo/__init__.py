@@ -53,7 +53,7 @@ from pfl_lib.methods import (
     PerFedAvg,
     PFedMe,
 )
-from pfl_lib.papers.exhibits import Exhibit, nothing
+from pfl_lib.papers.exhibits import Exhibit, by_notebook, nothing
 from pfl_lib.papers.profiles import Profile, only
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
@@ -318,18 +318,21 @@ PAGES = (
         "table1_pathological",
         "Table 1: accuracy of eleven methods with two shards a client",
         TABLE1,
+        runs=by_notebook("fedfomo/table1_pathological.ipynb"),
         tables=(TABLE1,),
     ),
     _page(
         "table2_latent",
         "Table 2: accuracy under latent distributions of CIFAR-10",
         TABLE2,
+        runs=by_notebook("fedfomo/table2_latent.ipynb"),
         tables=(TABLE2,),
     ),
     _page(
         "table5_latent_cifar100",
         "Table 5: accuracy under latent distributions of CIFAR-100",
         TABLE5,
+        runs=by_notebook("fedfomo/table5_latent_cifar100.ipynb"),
         tables=(TABLE5,),
     ),
     _page("fig1_many_clients", "Figure 1: accuracy with 100 clients", FIGURE1),

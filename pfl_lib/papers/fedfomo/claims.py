@@ -6,6 +6,7 @@ from itertools import combinations, pairwise, product
 
 import pandas as pd
 
+from pfl_lib.papers import groups as numbers
 from pfl_lib.papers.claims import (
     ENOUGH,
     QUICK,
@@ -30,7 +31,6 @@ from pfl_lib.papers.fedfomo import (
     OURS,
     PERSONALISED,
     TABLE1,
-    numbers,
 )
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile

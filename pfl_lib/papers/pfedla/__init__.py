@@ -32,7 +32,7 @@ from pfl_lib.methods import (
     PFedMe,
 )
 from pfl_lib.models import WITH_STATISTICS
-from pfl_lib.papers.exhibits import Exhibit, Runs
+from pfl_lib.papers.exhibits import Exhibit, Runs, by_notebook
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.pfedla import toy
 from pfl_lib.papers.pfedla.costs import COMMUNICATION
@@ -293,7 +293,7 @@ SMALL = replace(
 )
 
 
-def _profiles(*tables: Table, mnist: bool = False) -> dict[str, Profile]:
+def profiles(*tables: Table, mnist: bool = False) -> dict[str, Profile]:
     """The profiles of a page on these tables.  `mnist`: `small` runs MNIST too, for weights and
     costs on two kinds of data.
     """
@@ -324,53 +324,53 @@ def _page(name: str, title: str, profiles: dict[str, Profile], **shown) -> Exhib
     return Exhibit(id, "pFedLA", title, f"{PAPER}/{name}.ipynb", profiles, **shown)
 
 
-_TABLES3 = _profiles(TABLE3, mnist=True)
+_TABLES3 = profiles(TABLE3, mnist=True)
 PAGES = (
     _page(
         "table1",
         "Table 1: accuracy of ten methods, non-IID.1",
-        _profiles(TABLE1),
-        runs=TABLE1.runs,
+        profiles(TABLE1),
+        runs=by_notebook("pfedla/table1.ipynb"),
         tables=(TABLE1,),
     ),
     _page(
         "table2",
         "Table 2: accuracy of ten methods, non-IID.2",
-        _profiles(TABLE2),
-        runs=TABLE2.runs,
+        profiles(TABLE2),
+        runs=by_notebook("pfedla/table2.ipynb"),
         tables=(TABLE2,),
     ),
     _page(
         "table3",
         "Table 3: layers kept at home, accuracy and communication",
         _TABLES3,
-        runs=TABLE3.runs,
+        runs=by_notebook("pfedla/table3.ipynb"),
         tables=(TABLE3,),
     ),
     _page("fig1", "Figure 1: layer by layer, or whole models?", toy.PROFILES, runs=toy.runs),
     _page(
         "fig5",
         "Figure 5: weights of a twin, a similar client and the rest",
-        _profiles(FIGURE5, mnist=True),
+        profiles(FIGURE5, mnist=True),
         runs=_first_seed(FIGURE5),
     ),
     _page(
         "fig6",
         "Figure 6: who listens to whom",
-        _profiles(FIGURE6, mnist=True),
+        profiles(FIGURE6, mnist=True),
         runs=_first_seed(FIGURE6),
     ),
     _page("fig7", "Figure 7: which layers stay personal", _TABLES3, runs=_first_seed(FIGURE7)),
     _page(
         "step_size",
         "The hypernetwork's step decides what pFedLA becomes",
-        _profiles(STEPS),
+        profiles(STEPS),
         runs=STEPS.runs,
     ),
     _page(
         "claims",
         "What the paper says, and what its runs say",
-        _profiles(TABLE1, TABLE2, TABLE3),
+        profiles(TABLE1, TABLE2, TABLE3),
         runs=_all,
     ),
 )

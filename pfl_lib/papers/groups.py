@@ -1,5 +1,5 @@
-"""What FedFomo's figures show, as numbers: whom clients listen to, and whether the affinities P
-tell the latent groups; and when CFL splits its clusters.
+"""Groups of clients, as numbers: whom clients listen to, whether affinities tell the latent groups,
+and when CFL splits its clusters.
 """
 
 import math
@@ -12,6 +12,7 @@ import pandas as pd
 from pfl_lib.federation.participation import all_met
 from pfl_lib.methods import CFL
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.table import Find, Table
 from pfl_lib.partitions.latent import group_of
 from pfl_lib.results.summary import status
@@ -114,8 +115,8 @@ def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
     return np.where(count > 0, (matrix * where).sum(1) / np.maximum(count, 1), np.nan)
 
 
-def splits(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
-    """When CFL splits its clusters, a line for each row of a table and each seed.
+def splits(runs: Runs) -> pd.DataFrame:
+    """When CFL splits its clusters, a line for each of its runs.
 
     Columns dataset, setting, seed, clusters (at the end; missing where nothing was run), splits
     ("round 5 into 2, 6 into 4", "never", or what became of the run), FedAvg until (the round before
@@ -126,16 +127,14 @@ def splits(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
     to fall, longest update (of a client in such a cluster) and epsilon_2, which it has to exceed.
     All are norms, or where the method's `relative` holds in units of round 1.
     """
-    lines = []
-    for row in table.run_in(profile).rows:
-        part = table.only([row.setting], datasets=[row.dataset])
-        for run in part.runs(profile):
-            if isinstance(run.method, CFL):
-                place = {"dataset": row.dataset, "setting": row.setting, "seed": run.seed}
-                lines.append(place | _splits_of(run, find(run)))
-    return profile.table(lines).astype(
-        dict.fromkeys(("clusters", "FedAvg until", "may split from"), "Int64")
-    )
+    lines = [
+        {"dataset": run.row.dataset, "setting": run.row.setting, "seed": run.spec.seed}
+        | _splits_of(run.spec, runs.find(run.spec))
+        for run in runs.planned
+        if isinstance(run.spec.method, CFL)
+    ]
+    whole = dict.fromkeys(("clusters", "FedAvg until", "may split from"), "Int64")
+    return pd.DataFrame(lines).astype(whole) if lines else pd.DataFrame()
 
 
 def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:
