@@ -12,6 +12,7 @@ from pfl_lib.errors import BadInput, choose
 from pfl_lib.results.paired import difference_rows
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, gather
+from pfl_lib.results.writing import replacing
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,7 +207,8 @@ class Comparison:
 def _written(path: str | os.PathLike, text: str) -> Path:
     path = Path(path)
     try:
-        path.write_text(text, encoding="utf-8")
+        with replacing(path) as new:
+            new.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(
             f"{path} could not be written ({error.strerror}): give a file in a folder that exists"

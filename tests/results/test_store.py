@@ -1,10 +1,13 @@
 """The results folder: whole entries or none, damage noticed, several writers at once."""
 
 import errno
+import hashlib
 import json
 import math
 import multiprocessing
 import os
+import pickle
+import resource
 import shutil
 import time
 from pathlib import Path
@@ -14,7 +17,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import BadInput, Schedule
+from pfl_lib import BadInput, Schedule, compare
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.models.cnn import LeNet5
@@ -240,6 +243,29 @@ DAMAGES = {
 }
 
 
+def signed(at: Path, name: str, content: bytes) -> None:
+    """Put other content into a file of an entry, with the checksums that it should have."""
+    (at / name).write_bytes(content)
+    config = json.loads((at / "config.json").read_text())
+    del config["checksum"]
+    config["files"][name] = hashlib.sha256(content).hexdigest()
+    config["checksum"] = files._checksum(config)
+    (at / "config.json").write_text(json.dumps(config))
+
+
+BAD = {"nothing": b"", "no pickle": b"no model", "a pickle of more": pickle.dumps(Path("."))}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_bad_content_with_a_right_checksum_is_damage(store, content):
+    store.save(CELL, result())
+    signed(folder(store), "model.pt", content)
+    assert store.find(CELL) is None and list(store.results()) == []
+    store.checkpoint_path(CELL).write_bytes(hashlib.sha256(content).digest() + content)
+    assert store.load_checkpoint(CELL) is None
+    assert sorted(store.prune().values()) == ["damaged checkpoint", "damaged result"]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_noticed_and_replaced(store, damage):
     store.save(CELL, result())
@@ -298,6 +324,44 @@ def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(sto
         " there, or give another results_dir (--results-dir)"
     )
     assert not any((store.root / "cells").iterdir()), "something was left behind"
+
+
+@pytest.fixture
+def small_disk():
+    """No file holds more than 512 bytes: a longer one is cut there, and the error follows."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("write", ["result", "checkpoint", "volume", "model", "csv", "latex"])
+def test_what_a_full_disk_cuts_is_not_left_behind(write, store, tmp_path, small_disk):
+    one, place = result(), tmp_path / "file"
+    one.model = {"w": torch.zeros(1, 1000)}
+    one.metrics = pd.concat([one.metrics] * 50)
+    several = compare({"much " * 100: one})
+    place.write_text("as before")
+    store.check_writable()
+    writers = {
+        "result": lambda: store.save(CELL, one),
+        "checkpoint": lambda: store.save_checkpoint(CELL, {"state": one.model}),
+        "volume": lambda: Volumes(tmp_path).put(
+            "a-b-seed1-0123456789", {"config.json": b"{}", "model.pt": bytes(2000)}
+        ),
+        "model": lambda: one.save_model(place),
+        "csv": lambda: several.to_csv(place),
+        "latex": lambda: several.to_latex(place),
+    }
+    with pytest.raises(OSError if write in ("checkpoint", "volume") else BadInput):
+        writers[write]()
+    assert place.read_text() == "as before"
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert {name for name in files if "cells" not in name and "checkpoints" not in name} <= {
+        "file",
+        store.root.name,
+    }
+    assert not any(path.is_file() for path in store.root.rglob("*"))
 
 
 def test_a_model_for_which_there_is_no_room_is_told_so(store, monkeypatch, tmp_path):
