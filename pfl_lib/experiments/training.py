@@ -235,25 +235,34 @@ class Run:
             "made_with": self.made_with,
         }
 
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        self.state = {
-            name: value.to(self.state[name].device) for name, value in checkpoint["state"].items()
-        }
-        self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
-        self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
-        # Checkpoints of earlier versions have weights [N] of every round, no matrices and no bytes.
-        self.weights_rounds = checkpoint.get(
-            "weights_rounds", list(range(1, len(self.weights) + 1))
-        )
-        self.matrices = checkpoint.get("matrices", [])
-        self.matrices_rounds = checkpoint.get("matrices_rounds", [])
-        self.bytes = checkpoint.get("bytes", [math.nan, math.nan])
-        self.non_finite = checkpoint.get("non_finite", {})
-        before = checkpoint.get("made_with", {})  # those of earlier versions say less, or nothing
-        self.made_with = {
-            name: list(dict.fromkeys(before.get(name, [NO_RECORD]) + now))
-            for name, now in self.made_with.items()
-        }
+    def restore(self, checkpoint: dict[str, Any] | None) -> bool:
+        """Go on from a checkpoint; False for one that holds something else, which changes
+        nothing.
+        """
+        try:
+            given = checkpoint["state"]
+            devices = dict.fromkeys(given, self.fed.device)
+            devices |= {name: row.device for name, row in self.state.items()}
+            state = {name: given[name].to(device) for name, device in devices.items()}
+            found = {name: checkpoint[name] for name in ("done", "seconds", "metrics", "weights")}
+            # Checkpoints of earlier versions have weights [N] of every round, and no more.
+            later = {
+                "weights_rounds": list(range(1, len(found["weights"]) + 1)),
+                "matrices": [],
+                "matrices_rounds": [],
+                "bytes": [math.nan, math.nan],
+                "non_finite": {},
+            }
+            found |= {name: checkpoint.get(name, value) for name, value in later.items()}
+            before = checkpoint.get("made_with", {})
+            made_with = {
+                name: list(dict.fromkeys(before.get(name, [NO_RECORD]) + now))
+                for name, now in self.made_with.items()
+            }
+        except (AttributeError, KeyError, TypeError):
+            return False
+        vars(self).update(found, state=state, made_with=made_with)
+        return True
 
     def result(self, config: dict[str, Any]) -> Result:
         """The finished run's result; `config` is completed by what it was made with.

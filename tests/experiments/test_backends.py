@@ -145,6 +145,7 @@ def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster,
     store = Store(tmp_path / "results", None)
     options = {
         "seeds": None,
+        "hours": None,
         "plots_only": False,
         "jobs": None,
         "data_dir": None,
@@ -211,10 +212,14 @@ def test_a_worker_that_would_run_two_cells_in_one_process_is_refused(monkeypatch
         def nthreads(self) -> dict[str, int]:
             return {"tcp://a": 1, "tcp://b": 4}
 
-    async def answers(address: str) -> None: ...
+    class Connection:
+        async def close(self) -> None: ...
+
+    async def connect(*args, **settings) -> Connection:
+        return Connection()
 
     monkeypatch.setattr(distributed, "Client", Crowded)
-    monkeypatch.setattr(backends, "_answers", answers)
+    monkeypatch.setattr("distributed.core.connect", connect)
     with pytest.raises(
         BadInput,
         match=r"^Dask worker tcp://b would run several specs in one process: .*--nthreads 1$",
@@ -323,20 +328,23 @@ def test_the_command_line_refuses_half_a_choice(words, line, capsys, results_dir
     assert printed.startswith(f"pfl-lib: {line}") and printed.count("\n") == 1
 
 
-def test_cells_whose_process_is_killed_fail_in_one_line_and_the_finished_ones_stay():
-    def call(of, *settings) -> tuple[str, None]:
-        if of.key == "b":
-            time.sleep(1)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return of.key, None
+def ended_in_processes(call, specs: list) -> dict:
+    with backends.processes(call, 2) as submit:
+        ended = [one for one in backends.completed(submit, specs, 2) if one is not None]
+    return {spec.key: outcome for spec, outcome in ended}
 
-    ended = dict(
-        backends.completed(
-            call, [SimpleNamespace(key="a"), SimpleNamespace(key="b")], (), workers=2
-        )
-    )
-    assert ended["a"] is None
-    assert ended["b"].startswith("a process was killed, most likely for want of memory")
+
+def test_runs_whose_process_is_killed_fail_in_one_line_and_the_others_go_on():
+    def call(of) -> backends.Outcome:
+        if of.key == "b":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "stored", of.key
+
+    ended = ended_in_processes(call, [SimpleNamespace(key=key) for key in "bcdef"])
+    assert ended["b"][0] == "failed"
+    assert ended["b"][1].startswith("a process was killed, most likely for want of memory")
+    # What ran beside it is lost with it; what had not begun is trained in new processes.
+    assert all(ended[key] == ("stored", key) for key in "ef") and ended.keys() == set("bcdef")
 
 
 class Unreadable:
@@ -348,12 +356,9 @@ class Unreadable:
         return __import__, ("no_such_module",)
 
 
-def test_cells_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
-    def call(of, *settings) -> tuple[str, None]:
-        return of.key, None
-
-    [(key, why)] = list(backends.completed(call, [Unreadable()], (), workers=2))
-    assert key == "b" and "\n" not in why
+def test_runs_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
+    [(what, why)] = ended_in_processes(lambda of: ("stored", ""), [Unreadable()]).values()
+    assert what == "failed" and "\n" not in why
     assert why == (
         "a process could not read its task (ModuleNotFoundError: No module named"
         " 'no_such_module'): a method or a data set of your own must be importable there; or give"
