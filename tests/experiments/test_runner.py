@@ -287,13 +287,6 @@ def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_aske
     )
 
 
-def test_a_fresh_result_equals_the_one_read_back(store):
-    chosen = spec(WeightErosion(), rounds=2, measures=("start",))
-    fresh, read = run_one(chosen, store), store.find(chosen)
-    assert same_bits(fresh, read)
-    assert fresh.metrics["round"].tolist() == [0, 1, 2] and fresh.weights.shape == (2, 2)
-
-
 # --- failures ---
 
 
@@ -341,14 +334,6 @@ def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
         "BadInput: distribution 'C' needs at least 99"
     )
     assert "\n" not in results[0].message
-
-
-def test_a_method_without_its_alice_fails_in_one_line(store):
-    [failure] = run_many([spec(Waffle(), alice=None)], store, jobs=1, progress=False)
-    assert (
-        failure.message
-        == "BadInput: WAFFLE makes one client's model: give alice=0, or another client's number"
-    )
 
 
 def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):
