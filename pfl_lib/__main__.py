@@ -13,6 +13,7 @@ from pfl_lib import __version__
 from pfl_lib.cli import compare, listing, reproduce, results
 from pfl_lib.cli.arguments import OneLineParser
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.stopping import RESUMES
 
 COMMANDS = (listing, reproduce, compare, results)
 
@@ -35,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pfl-lib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        kept = "finished runs and checkpoints are kept, the same command goes on from there"
-        print(f"\npfl-lib: interrupted; {kept}", file=sys.stderr)
+        print(f"\npfl-lib: interrupted; {RESUMES}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `pfl-lib list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,7 @@
 """What the commands have in common: options, and the one line in which bad input is told."""
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -25,6 +26,17 @@ def at_least_one(text: str) -> int:
         number = 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
+    return number
+
+
+def hours(text: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours above 0")
     return number
 
 

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pfl_lib.cli import arguments
-from pfl_lib.cli.training import train
+from pfl_lib.cli.training import queue_of, train, train_queue
 from pfl_lib.cli.words import duration, say
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.backends import BACKENDS, workers_of
+from pfl_lib.experiments.stopping import interruptible
 
 LIVE, SCORECARD = "quick", "scorecard"
 
@@ -85,7 +86,16 @@ def add_parser(subparsers) -> None:
     only.add_argument(
         "--train-only",
         action="store_true",
-        help="train what is missing, make no pages: needs no notebook packages",
+        help=(
+            "train what is missing, make no pages: needs no notebook packages; without --only, of"
+            " the paper profile what reports/queue.yaml names, in its order"
+        ),
+    )
+    parser.add_argument(
+        "--hours",
+        type=arguments.hours,
+        metavar="H",
+        help="with --train-only: stop after so many hours; the next call resumes",
     )
     arguments.add_method(parser)
     parser.add_argument(
@@ -115,14 +125,22 @@ def run(args: argparse.Namespace) -> int:
         raise BadInput("--scheduler is for --backend dask: give both, or neither")
     if args.train_only and (args.again or args.reports_dir is not None):
         raise BadInput("--train-only makes no pages: leave --again and --reports-dir out")
+    if args.hours is not None and not args.train_only:
+        raise BadInput("--hours is for --train-only: give both, or neither")
     if args.backend == "dask":
         workers_of(args.scheduler)  # one clear line before anything starts
     store = Store(args.results_dir)
     if not args.plots_only:
         store.check_writable()
-    if args.train_only:
-        return 1 if train(args.profile or LIVE, exhibits, args, store) else 0
-    return _pages(exhibits, args, store)
+    with interruptible():
+        if not args.train_only:
+            return _pages(exhibits, args, store)
+        name = args.profile or LIVE
+        specs = None if args.only else queue_of(name, args.seeds)
+        failures = (
+            train(name, exhibits, args, store) if specs is None else train_queue(specs, args, store)
+        )
+        return 1 if failures else 0
 
 
 def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -13,9 +14,11 @@ from pfl_lib.cli.words import count, duration, say
 from pfl_lib.experiments.backends import workers_of
 
 if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
+    from pfl_lib.experiments.spec import RunSpec
     from pfl_lib.papers.exhibits import Exhibit
     from pfl_lib.results.store import Store
 
+QUEUE = Path(__file__).resolve().parents[2] / "reports" / "queue.yaml"
 BATCHES_TIMED = 8  # at a time, to see how fast this machine is
 SECONDS_PER_WORKER = 4.0
 
@@ -26,10 +29,6 @@ def train(
     """Run what the pages need in the profile of that name and is not stored yet, each run once
     however many pages show it; returns how many failed.
     """
-    from pfl_lib.experiments.runner import run_many
-    from pfl_lib.experiments.spec import RunFailure
-    from pfl_lib.federation.devices import cores
-
     pages = [(exhibit, exhibit.profile(name, args.seeds)) for exhibit in exhibits]
     specs = {spec.key: spec for exhibit, profile in pages for spec in exhibit.runs(profile)}
     # What is only drawn is drawn as it is stored.
@@ -46,11 +45,47 @@ def train(
         f" behind {'it' if len(pages) == 1 else 'them'}, {len(specs) - len(missing)} stored in"
         f" {store.root} or published"
     )
-    if not missing:
-        return 0
-    if args.plots_only:
+    if missing and args.plots_only:
         say(f"{count(len(missing), 'run')} missing: shown as not run (--plots-only)")
         return 0
+    return _train(missing, args, store)
+
+
+def queue_of(profile: str, seeds: int | None) -> "list[RunSpec] | None":
+    """The queue's runs of a profile, of them those with seeds 1 to `seeds`; None where it has no
+    queue.
+    """
+    from pfl_lib.experiments.queue import queued
+    from pfl_lib.papers import exhibit
+
+    specs = queued(QUEUE, profile, lambda page: exhibit(page).runs(exhibit(page).profile(profile)))
+    if specs is None or seeds is None:
+        return specs
+    return [spec for spec in specs if spec.seed <= seeds]
+
+
+def train_queue(specs: Sequence["RunSpec"], args: argparse.Namespace, store: "Store") -> int:
+    """Run what of the queue is not stored yet, in its order; returns how many failed."""
+    missing = [spec for spec in specs if store.find(spec) is None]
+    say(
+        f"{args.profile} profile, the queue of {QUEUE.parent.name}/{QUEUE.name}:"
+        f" {count(len(specs), 'run')}, {len(specs) - len(missing)} stored in {store.root} or"
+        " published; other runs of the profile are not trained: name their pages with --only"
+    )
+    return _train(missing, args, store, in_order=True)
+
+
+def _train(
+    missing: Sequence["RunSpec"], args: argparse.Namespace, store: "Store", in_order: bool = False
+) -> int:
+    """Run these, for `args.hours` at most; returns how many failed."""
+    from pfl_lib.experiments.runner import run_many
+    from pfl_lib.experiments.spec import RunFailure, RunLeft
+    from pfl_lib.federation.devices import cores
+
+    if not missing:
+        return 0
+    began, until = time.monotonic(), time.time() + 3600 * (args.hours or math.inf)
     there = cores() if args.backend == "loky" else max(1, workers_of(args.scheduler))
     jobs = min(args.jobs or there, len(missing))
     rate, seconds = estimate(missing, jobs, args.data_dir, args.device)
@@ -58,7 +93,6 @@ def train(
         f"training {count(len(missing), 'run')}, {jobs} at a time: about {duration(seconds)} "
         f"({rate:,.0f} examples/s per process, measured just now)"
     )
-    began = time.monotonic()
     results = run_many(
         missing,
         store,
@@ -71,14 +105,20 @@ def train(
         scheduler=args.scheduler,
         # What is missing is trained in any case, and what lacks its model has a result already
         with_model=True,
+        until=until,
+        in_order=in_order,
     )
     failures = [result for result in results if isinstance(result, RunFailure)]
+    left = [result for result in results if isinstance(result, RunLeft)]
     for failure in failures:
         say(f"failed: {failure.spec.slug}: {failure.message}")
-    say(
-        f"trained {count(len(missing) - len(failures), 'run')} in"
-        f" {duration(time.monotonic() - began)}"
-    )
+    words = f"trained {count(len(missing) - len(failures) - len(left), 'run')}"
+    if left:
+        stopped = sum(result.started for result in left)
+        words += (
+            f", stopped {stopped}, which the same command resumes, and left {len(left) - stopped},"
+        )
+    say(f"{words} in {duration(time.monotonic() - began)}")
     return len(failures)
 
 

@@ -1,120 +1,175 @@
-"""Where specs are run: in this process, in processes of this machine (joblib's loky), or by the
-workers of a Dask cluster.
-"""
+"""Where runs are trained: in processes of this machine (joblib's loky), or by a Dask cluster."""
 
 import asyncio
 import contextlib
 import itertools
+import os
+import signal
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
     from pfl_lib.experiments.spec import RunSpec
 
 BACKENDS = ("loky", "dask")
 CONNECT_SECONDS = 10
+LOOK_SECONDS = 0.5  # between two looks at runs that train elsewhere
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-Call = Callable[..., tuple[str, str | None]]
-"""`call(spec, *settings)` runs one spec and returns its key and, where it failed, why, in one line.
-"""
+FAILED, INTERRUPTED = "failed", "interrupted"
+Outcome = tuple[str, str]
+"""What became of a run, in one word, and why it failed, in one line."""
+Call = Callable[["RunSpec"], Outcome]
 
 
 def completed(
-    call: Call, specs: Iterable["RunSpec"], settings: tuple, workers: int
-) -> Iterator[tuple[str, str | None]]:
-    """What `call` returns for each spec, in the order in which they end: here one by one, or in so
-    many processes.  A spec is asked for when it can be started, so that `specs` may end early.
+    submit: Callable[["RunSpec"], Future], specs: Iterable["RunSpec"], at_once: int | None
+) -> Iterator[tuple["RunSpec", Outcome] | None]:
+    """Each spec and what became of it, as they end; None about twice a second meanwhile.
+
+    At most `at_once` are submitted at a time (None: all).  A spec is asked for when it can be
+    started, so that `specs` may end early.
     """
-    if workers == 1:
-        yield from (call(spec, *settings) for spec in specs)
-        return
-    import joblib
+    waiting, running = iter(specs), {}
+    while True:
+        free = None if at_once is None else at_once - len(running)
+        running |= {submit(spec): spec for spec in itertools.islice(waiting, free)}
+        if not running:
+            return
+        ended, _ = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+        if not ended:
+            yield None
+        for future in ended:
+            yield running.pop(future), _outcome(future)
+
+
+def _outcome(future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
-    specs, left = iter(specs), set()
-
-    def tasks() -> Iterator[tuple]:
-        for spec in specs:
-            left.add(spec.key)
-            yield joblib.delayed(call)(spec, *settings)
-
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-        parallel = joblib.Parallel(
-            n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1
+    try:
+        return future.result()
+    except TerminatedWorkerError:
+        why = "a process was killed, most likely for want of memory: run it again, with fewer jobs"
+    except BrokenProcessPool as error:
+        cause = str(error.__cause__ or error).strip(' \n"').splitlines()[-1]
+        why = (
+            f"a process could not read its task ({cause}): a method or a data set of your own must"
+            " be importable there; or give jobs=1"
         )
+    except Exception as error:  # noqa: BLE001  a lost worker must not stop the other runs
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+    return FAILED, why
+
+
+# --- processes of this machine ---
+
+
+@contextlib.contextmanager
+def processes(call: Call, workers: int) -> Iterator[Callable[["RunSpec"], Future]]:
+    """What submits a run to so many processes, which stay for the next call.
+
+    Left by an exception, also by Ctrl-C, it interrupts what runs and waits until that has saved
+    its checkpoint.  A process that is killed takes the runs beside it along; those that were not
+    started yet get new processes.
+    """
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    def pool() -> Executor:
+        return get_reusable_executor(
+            workers, timeout=300, initializer=_start_process, env=ONE_THREAD
+        )
+
+    def submit(spec: "RunSpec") -> Future:
         try:
-            for key, message in parallel(tasks()):
-                left.remove(key)
-                yield key, message
-        except BrokenProcessPool as error:
-            if isinstance(error, TerminatedWorkerError):
-                why = "a process was killed, most likely for want of memory: run it again, with"
-                why += " fewer jobs"
-            else:
-                why = f"a process could not read its task ({_last_line(error)}): a method or a data"
-                why += " set of your own must be importable there; or give jobs=1"
-            for key in [*left, *(spec.key for spec in specs)]:
-                yield key, why
+            return pool().submit(_in_process, call, spec)
+        except BrokenProcessPool as error:  # it broke just now
+            failed = Future()
+            failed.set_exception(error)
+            return failed
+
+    try:
+        yield submit
+    except BaseException:
+        _interrupt_all(pool())
+        raise
 
 
-def _last_line(error: BaseException) -> str:
-    """What a broken pool of processes says of its cause, in one line."""
-    return str(error.__cause__ or error).strip(' \n"').splitlines()[-1]
+def _interrupt_all(pool: Executor) -> None:
+    """End all runs of a pool with a checkpoint, and its processes; at once if asked again."""
+    try:
+        for process in list(pool._processes.values()):
+            process.terminate()
+        pool.shutdown(wait=True)
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, kill_workers=True)
+        raise
 
 
-def completed_by_dask(
-    call: Call, specs: Sequence["RunSpec"], settings: tuple, jobs: int | None, scheduler: str | None
-) -> Iterator[tuple[str, str | None]]:
-    """The same on a cluster: as many specs at a time as it has workers, or at most `jobs`.
+# In a process Ctrl-C is left to the parent, which sends one SIGTERM: during a run it ends the run
+# as Ctrl-C would; before or after it is kept in mind, as SIG_IGN.
 
-    A spec whose worker dies is given to another one, which goes on from the spec's last checkpoint;
-    a run that four workers died of counts as failed.  Not through joblib, which waits for ever for
-    such a run.
+
+def _start_process() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _keep_in_mind)
+
+
+def _keep_in_mind(*_) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _interrupt(*_) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not disturb the checkpoint
+    raise KeyboardInterrupt
+
+
+def _in_process(call: Call, spec: "RunSpec") -> Outcome:
+    parent = os.getppid()
+    try:
+        if signal.signal(signal.SIGTERM, _interrupt) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        outcome = call(spec)
+        signal.signal(signal.SIGTERM, _keep_in_mind)
+    except KeyboardInterrupt:
+        outcome = INTERRUPTED, ""
+    if os.getppid() != parent:
+        os._exit(1)  # nobody is left to tell
+    return outcome
+
+
+# --- a Dask cluster ---
+
+
+@contextlib.contextmanager
+def cluster(call: Call, scheduler: str | None) -> Iterator[Callable[["RunSpec"], Future]]:
+    """What submits a run to the workers of the cluster.
+
+    A run whose worker dies is given to another one, which resumes from the last checkpoint; a run
+    that four workers died of counts as failed.
     """
     with connected(scheduler) as client:
-        from distributed import as_completed
-
-        waiting, running, done = iter(specs), {}, as_completed(loop=client.loop)
-
-        def start(spec: "RunSpec") -> None:
-            future = client.submit(
-                _one_at_a_time,
-                call,
-                spec,
-                *settings,
-                key=f"{spec.slug}-{uuid.uuid4().hex[:8]}",
-                pure=False,
-            )
-            running[future.key] = spec
-            done.add(future)
-
-        for spec in itertools.islice(waiting, jobs):
-            start(spec)
-        for future in done:
-            yield running.pop(future.key).key, _message(future)
-            for spec in itertools.islice(waiting, 1):
-                start(spec)
+        pool = client.get_executor(pure=False)
+        yield lambda spec: pool.submit(
+            _one_at_a_time, call, spec, key=f"{spec.slug}-{uuid.uuid4().hex[:8]}"
+        )
 
 
 def workers_of(scheduler: str | None) -> int:
-    """How many workers a Dask cluster has just now; BadInput, in one line, where its scheduler
-    cannot be used.
-    """
+    """How many workers a Dask cluster has just now; BadInput where its scheduler cannot be used."""
     with connected(scheduler) as client:
         return len(client.nthreads())
 
 
 @contextlib.contextmanager
 def connected(scheduler: str | None) -> Iterator["Client"]:
-    """A connection to the Dask scheduler at this address; BadInput, in one line, where that cannot
-    be.
-    """
+    """A connection to the Dask scheduler at this address; BadInput where that cannot be."""
     if scheduler is None:
         raise BadInput(
             "backend 'dask' needs the address of a scheduler: give scheduler='tcp://HOST:8786'"
@@ -122,61 +177,33 @@ def connected(scheduler: str | None) -> Iterator["Client"]:
         )
     try:
         from distributed import Client
+        from distributed.core import connect
     except ImportError:
         raise BadInput(
             "backend 'dask' needs a package that is missing here: pip install 'pfl-lib[dask]'"
         ) from None
+
+    async def answers() -> None:
+        # A Client waits for ever for a server that accepts and says nothing.
+        opened = connect(scheduler, timeout=CONNECT_SECONDS)
+        await (await asyncio.wait_for(opened, CONNECT_SECONDS + 1)).close()
+
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
-            thread.submit(asyncio.run, _answers(scheduler)).result()
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        MemoryError,
-    ):  # the last where "HTTP/1.1" is read as a length
+            thread.submit(asyncio.run, answers()).result()
+    except (OSError, ValueError, TypeError, MemoryError):  # "HTTP/1.1", read as a length, is huge
         raise BadInput(
             f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give"
             " the address that it prints"
         ) from None
     with Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False) as client:
-        crowded = [address for address, threads in client.nthreads().items() if threads > 1]
-        if crowded:
-            raise BadInput(
-                f"Dask worker {crowded[0]} would run several specs in one process: start workers"
-                " with --nthreads 1"
-            )
         yield client
 
 
-async def _answers(address: str) -> None:
-    """Connect once, within bounds.  A `Client` waits for ever for a server that accepts and says
-    nothing, and complains when the program ends.
-    """
-    from distributed.core import connect
-
-    connection = await asyncio.wait_for(
-        connect(address, timeout=CONNECT_SECONDS), CONNECT_SECONDS + 1
-    )
-    await connection.close()
-
-
-def _one_at_a_time(call: Call, spec: "RunSpec", *settings: object) -> tuple[str, str | None]:
-    """What a Dask worker does.  Two specs in one process would change each other's number of torch
-    threads, and so their last bits.
-    """
+def _one_at_a_time(call: Call, spec: "RunSpec") -> Outcome:
+    """Two runs in one process would change each other's number of threads, and so their bits."""
     from distributed import get_worker
 
     if get_worker().state.nthreads > 1:
-        return (
-            spec.key,
-            "this worker runs several specs in one process: start workers with --nthreads 1",
-        )
-    return call(spec, *settings)
-
-
-def _message(future: "Future") -> str | None:
-    try:
-        return future.result()[1]
-    except Exception as error:  # noqa: BLE001  a lost worker must not stop the other specs; its line is shown with the results
-        return f"{type(error).__name__}: {error}".splitlines()[0]
+        return FAILED, "its Dask worker would train several at once: start it with --nthreads 1"
+    return call(spec)

@@ -7,10 +7,9 @@ import dataclasses
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import json
-import sys
+import runpy
 import textwrap
 import types
 from collections.abc import Collection, Iterator
@@ -140,7 +139,8 @@ def load(named: str) -> Any:
     if not place or not name.isidentifier():
         raise BadInput(f"method {named!r}: give module:Class or path/to/file.py:Class")
     try:
-        found = vars(_from_file(place) if place.endswith(".py") else importlib.import_module(place))
+        is_file = place.endswith(".py")
+        found = _from_file(place) if is_file else vars(importlib.import_module(place))
         if name not in found:
             there = [n for n, v in found.items() if isinstance(v, type) and hasattr(v, "served")]
             words = f"; it has {', '.join(there)}" if there else ""
@@ -161,18 +161,11 @@ def absolute(named: str) -> str:
     return f"{Path(place).expanduser().absolute()}:{name}" if place.endswith(".py") else named
 
 
-def _from_file(place: str) -> types.ModuleType:
-    """A file as a module that is in nobody's list of modules: other processes then get its classes
-    whole, and do not look for it.
+def _from_file(place: str) -> dict[str, Any]:
+    """The names in a file, whose module is in nobody's list of modules afterwards: other processes
+    then get its classes whole, and do not look for it.
     """
     path = Path(place).expanduser().absolute()
     if not path.is_file():
         raise BadInput(f"method file {path} does not exist")
-    spec = importlib.util.spec_from_file_location(f"pfl_own_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there while they are made
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[spec.name]
-    return module
+    return runpy.run_path(str(path), run_name=f"pfl_own_{path.stem}")

@@ -1,20 +1,29 @@
-"""A spec is one run: method x data x partition x model x schedule x seed.  Run specs, resume them,
-keep their results.
-"""
+"""Training runs: one, resumed from its last checkpoint, and many, side by side."""
 
 import contextlib
+import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, whole
-from pfl_lib.experiments.backends import BACKENDS, completed, completed_by_dask
+from pfl_lib.experiments.backends import (
+    BACKENDS,
+    FAILED,
+    INTERRUPTED,
+    Outcome,
+    cluster,
+    completed,
+    processes,
+)
 from pfl_lib.experiments.own_data import FederationRun
-from pfl_lib.experiments.rounds import Counts, rounds_shown
-from pfl_lib.experiments.spec import RunFailure, RunSpec
+from pfl_lib.experiments.rounds import Rounds, rounds_shown
+from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+from pfl_lib.experiments.stopping import NEVER, Stop, Stopped, interruptible
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.devices import DEVICES, cores
@@ -23,7 +32,8 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 
 CHECKPOINT_SECONDS = 15.0
-UNSTORED = f"{NotStored.__name__}: "  # how the line of a result that could not be written begins
+STORED, NOT_STORED, STOPPED, NOT_STARTED = "stored", "not stored", "stopped", "not started"
+"""Further outcomes of a run; a stopped one resumes from its checkpoint."""
 
 
 def federation_of(
@@ -40,15 +50,20 @@ def federation_of(
     )
     held = client_data.from_partition(dataset, made)
     network = models.Architecture(spec.model, held.input_shape, held.classes)
-    settings = {
-        "loss": spec.loss,
-        "device": device,
-        "engine": engine,
-        "threads": threads,
-    }
-    return Federation(held, network, spec.schedule, seed=spec.seed, alice=spec.alice, **settings)
+    return Federation(
+        held,
+        network,
+        spec.schedule,
+        loss=spec.loss,
+        seed=spec.seed,
+        alice=spec.alice,
+        device=device,
+        engine=engine,
+        threads=threads,
+    )
 
 
+@interruptible()
 def run_one(
     spec: RunSpec | FederationRun,
     store: Store,
@@ -59,20 +74,21 @@ def run_one(
     progress: Callable[[int], object] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     with_model: bool = False,
+    stop: Stop = NEVER,
 ) -> Result:
     """The spec's result: from the store, else by running it, from its last checkpoint if it was
     interrupted.
 
     `progress` is called with the number of each finished round.  `with_model`: a stored result
     without its model, as published ones are, does not do.  A `FederationRun` has data, device and
-    engine already.  Raises NotStored, which holds the result, where it cannot be written; where a
-    checkpoint cannot, the run goes on without.
+    engine already.  Raises NotStored, which holds the result, where it cannot be written, Stopped
+    where `stop` ends the run, and Interrupted at Ctrl-C and SIGTERM.
     """
     _check_names(device, engine)
     found = store.find(spec, with_model)
     if found is not None:
         return found
-    settings = (data_dir, device, engine, threads, checkpoint_seconds)
+    settings = (data_dir, device, engine, threads, checkpoint_seconds, stop)
     with contextlib.closing(training(spec, store, *settings)) as rounds:
         run = next(rounds)
         for _ in rounds:
@@ -91,12 +107,14 @@ def training(
     engine: str = "auto",
     threads: int = 1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    stop: Stop = NEVER,
 ) -> Iterator[Run]:
     """A run round by round, from its last checkpoint if it was interrupted: the same `Run` at the
     start and after each round; nothing is stored but checkpoints.
 
-    Interrupted (Ctrl-C), or left before its end, it saves what is finished.  Raises BadInput where
-    the results folder cannot be written.
+    Interrupted (Ctrl-C), left before its end or stopped (Stopped), it saves what is finished.
+    Where a checkpoint cannot be written, the run goes on without.  Raises BadInput where the
+    results folder cannot be written.
     """
     store.check_writable()
     with one_thread():
@@ -105,9 +123,7 @@ def training(
         else:
             fed = federation_of(spec, data_dir, device, engine, threads)
             run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
-        checkpoint = store.load_checkpoint(spec)
-        if checkpoint is not None:
-            run.restore(checkpoint)
+        _restore(run, spec, store)
         saved, kept, finished = time.monotonic(), run.done, run.checkpoint()
         try:
             yield run
@@ -116,10 +132,21 @@ def training(
                 if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
                     saved, kept = _save_checkpoint(spec, store, finished), run.done
                 yield run
-        except (KeyboardInterrupt, GeneratorExit):
+                if stop.now() and not run.finished:
+                    raise Stopped
+        except (KeyboardInterrupt, GeneratorExit, Stopped):
             if finished["done"] > kept and not run.finished:
                 _save_checkpoint(spec, store, finished)
             raise
+
+
+def _restore(run: Run, spec: RunSpec | FederationRun, store: Store) -> None:
+    """Go on from the last checkpoint; one line tells of damaged files, which are made anew."""
+    checkpoint = store.checkpoint_path(spec)
+    if checkpoint.exists() and not run.restore(store.load_checkpoint(spec)):
+        print(f"{checkpoint} is damaged: the run starts from round 1", file=sys.stderr)
+    if store.is_damaged(spec):
+        print(f"{store.folder(spec)} is damaged: the run is trained again", file=sys.stderr)
 
 
 def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
@@ -148,6 +175,7 @@ def _save_checkpoint(spec: RunSpec | FederationRun, store: Store, state: dict[st
     return time.monotonic()
 
 
+@interruptible()
 def run_many(
     specs: Sequence[RunSpec],
     store: Store,
@@ -160,7 +188,9 @@ def run_many(
     scheduler: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     with_model: bool = False,
-) -> list[Result | RunFailure]:
+    until: float = math.inf,
+    in_order: bool = False,
+) -> list[Result | RunFailure | RunLeft]:
     """Results of many specs, in order: stored ones are read, the rest run `jobs` at a time in
     processes (default: one per core).
 
@@ -169,7 +199,11 @@ def run_many(
     left over by few specs train clients side by side.  With `backend` "dask" the workers of the
     cluster whose `scheduler` has this address run them (default: as many at a time as there are
     workers); they must see the results folder and the data under the same paths.  `with_model` as
-    in `run_one`.
+    in `run_one`.  Specs are started in order (`in_order`), else long ones first.
+
+    From the time `until` on (`time.time()`) no run is started, and what runs stops after its round
+    with a checkpoint; both become a `RunLeft`.  At Ctrl-C and SIGTERM all that runs saves its
+    checkpoint, and Interrupted is raised; processes whose parent was killed save theirs and end.
     """
     choose("backend", backend, BACKENDS)
     _check_names(device, engine)
@@ -178,84 +212,94 @@ def run_many(
     missing = list(
         {spec.key: spec for spec in specs if store.find(spec, with_model) is None}.values()
     )
-    failures: dict[str, RunFailure] = {}
-    unstored: list[str] = []
-
-    def waiting() -> Iterator[RunSpec]:
-        """What is missing, as long as results can be stored."""
-        for spec in missing:
-            if unstored:
-                return
-            yield spec
-
+    outcomes: dict[str, Outcome] = {}
     if missing:
         store.check_writable()
         for name, images in dict.fromkeys((spec.dataset, spec.images) for spec in missing):
-            data.load(
-                name, data_dir, images
-            )  # one clear line before anything starts, and a download happens once
-        missing.sort(
-            key=lambda spec: -spec.examples()
-        )  # long ones first, so that the last core is not left alone
+            # One clear line before anything starts, and a download happens once
+            data.load(name, data_dir, images)
+        if not in_order:  # long ones first, so that the last core is not left alone
+            missing.sort(key=lambda spec: -spec.examples())
         allowed = jobs or cores()
         workers = min(allowed, len(missing))
-        with rounds_shown(missing, progress) as (counts, end):
-            if backend == "dask":
-                root, threads = data.data_root(data_dir), 1
-            else:
-                root, threads = data_dir, max(1, allowed // workers)
-            settings = (
-                store,
-                root,
-                device,
-                engine,
-                threads,
-                counts,
-                checkpoint_seconds,
-                with_model,
+        here = backend == "loky"
+        with rounds_shown(missing, progress) as rounds:
+            run = partial(
+                run_one,
+                store=store,
+                data_dir=data_dir if here else data.data_root(data_dir),
+                device=device,
+                engine=engine,
+                threads=max(1, allowed // workers) if here else 1,
+                checkpoint_seconds=checkpoint_seconds,
+                with_model=with_model,
+                stop=Stop(until, os.getpid() if here and workers > 1 else None),
             )
-            if backend == "dask":
-                ended = completed_by_dask(_guarded, missing, settings, jobs, scheduler)
-            else:
-                ended = completed(_guarded, waiting(), settings, workers)
-            for key, message in ended:
-                end(key)
-                if message is not None and message.startswith(UNSTORED):
-                    unstored.append(message.removeprefix(UNSTORED))
-                    if backend == "dask":  # where all that is missing has been started
-                        break
-                if message is not None:
-                    failures[key] = RunFailure(next(c for c in missing if c.key == key), message)
-        ended.close()
-    if unstored:
-        raise NotStored(unstored[0])
+            writers = {spec.key: rounds.writer(spec, workers == 1) for spec in missing}
+            call = partial(_outcome_of, run, writers)
+            with contextlib.ExitStack() as stack:
+                if not here:
+                    submit = stack.enter_context(cluster(call, scheduler))
+                    ended = completed(submit, missing, jobs)
+                elif workers > 1:
+                    submit = stack.enter_context(processes(call, workers))
+                    ended = completed(submit, missing, workers)
+                else:
+                    ended = ((spec, call(spec)) for spec in missing)
+                outcomes = _gathered(ended, rounds)
     lost = (
         f"its result is not in {store.root}: workers must see this folder and run the same version"
         " of pfl_lib"
     )
-    results = {
-        spec.key: failures.get(spec.key) or store.find(spec, with_model) or RunFailure(spec, lost)
-        for spec in specs
-    }
+
+    def found(spec: RunSpec) -> Result | RunFailure | RunLeft:
+        what, why = outcomes.get(spec.key, (STORED, ""))
+        if what in (STOPPED, NOT_STARTED):
+            return RunLeft(spec, started=what == STOPPED)
+        if what == FAILED:
+            return RunFailure(spec, why)
+        return store.find(spec, with_model) or RunFailure(spec, lost)
+
+    results = {spec.key: found(spec) for spec in dict.fromkeys(specs)}
     return [results[spec.key] for spec in specs]
 
 
-def _guarded(
-    spec: RunSpec,
-    store: Store,
-    data_dir: str | os.PathLike | None,
-    device: str,
-    engine: str,
-    threads: int,
-    counts: Counts | None,
-    checkpoint_seconds: float,
-    with_model: bool,
-) -> tuple[str, str | None]:
-    reached = None if counts is None else counts.of(spec)
+def _gathered(
+    ended: Iterable[tuple[RunSpec, Outcome] | None], rounds: Rounds
+) -> dict[str, Outcome]:
+    """What became of each run, by key, as they end (`backends.completed`).
+
+    Raises NotStored at the first result that could not be stored, and KeyboardInterrupt where
+    somebody told a process to end.
+    """
+    outcomes = {}
+    for one in ended:
+        if one is None:
+            rounds.look()
+            continue
+        spec, (what, why) = one
+        if what == NOT_STORED:
+            raise NotStored(why)
+        if what == INTERRUPTED:
+            raise KeyboardInterrupt
+        if what not in (STOPPED, NOT_STARTED):
+            rounds.end(spec)
+        outcomes[spec.key] = what, why
+    return outcomes
+
+
+def _outcome_of(
+    run: Callable[..., Result], writers: dict[str, Callable[[int], None] | None], spec: RunSpec
+) -> Outcome:
+    """Run one of many; whatever happens to it stops no other."""
+    if run.keywords["stop"].now():
+        return NOT_STARTED, ""
     try:
-        run_one(
-            spec, store, data_dir, device, engine, threads, reached, checkpoint_seconds, with_model
-        )
-    except Exception as error:  # noqa: BLE001  one failed spec must not stop the others; its line is shown with the results
-        return spec.key, f"{type(error).__name__}: {error}".splitlines()[0]
-    return spec.key, None
+        run(spec, progress=writers[spec.key])
+    except Stopped:
+        return STOPPED, ""
+    except NotStored as error:
+        return NOT_STORED, str(error)
+    except Exception as error:  # noqa: BLE001  its line is shown with the results
+        return FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
+    return STORED, ""

@@ -223,3 +223,11 @@ class RunFailure:
 
     spec: RunSpec
     message: str
+
+
+@dataclass(frozen=True)
+class RunLeft:
+    """A spec for which there was no time: it was stopped, with a checkpoint, or not started."""
+
+    spec: RunSpec
+    started: bool

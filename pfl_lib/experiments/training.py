@@ -3,6 +3,7 @@ must hold.
 """
 
 import contextlib
+import copy
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +17,18 @@ from torch import Tensor
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import logs
-from pfl_lib.experiments.made import NO_RECORD, made_with
+from pfl_lib.experiments.made import made_with
 from pfl_lib.experiments.measures import MEASURES, START, check
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
 from pfl_lib.results.result import Result
 from pfl_lib.rows import Rows, select_rows
+
+KEPT = (
+    *("done", "seconds", "metrics", "weights", "weights_rounds", "matrices", "matrices_rounds"),
+    *("bytes", "non_finite", "made_with"),
+)
+"""What a checkpoint holds of a run, beside the method's state."""
 
 
 @contextlib.contextmanager
@@ -221,39 +228,26 @@ class Run:
         """All that a resumed run needs, as it is after the last finished round; what comes later
         does not change it.
         """
-        return {
-            "state": self.state,
-            "done": self.done,
-            "seconds": self.seconds,
-            "metrics": list(self.metrics),
-            "weights": list(self.weights),
-            "weights_rounds": list(self.weights_rounds),
-            "matrices": list(self.matrices),
-            "matrices_rounds": list(self.matrices_rounds),
-            "bytes": self.bytes,
-            "non_finite": dict(self.non_finite),
-            "made_with": self.made_with,
-        }
+        return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        self.state = {
-            name: value.to(self.state[name].device) for name, value in checkpoint["state"].items()
-        }
-        self.done, self.seconds = checkpoint["done"], checkpoint["seconds"]
-        self.metrics, self.weights = checkpoint["metrics"], checkpoint["weights"]
-        # Checkpoints of earlier versions have weights [N] of every round, no matrices and no bytes.
-        self.weights_rounds = checkpoint.get(
-            "weights_rounds", list(range(1, len(self.weights) + 1))
-        )
-        self.matrices = checkpoint.get("matrices", [])
-        self.matrices_rounds = checkpoint.get("matrices_rounds", [])
-        self.bytes = checkpoint.get("bytes", [math.nan, math.nan])
-        self.non_finite = checkpoint.get("non_finite", {})
-        before = checkpoint.get("made_with", {})  # those of earlier versions say less, or nothing
-        self.made_with = {
-            name: list(dict.fromkeys(before.get(name, [NO_RECORD]) + now))
-            for name, now in self.made_with.items()
-        }
+    def restore(self, checkpoint: dict[str, Any] | None) -> bool:
+        """Go on from a checkpoint; False for one that holds something else, which changes
+        nothing.
+        """
+        try:
+            given = checkpoint["state"]
+            devices = dict.fromkeys(given, self.fed.device)
+            devices |= {name: row.device for name, row in self.state.items()}
+            state = {name: given[name].to(device) for name, device in devices.items()}
+            found = {name: checkpoint[name] for name in KEPT}
+            found["made_with"] = {
+                name: list(dict.fromkeys(found["made_with"][name] + now))
+                for name, now in self.made_with.items()
+            }
+        except (AttributeError, KeyError, TypeError):
+            return False
+        vars(self).update(found, state=state)
+        return True
 
     def result(self, config: dict[str, Any]) -> Result:
         """The finished run's result; `config` is completed by what it was made with.

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -118,16 +117,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
             None if sent is None else tuple(sent),
             {int(client): round for client, round in non_finite.items()},
         )
-    except (
-        csv.Error,
-        OSError,
-        ValueError,
-        KeyError,
-        RuntimeError,
-        AttributeError,
-        TypeError,
-        BadZipFile,
-    ):
+    except Exception:  # noqa: BLE001  whatever a bad file raises, its run counts as not stored
         return None
 
 

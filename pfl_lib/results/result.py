@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput, choose
+from pfl_lib.results.writing import replacing
 
 PROTOCOLS = ("best", "last", "best on validation")
 """Which round a table reports: WAFFLE the best on the test data, FedFomo and pFedLA the last."""
@@ -208,8 +209,9 @@ class Result:
         if not path.parent.is_dir() or path.is_dir():
             raise BadInput(f"model file {path}: give a file's name in a folder that exists")
         try:
-            torch.save({name: value[row].clone() for name, value in self.model.items()}, path)
-        except RuntimeError:  # what torch raises on a full disk, or in a folder it may not write
+            with replacing(path) as new:
+                torch.save({name: value[row].clone() for name, value in self.model.items()}, new)
+        except (OSError, RuntimeError):  # torch raises the latter on a full disk
             raise BadInput(
                 f"model file {path} could not be written: make room, or give another place"
             ) from None

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
-from pfl_lib.results.paired import difference_rows
+from pfl_lib.results.paired import paired
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, gather
+from pfl_lib.results.writing import replacing
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,7 +118,18 @@ class Comparison:
         """
         to = next(iter(self.results)) if to is None else choose("name", to, self.results)
         values = {name: s.summary(protocol, over=over) for name, s in self.results.items()}
-        return pd.DataFrame(difference_rows(values, to))
+        found = {name: paired(ours, values[to]) for name, ours in values.items() if name != to}
+        return pd.DataFrame(
+            {
+                "method": name,
+                "seeds": len(pair.values),
+                "difference": pair.mean,
+                "95 % from": pair.mean - pair.half,
+                "95 % to": pair.mean + pair.half,
+                f"than {to}": pair.words,
+            }
+            for name, pair in found.items()
+        )
 
     def sentence(self, name: str, to: str) -> str:
         """What `name` reaches in the best round, and by how much that is above the one named `to`,
@@ -206,7 +218,8 @@ class Comparison:
 def _written(path: str | os.PathLike, text: str) -> Path:
     path = Path(path)
     try:
-        path.write_text(text, encoding="utf-8")
+        with replacing(path) as new:
+            new.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(
             f"{path} could not be written ({error.strerror}): give a file in a folder that exists"

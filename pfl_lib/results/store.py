@@ -19,6 +19,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.results.files import read, write
 from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
+from pfl_lib.results.writing import replacing
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "reports" / "published"
 """Results that come with the checkout; read after the user's own, never written by a run."""
@@ -80,6 +81,14 @@ class Store:
 
     def _own(self, slug: str, key: str | None = None) -> Result | None:
         return read(self.root / "cells" / slug, key)
+
+    def folder(self, spec) -> Path:
+        """Where one's own result of the spec lies or will lie."""
+        return self.root / "cells" / spec.slug
+
+    def is_damaged(self, spec) -> bool:
+        """Whether there is a result in its folder that cannot be used."""
+        return self.folder(spec).exists() and self._own(spec.slug, spec.key) is None
 
     def save(self, spec, result: Result) -> None:
         """Write a result; a reader sees all of it or nothing.  Raises NotStored, which holds the
@@ -228,7 +237,7 @@ class Store:
                 continue
             elif read(self.root / "cells" / path.stem):
                 yield path, "checkpoint of a finished run"
-            elif _whole_checkpoint(path) is None:
+            elif _checkpoint(path) is None:
                 yield path, "damaged checkpoint"
             elif checkpoints:
                 yield path, "checkpoint of an unfinished run"
@@ -239,24 +248,16 @@ class Store:
     def save_checkpoint(self, spec, state: dict[str, Any]) -> None:
         path, content = self.checkpoint_path(spec), io.BytesIO()
         torch.save(state, content)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as temporary:
-            new = Path(temporary) / path.name
-            with new.open("wb") as file:
-                # torch.load does not notice altered numbers, so their checksum goes first.
-                file.write(hashlib.sha256(content.getbuffer()).digest())
-                file.write(content.getbuffer())
-            new.replace(path)
+        with replacing(path) as new, new.open("wb") as file:
+            # torch.load does not notice altered numbers, so their checksum goes first.
+            file.write(hashlib.sha256(content.getbuffer()).digest())
+            file.write(content.getbuffer())
 
     def load_checkpoint(self, spec) -> dict[str, Any] | None:
         """What was saved last, or None if there is none or it is damaged: then start from round
         1.
         """
-        content = _whole_checkpoint(self.checkpoint_path(spec))
-        return (
-            None
-            if content is None
-            else torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        )
+        return _checkpoint(self.checkpoint_path(spec))
 
     def check_writable(self) -> None:
         """Make the folders; BadInput if that, or writing into them, fails."""
@@ -304,12 +305,13 @@ def _can_be_read(path: Path) -> bool:
     return True
 
 
-def _whole_checkpoint(path: Path) -> memoryview | None:
-    """What a checkpoint's file holds behind its checksum; None if there is none or it does not
-    agree.
-    """
+def _checkpoint(path: Path) -> dict[str, Any] | None:
+    """What a checkpoint's file holds; None if there is none or it is damaged."""
     try:
         content = memoryview(path.read_bytes())
-    except OSError:
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            return None
+        held = torch.load(io.BytesIO(content[32:]), map_location="cpu", weights_only=True)
+        return held if isinstance(held, dict) else None
+    except Exception:  # noqa: BLE001  whatever a bad file raises, its run starts from round 1
         return None
-    return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None

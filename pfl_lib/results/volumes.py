@@ -8,14 +8,13 @@ own.  Lines are sorted by the runs' names, so that git shows which runs were add
 import base64
 import hashlib
 import json
-import os
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pfl_lib.errors import BadInput
+from pfl_lib.results.writing import replacing
 
 CONFIG, TABLE, COMPRESSED = "config.json", ".csv", ".zlib"
 CHECKSUM = b', "sha256": "'
@@ -70,10 +69,8 @@ class Volumes:
             raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
         lines = lines | {slug: signed(json.dumps(of_run))}
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".") as temporary:
-            new = Path(temporary) / path.name
+        with replacing(path) as new:
             new.write_text("".join(f"{lines[name]}\n" for name in sorted(lines)), encoding="utf-8")
-            os.replace(new, path)
 
     def _lines(self, path: Path) -> tuple[dict[str, str], list[str]]:
         """A volume's whole lines by the names of their runs, each as it stands there, and what is

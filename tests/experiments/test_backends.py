@@ -135,27 +135,6 @@ def cluster(tmp_path_factory):
         started.stop()
 
 
-def test_reproduce_trains_on_a_cluster_and_says_how_many_workers_it_has(cluster, tmp_path, capsys):
-    from pfl_lib.cli import reproduce
-
-    specs = (spec(), spec(Waffle()))
-    exhibit = SimpleNamespace(
-        runs=lambda profile: specs, models=lambda profile: (), profile=lambda *of: None
-    )
-    store = Store(tmp_path / "results", None)
-    options = {
-        "seeds": None,
-        "plots_only": False,
-        "jobs": None,
-        "data_dir": None,
-        "device": "cpu",
-    }
-    args = SimpleNamespace(**options, backend="dask", scheduler=cluster.address())
-    assert reproduce.train("quick", [exhibit], args, store) == 0
-    assert all(store.find(one) is not None for one in specs)
-    assert "training 2 runs, 2 at a time" in capsys.readouterr().out
-
-
 def test_a_dask_cluster_gives_the_bits_of_a_local_run_though_a_worker_is_killed_half_way(
     cluster, tmp_path
 ):
@@ -197,40 +176,17 @@ def test_a_dask_cluster_gives_the_bits_of_a_local_run_though_a_worker_is_killed_
     )
 
 
-def test_a_worker_that_would_run_two_cells_in_one_process_is_refused(monkeypatch):
-    distributed = pytest.importorskip(
-        "distributed", reason="needs Dask: pip install 'pfl-lib[dask]'"
-    )
-
-    class Crowded:
-        def __init__(self, *args, **settings) -> None: ...
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error) -> None: ...
-        def nthreads(self) -> dict[str, int]:
-            return {"tcp://a": 1, "tcp://b": 4}
-
-    async def answers(address: str) -> None: ...
-
-    monkeypatch.setattr(distributed, "Client", Crowded)
-    monkeypatch.setattr(backends, "_answers", answers)
-    with pytest.raises(
-        BadInput,
-        match=r"^Dask worker tcp://b would run several specs in one process: .*--nthreads 1$",
-    ):
-        backends.workers_of("tcp://here:8786")
+def test_a_worker_that_would_train_two_runs_in_one_process_is_refused(monkeypatch):
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
+    worker = SimpleNamespace(state=SimpleNamespace(nthreads=4))
+    monkeypatch.setattr("distributed.get_worker", lambda: worker)
+    what, why = backends._one_at_a_time(lambda spec: pytest.fail("it was trained"), spec())
+    assert what == "failed" and why.endswith("start it with --nthreads 1")
 
 
 @pytest.mark.parametrize(
     "address",
-    [
-        "tcp://127.0.0.1:9",
-        "nowhere.invalid:8786",
-        "tcp://127.0.0.1",
-        "carrier-pigeon://x",
-        "tls://127.0.0.1:1",
-    ],
+    ["tcp://127.0.0.1:9", "nowhere.invalid:8786", "tcp://127.0.0.1", "carrier-pigeon://x"],
 )
 def test_a_scheduler_that_cannot_be_reached_is_told_in_one_line(address, monkeypatch, results_dir):
     pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
@@ -245,45 +201,22 @@ def test_a_scheduler_that_cannot_be_reached_is_told_in_one_line(address, monkeyp
     assert "\n" not in str(refused.value)
 
 
-def test_no_traceback_follows_the_one_line_when_the_program_ends(tmp_path):
+@pytest.mark.parametrize("answered", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_a_server_that_is_no_scheduler_is_told_in_one_line(answered, monkeypatch):
     pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
-    command = [
-        sys.executable,
-        "-m",
-        "pfl_lib",
-        "reproduce",
-        "--backend",
-        "dask",
-        "--scheduler",
-        "carrier-pigeon://x",
-    ]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 2 and ended.stdout == ""
-    assert (
-        ended.stderr.startswith("pfl-lib: no Dask scheduler answers")
-        and ended.stderr.count("\n") == 1
-    ), ended.stderr
-
-
-def test_a_server_that_is_no_scheduler_is_told_in_one_line(monkeypatch):
-    pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
-    monkeypatch.setattr(backends, "CONNECT_SECONDS", 5)
+    monkeypatch.setattr(backends, "CONNECT_SECONDS", 5 if answered else 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        answer = threading.Thread(
-            target=lambda: server.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        )
-        answer.start()
+        accepted = []
+
+        def answer() -> None:
+            accepted.append(server.accept()[0])  # kept open
+            accepted[0].sendall(answered)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
         with pytest.raises(BadInput, match="^no Dask scheduler answers at 'tcp://127.0.0.1:"):
             backends.workers_of(f"tcp://127.0.0.1:{server.getsockname()[1]}")
-        answer.join()
-
-
-def test_a_server_that_says_nothing_is_told_in_one_line(monkeypatch):
-    pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
-    monkeypatch.setattr(backends, "CONNECT_SECONDS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with pytest.raises(BadInput, match="^no Dask scheduler answers at 'tcp://127.0.0.1:"):
-            backends.workers_of(f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
 
 
 def test_dask_without_an_address_or_without_the_package_is_told_in_one_line(
@@ -305,11 +238,6 @@ def test_dask_without_an_address_or_without_the_package_is_told_in_one_line(
         run_many([spec()], store, backend="dask", scheduler="tcp://127.0.0.1:8786", progress=False)
 
 
-def test_an_unknown_backend_is_refused(results_dir):
-    with pytest.raises(BadInput, match="^backend 'ray' is not one of loky, dask$"):
-        run_many([spec()], Store(results_dir, None), backend="ray", progress=False)
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -323,20 +251,23 @@ def test_the_command_line_refuses_half_a_choice(words, line, capsys, results_dir
     assert printed.startswith(f"pfl-lib: {line}") and printed.count("\n") == 1
 
 
-def test_cells_whose_process_is_killed_fail_in_one_line_and_the_finished_ones_stay():
-    def call(of, *settings) -> tuple[str, None]:
-        if of.key == "b":
-            time.sleep(1)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return of.key, None
+def ended_in_processes(call, specs: list) -> dict:
+    with backends.processes(call, 2) as submit:
+        ended = [one for one in backends.completed(submit, specs, 2) if one is not None]
+    return {spec.key: outcome for spec, outcome in ended}
 
-    ended = dict(
-        backends.completed(
-            call, [SimpleNamespace(key="a"), SimpleNamespace(key="b")], (), workers=2
-        )
-    )
-    assert ended["a"] is None
-    assert ended["b"].startswith("a process was killed, most likely for want of memory")
+
+def test_runs_whose_process_is_killed_fail_in_one_line_and_the_others_go_on():
+    def call(of) -> backends.Outcome:
+        if of.key == "b":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "stored", of.key
+
+    ended = ended_in_processes(call, [SimpleNamespace(key=key) for key in "bcdef"])
+    assert ended["b"][0] == "failed"
+    assert ended["b"][1].startswith("a process was killed, most likely for want of memory")
+    # What ran beside it is lost with it; what had not begun is trained in new processes.
+    assert all(ended[key] == ("stored", key) for key in "ef") and ended.keys() == set("bcdef")
 
 
 class Unreadable:
@@ -348,12 +279,9 @@ class Unreadable:
         return __import__, ("no_such_module",)
 
 
-def test_cells_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
-    def call(of, *settings) -> tuple[str, None]:
-        return of.key, None
-
-    [(key, why)] = list(backends.completed(call, [Unreadable()], (), workers=2))
-    assert key == "b" and "\n" not in why
+def test_runs_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
+    [(what, why)] = ended_in_processes(lambda of: ("stored", ""), [Unreadable()]).values()
+    assert what == "failed" and "\n" not in why
     assert why == (
         "a process could not read its task (ModuleNotFoundError: No module named"
         " 'no_such_module'): a method or a data set of your own must be importable there; or give"

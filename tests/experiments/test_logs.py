@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -12,9 +11,7 @@ from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.experiments.logs import MOST_NUMBERS, kept_rounds
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg
-from pfl_lib.results import files
 from pfl_lib.results.result import Result
-from pfl_lib.rows import copies
 
 
 @dataclass(frozen=True)
@@ -84,17 +81,6 @@ def test_rounds_kept_are_evenly_spaced_and_end_with_the_last(rounds, numbers, ke
     assert kept_rounds(rounds, numbers) == kept
 
 
-def test_a_hundred_clients_by_seven_layers_over_twenty_rounds_take_less_than_2_mb(tmp_path):
-    """Random numbers, which hardly compress: the worst case."""
-    rounds = kept_rounds(20, 7 * 100 * 100)
-    weights = torch.rand(len(rounds), 7, 100, 100).softmax(-1).numpy()
-    metrics = pd.DataFrame({"round": [1], "client": 0, "accuracy": 0.5, "loss": 1.0})
-    files.write(Result({}, metrics, weights, None, 1.0, None, np.array(rounds)), tmp_path / "r")
-    sizes = {path.name: path.stat().st_size for path in (tmp_path / "r").iterdir()}
-    assert 1_000_000 < sizes["matrices.npz"] < 2_000_000
-    assert sum(sizes.values()) < 2_000_000
-
-
 def test_the_weights_of_half_the_clients_need_all_rows():
     """[n] of the participants are put in their places; a matrix of theirs has no row for others."""
     kept = result(Logs(shape=(4, 4)), 2, participation=0.5)
@@ -157,36 +143,6 @@ def test_a_resumed_run_keeps_the_matrices_of_an_uninterrupted_one():
     assert np.array_equal(again.weights, whole.weights)
     assert again.weights_rounds.tolist() == whole.weights_rounds.tolist()
     assert np.array_equal(again.matrices["affinity"], whole.matrices["affinity"])
-
-
-def test_a_checkpoint_of_before_rounds_were_kept_goes_on():
-    first = Run(Logs(shape=(4,)), federation(3))
-    assert next(first.rounds()) == 1
-    new = ("weights_rounds", "matrices", "matrices_rounds")
-    old = {name: value for name, value in first.checkpoint().items() if name not in new}
-    second = Run(Logs(shape=(4,)), federation(3))
-    second.restore(old)
-    assert list(second.rounds()) == [2, 3]
-    assert second.result({}).weights_rounds.tolist() == [1, 2, 3]
-
-
-def test_a_method_that_serves_every_client_its_own_mixture_has_its_weights_in_the_result():
-    """Row i weighs client i's model: the served models are weights @ the trained ones."""
-
-    @dataclass(frozen=True)
-    class Mixes(FedAvg):
-        def start(self, fed):
-            return copies(fed.initial(), len(fed))
-
-        def round(self, fed, state, r):
-            trained, _ = fed.train(state, r, range(len(fed)))
-            mix = torch.eye(4) * 0.5 + 0.125
-            return {name: mix @ matrix for name, matrix in trained.items()}, {"weights": mix}
-
-    kept = result(Mixes(), 3)
-    assert kept.weights.shape == (3, 4, 4) and kept.weights[2, 1].tolist() == [
-        *(0.125, 0.625, 0.125, 0.125)
-    ]
 
 
 # --- numbers and bytes ---

@@ -91,17 +91,6 @@ def test_a_cell_with_measures_is_stored_with_them(results_dir):
     assert wrong.round(6).tolist() == wrong.round().tolist()
 
 
-def test_measures_are_part_of_the_key_and_none_leaves_it_as_it_was():
-    assert "measures" not in CELL.config()
-    measured = dataclasses.replace(CELL, measures=("start",))
-    assert measured.config()["measures"] == ["start"] and measured.key != CELL.key
-
-
-def test_an_unknown_measure_is_refused():
-    with pytest.raises(BadInput, match="measure 'f1' is not one of start, batch_accuracy"):
-        dataclasses.replace(CELL, measures=("f1",))
-
-
 # --- after the client's own epochs, and on validation data ---
 
 

@@ -1,7 +1,6 @@
 """What is a user's own is stored under its name and version, and told from all else."""
 
 import dataclasses
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,17 +249,6 @@ def test_a_partition_of_ones_own_is_stored_under_its_name_version_and_fields(she
     assert result.config["own"] == {"partition": {}}
     assert shelf.find(described).metrics.equals(result.metrics)
     assert shelf.find(spec(FedAvg(), partition=Odd(reverse=True))) is None
-
-
-def test_the_command_line_lists_what_is_ones_own(shelf):
-    run_one(spec(FedAvg(), partition=Odd()), shelf)
-    done = subprocess.run(
-        [sys.executable, "-m", "pfl_lib", "results", "list", "--results-dir", shelf.root],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "odd(reverse=False)" in done.stdout
 
 
 def test_a_recipe_without_a_version_runs_and_is_not_stored(tmp_path, capsys):

@@ -7,10 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from pfl_lib.experiments import rounds
+from pfl_lib.experiments import backends, rounds
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure, RunSpec
 from pfl_lib.federation.schedule import Schedule
@@ -69,7 +68,7 @@ class Recorded:
 @pytest.fixture
 def bar(tmp_path, monkeypatch) -> Recorded:
     monkeypatch.delenv("PFL_HEADLESS")
-    monkeypatch.setattr(rounds, "SECONDS", 0.01)
+    monkeypatch.setattr(backends, "LOOK_SECONDS", 0.01)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     recorded = Recorded(tmp_path / "moved")
@@ -163,22 +162,9 @@ def test_runs_go_on_without_the_file_of_counts(lost, bar, results_dir, tmp_path,
     assert [n for n, _ in bar.steps] == [3, 3] and left(tmp_path) == []
 
 
-def test_a_run_writes_its_rounds_now_and_then(tmp_path, monkeypatch):
-    one, other = spec(), spec(seed=2)
-    counts = rounds.Counts(tmp_path / "rounds", {one.key: 0, other.key: 1})
-    np.zeros(2, np.int64).tofile(counts.path)
-    clock = iter([10.0, 10.0, 10.1, 10.4, 10.6, 10.6])  # twice where it writes
-    monkeypatch.setattr(rounds.time, "monotonic", lambda: next(clock))
-    reached, written = counts.of(other), []
-    for r in (1, 2, 3, 4):
-        reached(r)
-        written.append(np.fromfile(counts.path, np.int64).tolist())
-    assert written == [[0, 1], [0, 1], [0, 1], [0, 4]]
-
-
 @pytest.mark.parametrize("quiet", ["headless", "not shown"])
 def test_nothing_is_counted_where_nothing_is_shown(quiet, bar, tmp_path, monkeypatch):
     monkeypatch.setenv("PFL_HEADLESS", "1" if quiet == "headless" else "")
-    with rounds.rounds_shown([spec()], shown=quiet == "headless") as (counts, end):
-        assert counts is None and left(tmp_path) == []
-        end(spec().key)
+    with rounds.rounds_shown([spec()], shown=quiet == "headless") as shown:
+        assert shown.writer(spec(), True) is None and left(tmp_path) == []
+        shown.end(spec())

@@ -69,18 +69,6 @@ def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     assert compare({"one": ONE}).plot().axes and SEVERAL.plot().axes
 
 
-def legend_title(figure) -> str:
-    return figure.legends[0].get_title().get_text()
-
-
-def test_the_legend_says_how_many_seeds_and_what_the_band_is():
-    figure, _ = accuracy_with_spread({"several": SEVERAL, "again": SEVERAL})
-    assert legend_title(figure) == "mean over 2 seeds, band: one standard deviation"
-    assert legend_title(accuracy_with_spread({"one": [ONE]})[0]) == "1 seed"
-    mixed, _ = accuracy_with_spread({"several": SEVERAL, "one": [ONE]})
-    assert legend_title(mixed) == "mean over seeds, band: one standard deviation"
-
-
 def test_six_own_labels_have_six_colours_and_markers():
     names = [f"my method {k}" for k in range(6)]
     figure, _ = accuracy_with_spread({name: [ONE] for name in names})

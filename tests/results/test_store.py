@@ -1,10 +1,11 @@
 """The results folder: whole entries or none, damage noticed, several writers at once."""
 
-import errno
+import hashlib
 import json
 import math
 import multiprocessing
-import os
+import pickle
+import resource
 import shutil
 import time
 from pathlib import Path
@@ -14,12 +15,11 @@ import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import BadInput, Schedule
+from pfl_lib import BadInput, Schedule, compare
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
-from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import PUBLISHED, NotStored, Store, default_results_dir
 from pfl_lib.results.volumes import Volumes
@@ -135,14 +135,6 @@ def test_weights_by_client_and_client_of_before_matrices_had_a_file_are_read(sto
     assert np.array_equal(found.weights, weights) and found.weights_rounds.tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("damage", ["altered", "cut", "gone"])
-def test_a_damaged_file_of_matrices_is_noticed(store, damage):
-    store.save(CELL, result(weights=np.ones((3, 2, 2), dtype=np.float32)))
-    path = folder(store) / "matrices.npz"
-    {"altered": flip, "cut": cut, "gone": Path.unlink}[damage](path)
-    assert store.find(CELL) is None
-
-
 def test_a_result_without_weights_or_model_comes_back_without(store):
     empty = result(model=None)
     empty.weights = None
@@ -191,53 +183,60 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+def altered(name: str, old: str, new: str):
+    return lambda at: (at / name).write_text((at / name).read_text().replace(old, new, 1))
+
+
+def holding(content: bytes):
+    return lambda at: (at / "config.json").write_bytes(content)
+
+
 DAMAGES = {
     "metrics.csv is cut short": lambda at: cut(at / "metrics.csv"),
-    "metrics.csv lost its last row": (
-        lambda at: (at / "metrics.csv").write_text(
-            "\n".join((at / "metrics.csv").read_text().splitlines()[:-1]) + "\n"
-        )
-    ),
     "metrics.csv is empty": lambda at: (at / "metrics.csv").write_bytes(b""),
     "metrics.csv is gone": lambda at: (at / "metrics.csv").unlink(),
-    "a weight is altered": (
-        lambda at: (at / "weights.csv").write_text(
-            (at / "weights.csv").read_text().replace("3", "4", 1)
-        )
-    ),
-    "weights.csv is gone": lambda at: (at / "weights.csv").unlink(),
+    "a weight is altered": altered("weights.csv", "3", "4"),
     "a bit of the model is altered": lambda at: flip(at / "model.pt"),
     "the model is gone": lambda at: (at / "model.pt").unlink(),
     "config.json is cut short": lambda at: cut(at / "config.json"),
     "config.json is gone": lambda at: (at / "config.json").unlink(),
-    "config.json is empty": lambda at: (at / "config.json").write_text(""),
-    "config.json is no object": lambda at: (at / "config.json").write_text("[1, 2]"),
-    "config.json is null": lambda at: (at / "config.json").write_text("null"),
-    "config.json says nothing": lambda at: (at / "config.json").write_text("{}"),
-    "config.json is no text": lambda at: (at / "config.json").write_bytes(b"\xff\xfe\x00"),
-    "config.json has another key": (
-        lambda at: (at / "config.json").write_text(
-            (at / "config.json").read_text().replace(CELL.key, "0" * 64)
-        )
+    "config.json is empty": holding(b""),
+    "config.json is no object": holding(b"[1, 2]"),
+    "config.json is null": holding(b"null"),
+    "config.json says nothing": holding(b"{}"),
+    "config.json is no text": holding(b"\xff\xfe\x00"),
+    "config.json has another key": altered("config.json", CELL.key, "0" * 64),
+    "config.json says that it diverged": altered(
+        "config.json", '"diverged": null', '"diverged": 7'
     ),
-    "config.json says that it diverged": (
-        lambda at: (at / "config.json").write_text(
-            (at / "config.json").read_text().replace('"diverged": null', '"diverged": 7')
-        )
-    ),
-    "config.json says another data set": (
-        lambda at: (at / "config.json").write_text(
-            (at / "config.json").read_text().replace('"dataset": "digits"', '"dataset": "mnist"')
-        )
-    ),
-    "config.json has no key": (
-        lambda at: (at / "config.json").write_text(
-            (at / "config.json").read_text().replace('"key"', '"kez"')
-        )
-    ),
+    "config.json says another data set": altered("config.json", '"digits"', '"mnist"'),
+    "config.json has no key": altered("config.json", '"key"', '"kez"'),
     "the folder is empty": lambda at: [path.unlink() for path in at.iterdir()],
     "the folder is a file": lambda at: (shutil.rmtree(at), at.write_text("")),
 }
+
+
+def signed(at: Path, name: str, content: bytes) -> None:
+    """Put other content into a file of an entry, with the checksums that it should have."""
+    (at / name).write_bytes(content)
+    config = json.loads((at / "config.json").read_text())
+    del config["checksum"]
+    config["files"][name] = hashlib.sha256(content).hexdigest()
+    config["checksum"] = files._checksum(config)
+    (at / "config.json").write_text(json.dumps(config))
+
+
+BAD = {"nothing": b"", "no pickle": b"no model", "a pickle of more": pickle.dumps(Path("."))}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_bad_content_with_a_right_checksum_is_damage(store, content):
+    store.save(CELL, result())
+    signed(folder(store), "model.pt", content)
+    assert store.find(CELL) is None and list(store.results()) == []
+    store.checkpoint_path(CELL).write_bytes(hashlib.sha256(content).digest() + content)
+    assert store.load_checkpoint(CELL) is None
+    assert sorted(store.prune().values()) == ["damaged checkpoint", "damaged result"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -278,39 +277,53 @@ def test_what_a_run_was_made_with_is_no_part_of_its_key(store):
 
 
 @pytest.fixture
-def full_disk(monkeypatch) -> None:
-    """Small files fit, and a result's do not: as on a disk that is full but for a block."""
-
-    def write(result, folder):
-        folder.mkdir(parents=True)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / "metrics.csv"))
-
-    monkeypatch.setattr(stores, "write", write)
+def small_disk():
+    """No file holds more than 512 bytes: a longer one is cut there, and the error follows."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(store, full_disk):
+def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(store, small_disk):
     one = result()
     with pytest.raises(NotStored) as refused:
         store.save(CELL, one)
     assert refused.value.result is one and isinstance(refused.value, BadInput)
     assert str(refused.value) == (
-        f"{CELL.slug} could not be stored in {store.root} (No space left on device): make room"
+        f"{CELL.slug} could not be stored in {store.root} (no room for its model): make room"
         " there, or give another results_dir (--results-dir)"
     )
     assert not any((store.root / "cells").iterdir()), "something was left behind"
 
 
-def test_a_model_for_which_there_is_no_room_is_told_so(store, monkeypatch, tmp_path):
-    """There torch raises a RuntimeError about its own file format."""
-
-    def full(*_):
-        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598")
-
-    monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(NotStored, match=r"could not be stored in .* \(no room for its model\): "):
-        store.save(CELL, result())
-    with pytest.raises(BadInput, match="^model file .* could not be written: make room"):
-        result().save_model(tmp_path / "model.pt")
+@pytest.mark.parametrize("write", ["result", "checkpoint", "volume", "model", "csv", "latex"])
+def test_what_a_full_disk_cuts_is_not_left_behind(write, store, tmp_path, small_disk):
+    one, place = result(), tmp_path / "file"
+    one.model = {"w": torch.zeros(1, 1000)}
+    one.metrics = pd.concat([one.metrics] * 50)
+    several = compare({"much " * 100: one})
+    place.write_text("as before")
+    store.check_writable()
+    writers = {
+        "result": lambda: store.save(CELL, one),
+        "checkpoint": lambda: store.save_checkpoint(CELL, {"state": one.model}),
+        "volume": lambda: Volumes(tmp_path).put(
+            "a-b-seed1-0123456789", {"config.json": b"{}", "model.pt": bytes(2000)}
+        ),
+        "model": lambda: one.save_model(place),
+        "csv": lambda: several.to_csv(place),
+        "latex": lambda: several.to_latex(place),
+    }
+    with pytest.raises(OSError if write in ("checkpoint", "volume") else BadInput):
+        writers[write]()
+    assert place.read_text() == "as before"
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert {name for name in files if "cells" not in name and "checkpoints" not in name} <= {
+        "file",
+        store.root.name,
+    }
+    assert not any(path.is_file() for path in store.root.rglob("*"))
 
 
 def test_a_folder_that_became_read_only_during_the_run_loses_no_result(store):
@@ -575,13 +588,7 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
 
 
 def test_a_published_result_has_no_model_to_save(tmp_path):
-    with pytest.raises(
-        BadInput,
-        match=(
-            r"^this published result carries no model: ask for one that does with pfl_lib.run\(...,"
-            r" with_model=True\), which"
-        ),
-    ):
+    with pytest.raises(BadInput, match=r"carries no model: .* pfl_lib.run\(..., with_model=True\)"):
         result(model=None).save_model(tmp_path / "model.pt")
 
 

@@ -1,0 +1,72 @@
+"""Runs that end before their last round: out of time, interrupted, or left by their parent."""
+
+import contextlib
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RESUMES = "finished runs and checkpoints are kept, the same command goes on from there"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When runs stop by themselves, each after a round and with a checkpoint: at a time (as
+    `time.time()` tells it), or when the process `parent`, which started theirs, is gone.
+    """
+
+    at: float = math.inf
+    parent: int | None = None
+
+    def now(self) -> bool:
+        return time.time() >= self.at or self.parent not in (None, os.getppid())
+
+
+NEVER = Stop()
+
+
+class Stopped(Exception):
+    """A run stopped before its end, as its `Stop` asked; its checkpoint is saved."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM while runs were trained; notebooks and scripts show its one line instead of
+    a traceback.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Within, SIGTERM interrupts as Ctrl-C does, unless it has a handler already, and both become
+    `Interrupted`.
+    """
+    taken = (
+        threading.current_thread() is threading.main_thread()  # the only one that signals reach
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if taken:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _one_line
+        raise Interrupted(f"interrupted: {RESUMES}") from None
+    finally:
+        if taken:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _one_line(kind, error, trace) -> None:
+    """What Python calls for an exception that nobody caught, just before it ends."""
+    if issubclass(kind, Interrupted):
+        print(f"\n{error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

@@ -1,0 +1,104 @@
+"""The queue of `reproduce --train-only`: its order, what it names, and the budget of hours."""
+
+import pytest
+
+from pfl_lib import BadInput
+from pfl_lib.__main__ import main
+from pfl_lib.cli.training import queue_of
+from pfl_lib.experiments.queue import queued
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import FedAvg, Local
+from pfl_lib.papers import exhibit
+from pfl_lib.results.store import Store
+
+
+def of_page(name: str) -> tuple[RunSpec, ...]:
+    return exhibit(name).runs(exhibit(name).profile("paper"))
+
+
+def test_the_repositorys_queue_names_runs_of_the_papers_pages_each_once():
+    runs = queue_of("paper", None)
+    pages = "waffle-table1 fedfomo-table2 fedfomo-table1 pfedla-table1 pfedla-table2".split()
+    pages += "waffle-readings waffle-apfl fedfomo-fig2 fedfomo-fig3 fedfomo-fig9".split()
+    known = {run for page in pages for run in of_page(page)}
+    assert set(runs) < known and len(set(runs)) == len(runs)
+    assert set(runs[:200]) == set(of_page("waffle-table1"))
+    assert {(run.dataset, run.seed) for run in runs[200:255]} == {("cifar10", 1)}
+    assert {run.seed for run in queue_of("paper", 2)} == {1, 2}
+    assert queue_of("quick", None) is None and queue_of("small", None) is None
+
+
+def test_an_entry_keeps_what_it_names_by_seed_and_short_runs_first(tmp_path):
+    queue = tmp_path / "queue.yaml"
+    queue.write_text(
+        "profile: paper\nruns:\n- page: waffle-table1\n  methods: [apfl, local]\n"
+        "  partitions: [A*]\n  seeds: [3, 2]\n- {page: waffle-table1, methods: [local]}\n"
+    )
+    runs = queued(queue, "paper", of_page)
+    assert [(run.method.name, run.seed) for run in runs[:4]] == [
+        *(("local", 2), ("apfl", 2)),
+        *(("local", 3), ("apfl", 3)),
+    ]
+    assert {run.partition for run in runs[:4]} == {"A*"}
+    assert {run.method.name for run in runs[4:]} == {"local"} and len(runs) == 4 + 23
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("page: waffle-tabel1", "table or figure 'waffle-tabel1' is not one of "),
+        ("methods: [local]", "{'methods': ['local']} names no page"),
+        ("{page: waffle-table1, method: [local]}", "field 'method' is not one of page, datasets"),
+        ("{page: waffle-table1, seeds: 1}", "seeds 1: give a list"),
+        ("{page: waffle-table1, methods: [loacl]}", "waffle-table1, methods 'loacl' is not one of"),
+        ("{page: waffle-table1, seeds: [6]}", "waffle-table1, seeds 6 is not one of 1, 2, 3, 4, 5"),
+    ],
+)
+def test_a_misspelt_entry_is_told_in_one_line(entry, says, tmp_path):
+    (tmp_path / "queue.yaml").write_text(f"profile: paper\nruns:\n- page: waffle-fig4\n- {entry}\n")
+    with pytest.raises(BadInput) as refused:
+        queued(tmp_path / "queue.yaml", "paper", of_page)
+    assert str(refused.value).startswith(f"{tmp_path / 'queue.yaml'}, entry 2: {says}")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["runs: [", "- page: a", "profile: paper\nruns: {}", "\xff"])
+def test_a_file_that_is_no_queue_is_told_in_one_line(text, tmp_path):
+    (tmp_path / "queue.yaml").write_text(text, encoding="latin-1")
+    with pytest.raises(BadInput, match=r"queue\.yaml(:| cannot be read)") as refused:
+        queued(tmp_path / "queue.yaml", "paper", of_page)
+    assert "\n" not in str(refused.value)
+
+
+def test_hours_end_the_training_of_the_queue_and_the_next_call_goes_on(
+    tmp_path, monkeypatch, capsys
+):
+    runs = [
+        RunSpec(method, Schedule(2), "digits", model="linear", clients=2)
+        for method in (Local(), FedAvg())
+    ]
+    monkeypatch.setattr("pfl_lib.cli.reproduce.queue_of", lambda profile, seeds: runs)
+    words = ["reproduce", "--profile", "paper", "--train-only", "--jobs", "1"]
+    words += ["--results-dir", str(tmp_path)]
+    assert main([*words, "--hours", "1e-9"]) == 0
+    told = capsys.readouterr().out
+    assert "other runs of the profile are not trained: name their pages with --only" in told
+    assert "trained 0 runs, stopped 0, which the same command resumes, and left 2, in" in told
+    assert main(words) == 0
+    assert "trained 2 runs in" in capsys.readouterr().out
+    assert all(Store(tmp_path).find(run) for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--hours", "1"], "--hours is for --train-only"),
+        (["--train-only", "--hours", "0"], "'0' is not a number of hours above 0"),
+        (["--train-only", "--hours", "nan"], "'nan' is not a number of hours above 0"),
+    ],
+)
+def test_hours_that_make_no_sense_are_told_in_one_line(words, says, capsys):
+    assert main(["reproduce", *words]) == 2
+    printed = capsys.readouterr().err
+    assert says in printed and printed.count("\n") == 1

@@ -1,0 +1,178 @@
+"""Runs that end before their last round: a budget, Ctrl-C, SIGTERM, a parent that is killed.
+
+Each saves its checkpoint, and resumed it gives the bits of an uninterrupted run.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from pfl_lib.experiments import runner, stopping
+from pfl_lib.experiments.runner import run_many, run_one
+from pfl_lib.experiments.spec import RunLeft, RunSpec
+from pfl_lib.experiments.stopping import RESUMES, Stop
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import FedAvg
+from pfl_lib.results.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Beating(FedAvg):
+    """Writes its process and its round into a folder, a file a seed.
+
+    With `together` 2 the runs of seeds 1 and 2 wait for each other: seed 2 finishes its second
+    round after seed 1 has begun its third.
+    """
+
+    folder: str = ""
+    together: int = 1
+    name, title, version = "beating", "Beating", 1
+
+    def round(self, fed, state, r):
+        new = Path(self.folder) / f"new {fed.seed}"
+        new.write_text(f"{os.getpid()} {r}")
+        new.replace(Path(self.folder) / str(fed.seed))
+        if r == 2 and fed.seed <= self.together == 2:
+            other, least = (2, 2) if fed.seed == 1 else (1, 3)
+            while beat(Path(self.folder), other)[1] < least:
+                time.sleep(0.01)
+        return super().round(fed, state, r)
+
+
+def specs(folder: Path, rounds: int, seeds: int, together: int) -> list[RunSpec]:
+    method, schedule = Beating(folder=str(folder), together=together), Schedule(rounds, lr=0.1)
+    settings = {"model": "linear", "clients": 2, "evaluate_every": 1000}
+    return [
+        RunSpec(method, schedule, "digits", seed=seed, **settings) for seed in range(1, seeds + 1)
+    ]
+
+
+def beat(folder: Path, seed: int) -> tuple[int, int]:
+    """The process and the last begun round of the run with that seed, as soon as it has one."""
+    while not (folder / str(seed)).exists():
+        time.sleep(0.01)
+    process, r = (folder / str(seed)).read_text().split()
+    return int(process), int(r)
+
+
+@dataclass(frozen=True)
+class AtRound3(Stop):
+    """Stops as soon as the run of seed 1 has begun its third round."""
+
+    folder: str = ""
+
+    def now(self) -> bool:
+        beats = Path(self.folder) / "1"
+        return beats.exists() and int(beats.read_text().split()[1]) >= 3
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(
+    jobs, tmp_path, monkeypatch
+):
+    """So many runs are at work as there are jobs; of three, the third was never begun."""
+    some, store = specs(tmp_path, 6, 3, together=jobs), Store(tmp_path / "stopped", None)
+    settings = {"jobs": jobs, "progress": False, "in_order": True, "checkpoint_seconds": 1e9}
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "Stop", lambda at, parent: AtRound3(at, parent, str(tmp_path)))
+        left = run_many(some, store, **settings)
+    assert left == [RunLeft(spec, started=place < jobs) for place, spec in enumerate(some)]
+    done = [store.load_checkpoint(spec)["done"] for spec in some[:jobs]]
+    assert done == [3, 2][:jobs]
+    assert run_many(some, store, **settings, until=time.time()) == [
+        RunLeft(spec, False) for spec in some
+    ]
+    resumed = run_many(some, store, **settings)
+    for spec, result in zip(some, resumed, strict=True):
+        whole = run_one(spec, Store(tmp_path / "whole", None))
+        assert result.metrics.equals(whole.metrics)
+        assert all(torch.equal(result.model[name], whole.model[name]) for name in whole.model)
+    assert all(store.load_checkpoint(spec) is None for spec in some)
+
+
+def test_the_budget_is_a_time(monkeypatch):
+    monkeypatch.setattr(stopping.time, "time", lambda: 100.0)
+    assert Stop(100.0).now() and not Stop(100.5).now() and not Stop().now()
+    assert Stop(parent=os.getppid()).now() is False and Stop(parent=-1).now()
+
+
+# --- processes that are told to end ---
+
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+from tests.experiments.test_stopping import specs
+from pfl_lib.experiments.runner import run_many
+from pfl_lib.results.store import Store
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started by
+some = specs(Path(sys.argv[1]), 1_000_000, 2, together=2)
+if sys.argv[2] == "command line":
+    from pfl_lib import papers
+    from pfl_lib.__main__ import main
+    from pfl_lib.papers import waffle
+    page = papers.Exhibit("endless", "", "", "", {"quick": waffle.QUICK}, lambda profile: some)
+    papers.EXHIBITS = {"endless": page}
+    words = "reproduce --train-only --only endless --jobs 2 --results-dir"
+    sys.exit(main([*words.split(), sys.argv[1] + "/results"]))
+store = Store(sys.argv[1] + "/results", None)
+run_many(some, store, jobs=2, progress=False, checkpoint_seconds=1e9)
+"""
+
+
+def ended(process: int) -> bool:
+    """Whether a process is gone, or left as a zombie that nobody asks for."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize(
+    ("how", "number", "to_all", "status"),
+    [
+        ("command line", signal.SIGTERM, False, 130),
+        ("command line", signal.SIGTERM, True, 130),
+        ("command line", signal.SIGINT, True, 130),
+        ("run_many", signal.SIGTERM, False, 1),
+        ("run_many", signal.SIGINT, True, 1),
+        ("run_many", signal.SIGKILL, False, -signal.SIGKILL),
+    ],
+)
+def test_what_runs_in_two_processes_is_saved_and_ends_when_their_parent_is_told_to_end(
+    how, number, to_all, status, tmp_path
+):
+    """By a signal to the parent alone, or to all, as Ctrl-C in a terminal sends it; a parent that
+    cannot handle it is gone at once, and its processes notice after a round.
+    """
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), how]
+    with (tmp_path / "printed").open("w") as printed:
+        parent = subprocess.Popen(
+            command, cwd=ROOT, stdout=printed, stderr=printed, start_new_session=True
+        )
+    before = [beat(tmp_path, seed) for seed in (1, 2)]
+    while min(r for _, r in before) < 3:
+        before = [beat(tmp_path, seed) for seed in (1, 2)]
+    (os.killpg if to_all else os.kill)(parent.pid, number)
+    assert parent.wait() == status, (tmp_path / "printed").read_text()
+    for process, _ in before:
+        while not ended(process):
+            time.sleep(0.01)
+    store = Store(tmp_path / "results", None)
+    for spec, (_, r) in zip(specs(tmp_path, 1_000_000, 2, 2), before, strict=True):
+        assert store.load_checkpoint(spec)["done"] >= r - 1
+    told = [] if number == signal.SIGKILL else [RESUMES]
+    printed = (tmp_path / "printed").read_text()
+    assert re.findall("interrupted[:;] (.*)", printed) == told
+    assert "Traceback" not in printed
