@@ -67,7 +67,7 @@ PAGES = (
     _page(
         "fig4_accuracy_evolution",
         "Figure 4: accuracy by round on distribution C",
-        runs=TABLE1.only(["C"]).runs,
+        runs=by_notebook("waffle/fig4_accuracy_evolution.ipynb"),
     ),
     _page(
         "fig6_accuracy_all_distributions",
