@@ -186,9 +186,8 @@ def png(figure: "Figure") -> bytes:
     from PIL import Image
 
     drawn, buffer = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="rgba", dpi=DPI)
-    size = tuple(int(inches * DPI) for inches in figure.get_size_inches())
-    picture = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
+    figure.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 1})
+    picture = Image.open(drawn).convert("RGB")
     picture.quantize(SHADES, dither=Image.Dither.NONE).save(buffer, "PNG", compress_level=9)
     return buffer.getvalue()
 

@@ -27,10 +27,6 @@ def _weights(profile: Profile) -> tuple[RunSpec, ...]:
     return RUNS.only(columns=WEIGHTED).runs(profile.with_seeds(1))
 
 
-def _weights_on_c(profile: Profile) -> tuple[RunSpec, ...]:
-    return RUNS.only(["C"], WEIGHTED).runs(profile.with_seeds(1))
-
-
 def _page(name: str, title: str, profiles=ALL_PROFILES, **shown) -> Exhibit:
     id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
     return Exhibit(id, "WAFFLE", title, notebook, profiles, **shown)
@@ -66,12 +62,12 @@ PAGES = (
         "fig3_weight_evolution",
         "Figure 3: how weights evolve from everyone to Alice",
         ONE_SEED,
-        runs=_weights_on_c,
+        runs=by_notebook("waffle/fig3_weight_evolution.ipynb"),
     ),
     _page(
         "fig4_accuracy_evolution",
         "Figure 4: accuracy by round on distribution C",
-        runs=TABLE1.only(["C"]).runs,
+        runs=by_notebook("waffle/fig4_accuracy_evolution.ipynb"),
     ),
     _page(
         "fig6_accuracy_all_distributions",
