@@ -146,17 +146,17 @@ def run(args: argparse.Namespace) -> int:
 def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check."""
     from pfl_lib.pages.build import Folders, Wanted, write_index
-    from pfl_lib.papers.scorecard import scorecard
+    from pfl_lib.papers import printed_tables
+    from pfl_lib.papers.overview import headline, overview
 
-    began, failures, stamps, card, drawn = time.monotonic(), 0, {}, None, set()
+    began, failures, stamps, drawn = time.monotonic(), 0, {}, set()
     notebooks = notebooks_folder()
     folders = Folders(notebooks, args.reports_dir or notebooks.parent / "reports" / "build")
     folders.check_writable()
     if args.profile is None:
         stamps |= _build(_stored_pages(exhibits, args, store), args, store, folders)
         drawn = set(stamps)
-        card = scorecard(store)  # the live check changes nothing in it: quick runs have no verdict
-        write_index(folders, store, card)
+        write_index(folders, store, headline(overview(printed_tables(), store.find)))
         exhibits = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
         if args.plots_only:
             exhibits = []
@@ -173,7 +173,7 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
             for exhibit in exhibits
         ]
         stamps |= _build(wanted, args, store, folders)
-        write_index(folders, store, card or scorecard(store))
+        write_index(folders, store, headline(overview(printed_tables(), store.find)))
     _closing_table(stamps, folders.reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and args.profile is None and drawn.isdisjoint(failed):

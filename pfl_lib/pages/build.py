@@ -17,11 +17,9 @@ from pfl_lib.pages import html, summary
 from pfl_lib.pages.execute import Execution, Job, execute_all
 from pfl_lib.pages.html import Links, Page, Stamp
 from pfl_lib.pages.index import build_index
-from pfl_lib.pages.run_links import link_runs
 from pfl_lib.pages.up_to_date import made_from
 from pfl_lib.papers.exhibits import Exhibit, most_stored
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.scorecard import Scorecard
 from pfl_lib.progress import progress
 from pfl_lib.results.store import Store
 
@@ -131,7 +129,7 @@ def build(
                 made_from=digests[page.name],
                 runs="" if stored == len(specs) else f"{stored} of {len(specs)} runs",
                 megabytes=execution.megabytes,
-                **summary.of_page(execution.job.output, page.exhibit, page.profile, store),
+                **summary.of_page(execution.job.output),
             )
             target = folders.reports / page.name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -148,10 +146,8 @@ def build(
     return stamps
 
 
-def write_index(folders: Folders, store: Store, card: Scorecard) -> None:
-    """Write the index over all pages that are there, below this scorecard of what `store` has, and
-    let the page of all values lead to them.
-    """
+def write_index(folders: Folders, store: Store, told: Sequence[str]) -> None:
+    """Write the index over all pages that are there, below the headline `told`."""
     from pfl_lib.papers import EXHIBITS
 
     described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
@@ -159,10 +155,7 @@ def write_index(folders: Folders, store: Store, card: Scorecard) -> None:
         id: page for id, page in EXHIBITS.items() if {"paper", "small"} <= {*page.profiles}
     }
     stored = {id for id, page in of_papers.items() if most_stored(page, store.find)}
-    build_index(folders.reports, described, _known(folders), card, stored)
-    values = folders.reports / "scorecard.html"
-    if values.is_file():
-        link_runs(values, lambda id, profile: page_name(EXHIBITS[id], profile))
+    build_index(folders.reports, described, _known(folders), told, stored)
 
 
 def _page(exhibit: Exhibit, folders: Folders) -> Page:

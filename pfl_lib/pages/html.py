@@ -19,7 +19,6 @@ from pfl_lib.display.table_format import RAN_AS
 from pfl_lib.pages.banner import banner_line
 from pfl_lib.pages.cited import WHERE
 from pfl_lib.pages.order import answer_first, with_contents, without_runs
-from pfl_lib.pages.run_links import listed
 
 PACKAGE = "pfl_lib · personalised federated learning, reproduced"
 LARGEST = 1_000_000  # bytes of a page
@@ -183,15 +182,7 @@ def render(
     text = re.sub(
         r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, page, links), text
     )
-    if stamp.status != "ok":
-        text = _without_dead_links(text)
     return with_contents(said_once(text))
-
-
-def _without_dead_links(text: str) -> str:
-    """No link to a run where the page ended before its list of runs."""
-    there = listed(text)
-    return re.sub(r' href="#(run-[^"]*)"', lambda to: to[0] if to[1] in there else "", text)
 
 
 def said_once(text: str) -> str:

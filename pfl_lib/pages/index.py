@@ -1,14 +1,12 @@
-"""The index over the pages of a folder: the scorecard, the papers' results, the live check."""
+"""The index over the pages of a folder: the headline, the papers' results, the live check."""
 
 import html
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from pfl_lib.pages.cited import PAPERS, WHERE
 from pfl_lib.pages.html import Page, Stamp, css_class, in_line, styles
-from pfl_lib.pages.scores import scorecard_html
-from pfl_lib.papers.scorecard import Scorecard
-from pfl_lib.papers.verdicts import MEANINGS
+from pfl_lib.papers.judge import LEVELS, ORDERS
 
 RESULTS, LIVE = ("paper", "small"), "quick"
 
@@ -17,11 +15,11 @@ def build_index(
     folder: Path,
     pages: Mapping[str, Page],
     stamps: Mapping[str, Stamp],
-    card: Scorecard,
+    told: Sequence[str],
     stored: Container[str] = (),
 ) -> Path:
-    """Write `index.html` into `folder`: the scorecard, then each page by paper with its picture,
-    answer, verdicts, time and memory, then what the live check compared.
+    """Write `index.html` into `folder`: the headline (`told`), then each page by paper: its
+    picture, answer, verdicts, time and memory, then what the live check compared.
 
     `pages`: by id; `stamps`: of all pages that are there, by their names, such as
     "paper/waffle-table1.html"; `stored`: the ids of pages of which some run on the paper's data is
@@ -48,7 +46,6 @@ def build_index(
         for id, names in by_id.items()
         if id in pages and (_best(names) or not pages[id].paper)
     }
-    sections_of = {paper: f"#{_anchor(paper)}" for paper in papers}
     text = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -62,7 +59,7 @@ def build_index(
 <body>
 <main class="index">
 <h1>Personalised federated learning, reproduced</h1>
-{scorecard_html(card, links, sections_of)}
+{_headline(told, links)}
 <nav class="contents" aria-label="sections">{_contents(papers)}</nav>
 {"".join(sections)}
 {_live(pages, by_id, stamps)}
@@ -74,6 +71,13 @@ def build_index(
     index = folder / "index.html"
     index.write_text(text, encoding="utf-8")
     return index
+
+
+def _headline(told: Sequence[str], links: Mapping[str, str]) -> str:
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in told)
+    every = links.get("scorecard")
+    more = f'<p><a href="{every}">Every value and every sentence</a></p>' if every else ""
+    return f'<section class="scorecard"><ul class="answer">{lines}</ul>{more}</section>\n'
 
 
 def _contents(papers: list[str]) -> str:
@@ -132,7 +136,7 @@ def _row(page: Page, names: Mapping[str, str], stamps: Mapping[str, Stamp], stor
         chips = [f'<span class="chip {stamp.profile}">{stamp.profile} profile</span>']
     chips += [
         f'<span class="chip {css_class(word)}">{stamp.verdicts[word]} {word}</span>'
-        for word in MEANINGS
+        for word in (*LEVELS, *(f"pairs {order}" for order in ORDERS))
         if word in stamp.verdicts
     ]
     words = in_line(stamp.answer) or html.escape(stamp.error or page.about)

@@ -84,6 +84,7 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
                 and not name.startswith("_")
                 and name not in IPYTHON
                 and isinstance(value, PLAIN)
+                and not name.isupper()  # a constant of the notebook's own, or imported
             ):
                 raise BadInput(f"parameter {name!r} is not one of {allowed}")
     own = {

@@ -6,17 +6,15 @@ import base64
 import io
 from pathlib import Path
 
+from pfl_lib.pages.page import COMPARED
 from pfl_lib.pages.recorded import values_compared
-from pfl_lib.papers import comparison, verdicts
-from pfl_lib.papers.exhibits import Exhibit
-from pfl_lib.papers.profiles import Profile
-from pfl_lib.results.store import Store
+from pfl_lib.papers.judge import LEVELS, ORDERS
 
 WIDTH = 320  # pixels of a small picture, twice what the index shows
 COLOURS = 64
 
 
-def of_page(executed: Path, exhibit: Exhibit, profile: Profile, store: Store) -> dict[str, object]:
+def of_page(executed: Path) -> dict[str, object]:
     """The fields of a page's `Stamp` that come from what the notebook shows."""
     import nbformat
 
@@ -37,7 +35,9 @@ def of_page(executed: Path, exhibit: Exhibit, profile: Profile, store: Store) ->
         "answer": answers[0] if answers else "",
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",
         "compared": values_compared(words),
-        "verdicts": _verdicts(exhibit, profile, store),
+        "verdicts": _counts(
+            [o["data"][COMPARED] for _, o in outputs if COMPARED in o.get("data", {})]
+        ),
     }
 
 
@@ -55,13 +55,9 @@ def small(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _verdicts(exhibit: Exhibit, profile: Profile, store: Store) -> dict[str, int]:
-    """How many of a page's printed values have which verdict; none in the quick profile."""
-    if profile.name == "quick":
-        return {}
-    counts: dict[str, int] = {}
-    for table in exhibit.tables:
-        for verdict in comparison.compare(table, profile, store)["verdict"]:
-            word = verdicts.word(verdict)
-            counts[word] = counts.get(word, 0) + 1
-    return {word: counts[word] for word in verdicts.MEANINGS if word in counts}
+def _counts(bundles: list[dict]) -> dict[str, int]:
+    """How many of a page's printed values have which verdict, and of its pairs which order."""
+    words = [value["verdict"] for bundle in bundles for value in bundle["values"]]
+    pairs = [pair["order"] for bundle in bundles for pair in bundle["pairs"]]
+    counts = {word: words.count(word) for word in LEVELS if word in words}
+    return counts | {f"pairs {word}": pairs.count(word) for word in ORDERS if word in pairs}

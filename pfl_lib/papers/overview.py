@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from pfl_lib.papers import compare, values
@@ -72,7 +73,8 @@ def _values(beside: pd.DataFrame) -> pd.DataFrame:
     results = values.load().query("kind == 'result'").rename(columns={"value": "printed"})
     frame = results.join(ran, on=VALUE)
     words = dict.fromkeys(["profile", "verdict", "page"], "") | {"status": "not run", "seeds": 0}
-    return frame.fillna(words)[[*VALUE, *known]].reset_index(drop=True)
+    frame = frame.fillna(words).astype({"seeds": int})
+    return frame[[*VALUE, *known]].reset_index(drop=True)
 
 
 def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -80,6 +82,20 @@ def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     first = pairs[compared].drop_duplicates(PAIR)
     rest = pairs[~compared].drop_duplicates(PAIR).assign(profile="")
     return pd.concat([first, rest]).drop_duplicates(PAIR).reset_index(drop=True)
+
+
+def settings_used(used: Mapping[tuple[str, ...], float]) -> pd.DataFrame:
+    """The printed values that an experiment starts from (WAFFLE's Tables 2 and 3), beside the
+    number that is used for them, and whether that is "used as printed" or "replaced".
+
+    `used`: (table, data set, setting, method, metric) to the number.
+    """
+    frame = values.load().query("kind == 'setting'").rename(columns={"value": "printed"})
+    places = frame[VALUE[1:]].itertuples(index=False, name=None)
+    frame = frame.assign(ours=[used[place] for place in places])
+    same = np.isclose(frame["printed"], frame["ours"], rtol=1e-9, atol=1e-12)
+    words = np.where(same, "used as printed", "replaced")
+    return frame.assign(status=words)[[*VALUE, "printed", "ours", "status"]]
 
 
 def exact(found: Overview) -> pd.DataFrame:
