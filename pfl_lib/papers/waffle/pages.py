@@ -72,13 +72,13 @@ PAGES = (
     _page(
         "fig6_accuracy_all_distributions",
         "Figure 6: accuracy by round on every distribution",
-        runs=TABLE1.runs,
+        runs=by_notebook("waffle/fig6_accuracy_all_distributions.ipynb"),
     ),
     _page(
         "fig7_accuracy_cifar10",
         "Figure 7: accuracy by round on every distribution of CIFAR10",
         cifar10.PROFILES,
-        runs=cifar10.TABLE.runs,
+        runs=by_notebook("waffle/fig7_accuracy_cifar10.ipynb"),
     ),
     _page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
     _page("claims", "What the paper says about Table 1, answered", runs=TABLE1.runs),
