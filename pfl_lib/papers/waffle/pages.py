@@ -43,7 +43,7 @@ PAGES = (
         "cifar10",
         "Table 1, CIFAR10: accuracy of six methods on five distributions",
         cifar10.PROFILES,
-        runs=cifar10.runs,
+        runs=by_notebook("waffle/cifar10.ipynb"),
         tables=(cifar10.TABLE,),
     ),
     _page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
