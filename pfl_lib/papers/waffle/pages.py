@@ -1,17 +1,13 @@
 """The pages about WAFFLE: its tables and figures in the paper's order, then what it leaves open."""
 
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers.exhibits import Exhibit, by_notebook
-from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.waffle import (
     ALL_PROFILES,
     MANY_RUNS,
     ONE_SEED,
     PAPER,
-    RUNS,
     SMALL,
     TABLE1,
-    WEIGHTED,
     apfl,
     cifar10,
     figure_1,
@@ -21,10 +17,6 @@ from pfl_lib.papers.waffle import (
     size_penalty,
     small_differs,
 )
-
-
-def _weights(profile: Profile) -> tuple[RunSpec, ...]:
-    return RUNS.only(columns=WEIGHTED).runs(profile.with_seeds(1))
 
 
 def _page(name: str, title: str, profiles=ALL_PROFILES, **shown) -> Exhibit:
@@ -51,7 +43,7 @@ PAGES = (
         "table3_hyperparameters",
         "Table 3: hyper-parameters, and when they leave Alice alone",
         ONE_SEED,
-        runs=_weights,
+        runs=by_notebook("waffle/table3_hyperparameters.ipynb"),
     ),
     _page(
         "fig1_personalised_model",
