@@ -1,7 +1,6 @@
 """Table 1 on CIFAR10, and two baselines beside Table 1."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pfl_lib.federation.schedule import Schedule
@@ -9,7 +8,6 @@ from pfl_lib.methods import APFL, Ditto, FedAvg, FineTuned, Local, Scaffold, Waf
 from pfl_lib.methods.weight_erosion import WeightErosion, erode
 from pfl_lib.papers import waffle
 from pfl_lib.papers.waffle import cifar10
-from pfl_lib.results.result import Result
 
 
 def test_the_setting_is_section_3s_with_one_seed():
@@ -71,63 +69,17 @@ def test_the_printed_penalties_leave_no_weight_after_two_rounds():
         assert printed >= 0.6 and 2 * printed * cifar10.DISTANCES[name] > 1
 
 
-def test_the_mean_distance_is_read_from_what_weights_lose():
-    """Two rounds, two others: weights lost 1e-6 (0.5 + 1.5) and 1e-6 (1 + 2), a mean of 1.25 a
-    round.
-    """
-    weights = 1 - 1e-6 * np.array([[0, 0.5, 1.0], [0, 2.0, 3.0]])
-    result = Result({"alice": 0}, pd.DataFrame(), weights, None, 1.0)
-    assert cifar10.mean_distance(result) == pytest.approx(1.25, rel=1e-6)
-    pilot = cifar10.pilot("B*")
-    assert (pilot.schedule.rounds, pilot.method.p_d, pilot.partition) == (5, 1e-6, "B*")
-    assert pilot.model == "pfedla_cnn" and pilot.images == 12_000
-
-
-def piloted(distance: float) -> Result:
-    """A pilot of five rounds in which every client but Alice lies so far from her."""
-    lost = np.full(10, 5e-6 * distance)
-    lost[0] = 0
-    return Result({"alice": 0}, pd.DataFrame(), np.ones((5, 1)) - lost, None, 1.0)
-
-
 def test_every_profile_runs_its_pilots_and_the_papers_are_those_of_the_small_one():
     """Ten times 1,200 images in each of five rounds; quick: C and A* on digits."""
     for profile in (cifar10.FULL, cifar10.SMALL.with_seeds(3)):
-        pilots = cifar10.runs(profile)[len(cifar10.TABLE.runs(profile)) :]
-        assert pilots == tuple(cifar10.pilot(name) for name in waffle.DISTRIBUTIONS)
+        pilots = cifar10.pilot_runs(profile)
+        assert [run.partition for run in pilots] == list(waffle.DISTRIBUTIONS)
+        assert {(run.model, run.images, run.seed) for run in pilots} == {("pfedla_cnn", 12_000, 1)}
     assert sum(pilot.examples() for pilot in pilots) == 5 * 5 * 12_000
-    assert cifar10.pilot("C").key.startswith("ce1e428d"), "a stored pilot is found again"
+    assert pilots[2].key.startswith("ce1e428d"), "a stored pilot is found again"
     quick = cifar10.pilot_runs(cifar10.QUICK)
     assert [(run.dataset, run.partition) for run in quick] == [("digits", "C"), ("digits", "A*")]
     assert {run.schedule.rounds for run in (*pilots, *quick)} == {cifar10.PILOT_ROUNDS}
-
-
-def test_a_pilot_agrees_where_weights_vanish_within_a_round_of_the_constants():
-    """1 / (0.9 25) = 4.4 % of 1.434 is 0.064: 1.49 agrees, 1.36 does not."""
-    found = {"C": 1.49, "A*": 1.326}
-
-    def pilots(profile, **changed) -> pd.DataFrame:
-        distances = found | changed
-
-        def find(run):
-            return piloted(distances[run.partition]) if run.partition in distances else None
-
-        return cifar10.pilots(profile, find).set_index("distribution")
-
-    rows = pilots(cifar10.SMALL)
-    assert rows["agree"].to_dict() == {
-        "A": "not compared",
-        "B": "not compared",
-        "C": "yes",
-        "A*": "yes",
-        "B*": "not compared",
-    }
-    assert rows.loc["C", "d in the pilot"] == pytest.approx(1.49) and rows["d used"]["C"] == 1.434
-    assert rows["p_d by the pilot"]["C"] == 0.0298 and rows["p_d used"]["C"] == 0.031
-    assert rows["p_d in Table 3"]["C"] == 0.9 and rows["status"]["B*"] == "not run"
-    assert pilots(cifar10.SMALL, C=1.36)["agree"]["C"] == "no"
-    assert pilots(cifar10.FULL)["p_d used"]["C"] == cifar10.p_d("C", 100)
-    assert set(pilots(cifar10.QUICK, C=0.5)["agree"]) == {"not compared"}
 
 
 def test_two_baselines_stand_beside_table_1_without_a_printed_value():

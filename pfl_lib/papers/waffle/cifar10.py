@@ -10,19 +10,14 @@ others: published weights reach 0 after 14 to 24 of 25 rounds, and one never.
 
 from dataclasses import replace
 
-import numpy as np
-import pandas as pd
-
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Waffle, WeightErosion
 from pfl_lib.papers import values
 from pfl_lib.papers.profiles import Profile, only, smaller
 from pfl_lib.papers.settings import Setting
-from pfl_lib.papers.table import Column, Find, Row, Table
+from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.papers.waffle import ALICE, COLUMNS, DISTRIBUTIONS, PAPER, ROUNDS, is_quick
-from pfl_lib.results.result import Result
-from pfl_lib.results.summary import status
 
 CIFAR10 = Setting(
     dataset="cifar10",
@@ -42,7 +37,7 @@ PILOT_ROUNDS, PILOT_PENALTY = 5, 1e-6
 GONE = 0.9  # of the rounds, after which no weight is left but Alice's
 DISTANCES = {"A": 0.648, "B": 1.372, "C": 1.434, "A*": 1.326, "B*": 1.379}
 """The mean relative distance in the pilot of each distribution, to three digits, on which the keys
-of published runs hang: `pilot`, read by `mean_distance`.
+of published runs hang: `PILOTS`, read on the page about CIFAR10.
 
 Measured with the small profile's network and images, and taken for DLA too.
 """
@@ -56,14 +51,6 @@ def _quick(setting: Setting) -> Setting:
     # Batches of 128 would be two steps an epoch, with which nothing is learned in five rounds.
     made = smaller(rounds=5, dataset="digits")(setting).scheduled(batch_size=8)
     return replace(made, model="lenet5")
-
-
-def mean_distance(result: Result) -> float:
-    """The mean relative distance d of the other clients over a pilot's rounds, from what their
-    weights, 1 at first, have lost: p_d d a round.
-    """
-    others = np.delete(result.weights[-1], ALICE)
-    return float((1 - others).mean() / (PILOT_PENALTY * len(result.weights)))
 
 
 def penalty(distance: float, rounds: int) -> float:
@@ -148,44 +135,6 @@ def _piloted(profile: Profile) -> Profile:
     return of.with_rounds(PILOT_ROUNDS)
 
 
-def pilot(distribution: str) -> RunSpec:
-    """The pilot behind one of `DISTANCES`."""
-    return PILOTS.spec(distribution, "WE", _piloted(SMALL), seed=1)
-
-
 def pilot_runs(profile: Profile) -> tuple[RunSpec, ...]:
     """The pilots of a profile, one for each distribution that it runs."""
     return PILOTS.runs(_piloted(profile))
-
-
-def runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """What the page about CIFAR10 needs: Table 1's runs and the pilots."""
-    return TABLE.runs(profile) + pilot_runs(profile)
-
-
-def pilots(profile: Profile, find: Find) -> pd.DataFrame:
-    """The pilots beside the constants in use, a row for each distribution that the profile runs.
-
-    Columns distribution, d in the pilot (the mean relative distance; nan where there is none), d
-    used, p_d by the pilot, p_d used (both for the profile's rounds), p_d in Table 3, agree ("yes"
-    or "no", within `WITHIN`; "not compared" on other data than the constants') and status.
-    """
-    rows = []
-    for run in pilot_runs(profile):
-        name, result = run.partition, find(run)
-        ran = status(result) == "ran"
-        found, used = mean_distance(result) if ran else float("nan"), DISTANCES[name]
-        agree = "yes" if abs(found - used) <= WITHIN * used else "no"
-        rows.append(
-            {
-                "distribution": name,
-                "d in the pilot": found,
-                "d used": used,
-                "p_d by the pilot": penalty(found, profile.rounds),
-                "p_d used": p_d(name, profile.rounds),
-                "p_d in Table 3": values.value(PAPER, "table3", "CIFAR10", name, "WE", "p_d").value,
-                "agree": agree if ran and profile.name != "quick" else "not compared",
-                "status": status(result),
-            }
-        )
-    return profile.table(rows)

@@ -1,17 +1,13 @@
 """The pages about WAFFLE: its tables and figures in the paper's order, then what it leaves open."""
 
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers.exhibits import Exhibit, by_notebook
-from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.waffle import (
     ALL_PROFILES,
     MANY_RUNS,
     ONE_SEED,
     PAPER,
-    RUNS,
     SMALL,
     TABLE1,
-    WEIGHTED,
     apfl,
     cifar10,
     figure_1,
@@ -21,10 +17,6 @@ from pfl_lib.papers.waffle import (
     size_penalty,
     small_differs,
 )
-
-
-def _weights(profile: Profile) -> tuple[RunSpec, ...]:
-    return RUNS.only(columns=WEIGHTED).runs(profile.with_seeds(1))
 
 
 def _page(name: str, title: str, profiles=ALL_PROFILES, **shown) -> Exhibit:
@@ -43,7 +35,7 @@ PAGES = (
         "cifar10",
         "Table 1, CIFAR10: accuracy of six methods on five distributions",
         cifar10.PROFILES,
-        runs=cifar10.runs,
+        runs=by_notebook("waffle/cifar10.ipynb"),
         tables=(cifar10.TABLE,),
     ),
     _page("table2_distributions", "Table 2 and Figure 2: who holds which labels"),
@@ -51,7 +43,7 @@ PAGES = (
         "table3_hyperparameters",
         "Table 3: hyper-parameters, and when they leave Alice alone",
         ONE_SEED,
-        runs=_weights,
+        runs=by_notebook("waffle/table3_hyperparameters.ipynb"),
     ),
     _page(
         "fig1_personalised_model",
@@ -72,13 +64,13 @@ PAGES = (
     _page(
         "fig6_accuracy_all_distributions",
         "Figure 6: accuracy by round on every distribution",
-        runs=TABLE1.runs,
+        runs=by_notebook("waffle/fig6_accuracy_all_distributions.ipynb"),
     ),
     _page(
         "fig7_accuracy_cifar10",
         "Figure 7: accuracy by round on every distribution of CIFAR10",
         cifar10.PROFILES,
-        runs=cifar10.TABLE.runs,
+        runs=by_notebook("waffle/fig7_accuracy_cifar10.ipynb"),
     ),
     _page("fig8_omega", "Figure 8: the degree of personalisation, Omega"),
     _page("claims", "What the paper says about Table 1, answered", runs=TABLE1.runs),
