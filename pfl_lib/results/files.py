@@ -5,6 +5,8 @@ import errno
 import hashlib
 import io
 import json
+import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,11 @@ OUTCOME = {
     *("diverged", "seconds", "weights_shape", "bytes", "non_finite"),
 }
 """What config.json says of a run beside its description, which the key stands for."""
+BAD_FILE = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RuntimeError),
+    *(csv.Error, pickle.UnpicklingError, zipfile.BadZipFile),
+)
+"""What reading a file raises that is cut, altered or not ours."""
 # Names in matrices.npz
 MATRIX, MATRICES_ROUNDS, WEIGHTS_ROUNDS = "matrix ", "matrices rounds", "weights rounds"
 
@@ -117,7 +124,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
             None if sent is None else tuple(sent),
             {int(client): round for client, round in non_finite.items()},
         )
-    except Exception:  # noqa: BLE001  whatever a bad file raises, its run counts as not stored
+    except BAD_FILE:
         return None
 
 

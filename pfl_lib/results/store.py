@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from pfl_lib.errors import BadInput
-from pfl_lib.results.files import read, write
+from pfl_lib.results.files import BAD_FILE, read, write
 from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
 from pfl_lib.results.writing import replacing
@@ -313,5 +313,5 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
             return None
         held = torch.load(io.BytesIO(content[32:]), map_location="cpu", weights_only=True)
         return held if isinstance(held, dict) else None
-    except Exception:  # noqa: BLE001  whatever a bad file raises, its run starts from round 1
+    except BAD_FILE:
         return None

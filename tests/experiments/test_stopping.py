@@ -18,7 +18,7 @@ import torch
 from pfl_lib.experiments import runner, stopping
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunLeft, RunSpec
-from pfl_lib.experiments.stopping import RESUMES, Stop
+from pfl_lib.experiments.stopping import RESUMES, Interrupted, Stop, interruptible
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.store import Store
@@ -106,17 +106,31 @@ def test_the_budget_is_a_time(monkeypatch):
     assert Stop(parent=os.getppid()).now() is False and Stop(parent=-1).now()
 
 
+def test_sigterm_is_taken_where_nobody_handles_it_and_given_back():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        for own, within in ((signal.SIG_DFL, signal.default_int_handler), (print, print)):
+            signal.signal(signal.SIGTERM, own)
+            with pytest.raises(Interrupted), interruptible():
+                assert signal.getsignal(signal.SIGTERM) is within
+                raise KeyboardInterrupt
+            assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 # --- processes that are told to end ---
 
 PROGRAM = """
 import signal, sys
 from pathlib import Path
 from tests.experiments.test_stopping import specs
-from pfl_lib.experiments.runner import run_many
+from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.results.store import Store
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started by
-some = specs(Path(sys.argv[1]), 1_000_000, 2, together=2)
+alone = sys.argv[2] == "run_one"
+some = specs(Path(sys.argv[1]), 1_000_000, 1 if alone else 2, together=1 if alone else 2)
 if sys.argv[2] == "command line":
     from pfl_lib import papers
     from pfl_lib.__main__ import main
@@ -126,6 +140,8 @@ if sys.argv[2] == "command line":
     words = "reproduce --train-only --only endless --jobs 2 --results-dir"
     sys.exit(main([*words.split(), sys.argv[1] + "/results"]))
 store = Store(sys.argv[1] + "/results", None)
+if alone:
+    run_one(some[0], store, checkpoint_seconds=1e9)
 run_many(some, store, jobs=2, progress=False, checkpoint_seconds=1e9)
 """
 
@@ -145,32 +161,36 @@ def ended(process: int) -> bool:
         ("command line", signal.SIGTERM, False, 130),
         ("command line", signal.SIGTERM, True, 130),
         ("command line", signal.SIGINT, True, 130),
+        ("run_one", signal.SIGTERM, False, 1),
         ("run_many", signal.SIGTERM, False, 1),
         ("run_many", signal.SIGINT, True, 1),
         ("run_many", signal.SIGKILL, False, -signal.SIGKILL),
     ],
 )
-def test_what_runs_in_two_processes_is_saved_and_ends_when_their_parent_is_told_to_end(
+def test_what_runs_is_saved_and_ends_with_one_line_when_its_program_is_told_to_end(
     how, number, to_all, status, tmp_path
 ):
-    """By a signal to the parent alone, or to all, as Ctrl-C in a terminal sends it; a parent that
-    cannot handle it is gone at once, and its processes notice after a round.
+    """In the program itself (`run_one`) or in two processes: by a signal to the parent alone, or to
+    all, as Ctrl-C in a terminal sends it.  A parent that cannot handle it is gone at once, and its
+    processes notice after a round.
     """
+    seeds = (1,) if how == "run_one" else (1, 2)
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), how]
     with (tmp_path / "printed").open("w") as printed:
         parent = subprocess.Popen(
             command, cwd=ROOT, stdout=printed, stderr=printed, start_new_session=True
         )
-    before = [beat(tmp_path, seed) for seed in (1, 2)]
+    before = [beat(tmp_path, seed) for seed in seeds]
     while min(r for _, r in before) < 3:
-        before = [beat(tmp_path, seed) for seed in (1, 2)]
+        before = [beat(tmp_path, seed) for seed in seeds]
     (os.killpg if to_all else os.kill)(parent.pid, number)
     assert parent.wait() == status, (tmp_path / "printed").read_text()
     for process, _ in before:
         while not ended(process):
             time.sleep(0.01)
     store = Store(tmp_path / "results", None)
-    for spec, (_, r) in zip(specs(tmp_path, 1_000_000, 2, 2), before, strict=True):
+    asked = specs(tmp_path, 1_000_000, len(seeds), together=len(seeds))
+    for spec, (_, r) in zip(asked, before, strict=True):
         assert store.load_checkpoint(spec)["done"] >= r - 1
     told = [] if number == signal.SIGKILL else [RESUMES]
     printed = (tmp_path / "printed").read_text()

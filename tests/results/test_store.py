@@ -229,6 +229,7 @@ def signed(at: Path, name: str, content: bytes) -> None:
 BAD = {"nothing": b"", "no pickle": b"no model", "a pickle of more": pickle.dumps(Path("."))}
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD)
 def test_bad_content_with_a_right_checksum_is_damage(store, content):
     store.save(CELL, result())
