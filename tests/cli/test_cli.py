@@ -171,7 +171,7 @@ def test_compare_can_be_every_run_or_a_table_in_latex_whose_words_are_comments(c
     assert head.startswith("paper,table,dataset,setting,method,own,metric,seed,value,last,status")
     assert len(lines) == 12  # one seed
     assert main([*argv, "latex"]) == 0
-    before, _, after = capsys.readouterr().out.partition("\\begin{tabular}")
+    before, _, after = capsys.readouterr().out.partition("\\begin{table}")
     assert all(line.startswith("% ") for line in before.splitlines() if line)
     assert "\\end{tabular}" in after and "MNIST" in after
 
@@ -221,7 +221,7 @@ def test_compare_sets_a_method_of_ones_own_beside_the_papers(capsys, tmp_path):
     run = page.tables[0].only(["C"], ["Same direction"]).runs(page.profile("quick"))[0]
     ours = 100 * run_one(run, Store(tmp_path)).best_accuracy
     assert main(argv) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Same direction  " in line]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Same direction" in line]
     assert line.split() == ["Same", "direction", "accuracy_percent", "–", f"{ours:.2f}", "–", "1"]
     assert "name their pages" in told(capsys, ["compare", "--method", own])
     assert "--method" in told(capsys, [*argv, "--format", "values"])
