@@ -1,7 +1,6 @@
 import base64
 import dataclasses
 import json
-import math
 import re
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ import torch
 
 from pfl_lib.display import figures, theme
 from pfl_lib.papers import waffle
-from pfl_lib.papers.waffle import figures as waffle_figures
 from pfl_lib.partitions.base import Partition
 from pfl_lib.results.result import Result
 
@@ -69,7 +67,6 @@ DRAWN = {
     "weight_evolution": lambda: figures.weight_evolution(
         weighing(**{"Weight Erosion": wedge(), "WAFFLE": wedge()})
     ),
-    "omega": lambda: waffle_figures.omega([1.6, 3.2, 6.4]),
     "partition_card": lambda: figures.partition_card(*shifted()),
     "result_plot": lambda: figures.result_plot(result(0.9, weights=wedge())),
 }
@@ -120,7 +117,7 @@ def _drawn_texts(artist):
         yield from _drawn_texts(child)
 
 
-@pytest.mark.parametrize("name", ["omega", "weight_evolution"])
+@pytest.mark.parametrize("name", ["accuracy_evolution", "weight_evolution"])
 def test_drawing_twice_gives_the_same_bytes_and_no_program_version_in_them(name):
     image = figures.png(DRAWN[name]()[0])
     assert image == figures.png(DRAWN[name]()[0])
@@ -138,7 +135,7 @@ def test_the_theme_ends_with_the_figure(drawn):
     import matplotlib
 
     before = matplotlib.rcParams["axes.titlesize"], matplotlib.rcParams["axes.grid"]
-    waffle_figures.omega([3.2])
+    DRAWN["accuracy_evolution"]()
     assert (matplotlib.rcParams["axes.titlesize"], matplotlib.rcParams["axes.grid"]) == before
 
 
@@ -268,17 +265,6 @@ def test_a_weight_of_zero_is_left_white_and_a_small_one_is_not():
     ]  # row 0 is client 1, row 1 Alice in the centre
 
 
-def test_omega_is_drawn_and_told_by_the_methods_own_function(drawn):
-    """Eq. 4 with slope 3.2 and 100 rounds: 0.958 in round 1, 0.832 in round 25, 0.039 in round
-    100.
-    """
-    figure, alt = drawn["omega"]
-    assert "slope 3.2: 0.96 first, 0.83 after a quarter, 0.04 last" in alt
-    line = figure.axes[0].get_lines()[1]
-    assert line.get_ydata()[49] == pytest.approx(0.5)
-    assert line.get_ydata()[0] == pytest.approx(1 / (1 + math.exp(3.2 * (0.02 - 1))))
-
-
 def test_the_partition_card_tells_sizes_alices_labels_and_concept_shift(drawn):
     figure, alt = drawn["partition_card"]
     assert "2 clients of 2 to 4 images, 2 to 3 of 3 labels each" in alt
@@ -351,7 +337,7 @@ def test_methods_of_ones_own_get_different_spare_looks():
 
 
 def test_outside_a_notebook_show_does_nothing(drawn, capsys):
-    figures.show(*drawn["omega"])
+    figures.show(*drawn["accuracy_evolution"])
     assert capsys.readouterr().out == ""
 
 
@@ -361,7 +347,7 @@ def test_in_a_notebook_the_picture_carries_its_alt_text(drawn, monkeypatch):
     monkeypatch.setattr(
         "IPython.display.display", lambda data, raw, metadata: shown.append((data, raw, metadata))
     )
-    figure, alt = drawn["omega"]
+    figure, alt = drawn["accuracy_evolution"]
     figures.show(figure, alt)
     data, raw, metadata = shown[0]
     assert raw and metadata == {"image/png": {"alt": alt, "width": 840}}

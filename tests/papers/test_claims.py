@@ -2,7 +2,6 @@
 table.
 """
 
-import dataclasses
 import math
 from dataclasses import replace
 
@@ -23,9 +22,8 @@ from pfl_lib.papers.claims import (
     is_printed_above,
 )
 from pfl_lib.papers.verdicts import Printed
-from pfl_lib.papers.waffle import claims, sentences
+from pfl_lib.papers.waffle import claims
 from pfl_lib.results.result import Result
-from pfl_lib.results.store import Store
 from pfl_lib.results.summary import Ours
 
 
@@ -354,121 +352,3 @@ def test_a_claims_numbers_link_to_their_runs():
     shown = to_html(told, "told")
     assert 'C: a <a class="of-run" href="#run-a-C-1">99.00</a>, b 91.00</td>' in shown
     assert told["numbers here"].tolist() == ["C: a 99.00, b 91.00"]
-
-
-def test_waffle_converges_faster_when_it_reaches_the_common_accuracy_at_least_two_rounds_earlier():
-    def faster(waffle_at: int, we_at: int) -> list[str]:
-        shelf = Shelf(
-            lambda method, distribution: 99.0,
-            rises=lambda m: {"WAFFLE": waffle_at, "WE": we_at}.get(m, 1),
-        )
-        frame = claims.speed(waffle.SMALL.with_seeds(seeds), shelf)
-        assert set(frame["WAFFLE"]) == {str(waffle_at)} and set(frame["WE"]) == {str(we_at)}
-        return list(frame["faster"])
-
-    seeds = 3
-    assert faster(5, 9) == ["yes (3 of 5 seeds)"] * 2
-    assert faster(9, 5) == ["no (3 of 5 seeds)"] * 2
-    assert faster(5, 6) == ["undecided (3 of 5 seeds)"] * 2
-    seeds = 2  # too few to call a lead of four rounds one
-    assert faster(5, 9) == ["undecided (2 of 5 seeds)"] * 2
-
-
-def test_faster_is_judged_on_the_seeds_that_both_methods_ran():
-    """On seeds 2 to 4 WAFFLE is there in round 5 and WE in round 9; alone, on a seed of its own,
-    each is there in another one.
-    """
-    rises = {(1, "weight_erosion"): 2, (5, "waffle"): 20}
-    for seed in (2, 3, 4):
-        rises |= {(seed, "weight_erosion"): 9, (seed, "waffle"): 5}
-
-    class Some:
-        def find(self, spec):
-            there = rises.get((spec.seed, spec.method.name))
-            shelf = Shelf(lambda method, distribution: 99.0, rises=lambda method: there)
-            return there and shelf.find(dataclasses.replace(spec, seed=1))
-
-    both = claims.speed(waffle.SMALL.with_seeds(5), Some(), ("C",)).iloc[0]
-    assert (both["WE"], both["WAFFLE"], both["faster"]) == ("9", "5", "yes (3 of 5 seeds)")
-    for seed in (2, 3, 4):
-        del rises[seed, "waffle"]
-    none = claims.speed(waffle.SMALL.with_seeds(5), Some(), ("C",)).iloc[0]
-    assert (none["WE"], none["WAFFLE"], none["faster"]) == (
-        "ran",
-        "ran",
-        "undecided (0 of 5 seeds)",
-    )
-
-
-def test_of_two_methods_one_of_which_diverged_none_is_faster_and_the_table_says_which_diverged():
-    frame = claims.speed(waffle.SMALL, Shelf(lambda m, d: 99.0, diverged={"WAFFLE": 7}))
-    assert set(frame["WAFFLE"]) == {"diverged at round 7"} and set(frame["WE"]) == {"ran"}
-    assert frame["target"].isna().all() and set(frame["faster"]) == {"undecided (1 of 5 seeds)"}
-
-
-def test_rounds_in_which_levels_are_reached_are_words_also_for_a_run_that_diverged():
-    """The best method ends at 99 %; levels are 94 and 98."""
-    shelf = Shelf(
-        lambda m, d: {"WE": 95.0}.get(m, 99.0),
-        rises=lambda m: {"WAFFLE": 5, "WE": 3}.get(m, 1),
-        diverged={"APFL": 7},
-    )
-    results = waffle.results(shelf, waffle.SMALL, "C", ("WE", "WAFFLE", "APFL"))
-    frame = claims.reached(results, below=(5, 1)).set_index("method")
-    assert list(frame) == ["94.00 %", "98.00 %"]
-    assert frame.loc["WE"].tolist() == ["round 3", "never"]
-    assert frame.loc["WAFFLE"].tolist() == ["round 5", "round 5"]
-    assert frame.loc["APFL"].tolist() == ["diverged at round 7"] * 2
-    assert list(claims.reached({"APFL": results["APFL"]})) == ["method"]
-
-
-def test_the_two_methods_leave_alice_alone_at_the_same_time_within_a_tenth_of_the_rounds():
-    def same(waffle_at: int, we_at: int) -> set[str]:
-        def weights(method: str):
-            matrix = np.ones((waffle.SMALL.rounds, 10))
-            matrix[{"WAFFLE": waffle_at, "WE": we_at}.get(method, len(matrix) + 1) - 1 :, 1:] = 0
-            return matrix
-
-        frame = claims.alone(waffle.SMALL, Shelf(printed_percent, weights))
-        return set(frame["same time"])
-
-    assert waffle.SMALL.rounds == 25  # a tenth of them is two and a half
-    assert same(20, 22) == {"yes"}
-    assert same(20, 23) == {"no"}
-    assert same(20, 26) == {"no"}  # Weight Erosion never gets there
-
-
-def test_waffle_is_mostly_local_when_alice_has_half_and_four_fifths_of_all_weight_to_the_end():
-    """Of 100 rounds: others have weight 1 each, then 1/9 (Alice half), then 1/36 (four fifths)."""
-
-    def mostly(half: int, fifths: int, rounds: int = 100) -> dict:
-        def weights(method: str):
-            matrix = np.ones((rounds, 10))
-            matrix[half - 1 :, 1:] = 1 / 9
-            matrix[fifths - 1 :, 1:] = 1 / 36
-            return matrix
-
-        frame = claims.mostly_local(waffle.SMALL, Shelf(printed_percent, weights))
-        assert len(frame) == 5 and frame["seeds"].eq(1).all()
-        return frame.iloc[0]
-
-    inside = mostly(71, 90)
-    assert (inside["half from"], inside["four fifths from"]) == ("71", "90")
-    assert inside["answer"] == "yes (1 of 5 seeds)"
-    assert mostly(56, 71)["answer"] == "undecided (1 of 5 seeds)"
-    assert mostly(50, 95)["answer"] == "no (1 of 5 seeds)"
-    assert mostly(101, 102)["four fifths from"] == "100"  # never
-    table = pd.DataFrame([mostly(71, 90), mostly(50, 95)])
-    said = sentences.mostly_local(table)
-    assert "A 71 and 90 %; A 50 and 95 %" in said
-    assert said.endswith("on 1 of 2 distributions, by no reading and on no seed on 1.")
-    nothing = claims.mostly_local(waffle.SMALL, Store(None, published=None))
-    assert set(nothing["answer"]) == {"not run"}
-    assert "no run is stored" in sentences.mostly_local(nothing)
-
-
-def test_the_quick_profile_answers_neither_speed_nor_time():
-    weights = np.eye(10)[[0] * 20]
-    shelf = Shelf(printed_percent, lambda method: weights)
-    assert set(claims.speed(waffle.QUICK, shelf)["faster"]) == {"no answer (quick profile)"}
-    assert set(claims.alone(waffle.QUICK, shelf)["same time"]) == {"no answer (quick profile)"}

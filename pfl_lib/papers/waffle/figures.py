@@ -4,7 +4,6 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,6 @@ import pandas as pd
 
 from pfl_lib.display.dots import PAPER
 from pfl_lib.display.theme import blank, legend, look, theme
-from pfl_lib.methods import waffle
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.waffle import MNIST
 from pfl_lib.papers.waffle.open_questions import CHEATS
@@ -21,41 +19,6 @@ from pfl_lib.results.summary import NOTHING
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-def omega(slopes: Sequence[float], rounds: int = 100) -> tuple["Figure", str]:
-    """WAFFLE's degree of personalisation by round for several slopes (Figure 8); 1 is global
-    training, 0 local.
-    """
-    x = np.arange(1, rounds + 1)
-    looks = [
-        ("#0173b2", "--"),
-        ("#d55e00", "-"),
-        ("#029e73", "-."),
-        ("#cc78bc", ":"),
-        ("#949494", "--"),
-    ]
-    with theme():
-        figure, axes = blank(3.8)
-        alts = []
-        for place, slope in enumerate(slopes):
-            curve = [float(waffle.omega(int(r), rounds, slope=slope)) for r in x]
-            colour, line = looks[place % len(looks)]
-            axes.plot(x, curve, color=colour, linestyle=line, label=f"{slope:g}")
-            quarter, end = curve[rounds // 4 - 1], curve[-1]
-            alts.append(
-                f"slope {slope:g}: {curve[0]:.2f} first, {quarter:.2f} after a quarter, {end:.2f}"
-                " last"
-            )
-        axes.axvspan(0.95 * rounds, rounds, color="#dddddd", zorder=0)
-        axes.text(0.94 * rounds, 0.97, "Alice alone", ha="right", va="top")
-        axes.set(xlabel="round r", ylabel="Ω(r)", xlim=(1, rounds), ylim=(0, 1))
-        legend(figure, axes, title="slope ΔΩ", columns=len(slopes))
-    head = (
-        "Line plot of Omega by round, falling from global (1) to local (0), one half after"
-        f" {rounds / 2:g} rounds:"
-    )
-    return figure, f"{head} {'; '.join(alts)}. From 95 % of the rounds on all weight is on Alice."
 
 
 NEAR = {"color": "#029e73", "marker": "o", "linestyle": "none", "markersize": 9}
@@ -107,52 +70,6 @@ def draw_beside_local(apart: pd.DataFrame) -> tuple["Figure", str] | None:
     ]
     head = "Dot plot: how far APFL's best round lies from local training, in points."
     return figure, f"{head} {'; '.join(told)}.".replace("-", "−")
-
-
-def accuracy_by_factor(grid: pd.DataFrame) -> tuple["Figure", str] | None:
-    """Best round over the factor of the paper's value, a panel for each distribution with an axis
-    of its own that spans a point or more, a line for each method; runs that are missing or diverged
-    have no point.
-
-    `grid`: `tuning.grid`.  None where nothing was run.
-    """
-    ran = grid[grid["status"] == "ran"]
-    if ran.empty:
-        return None
-    on = list(grid["distribution"].unique())
-    rows = math.ceil((len(on) + 1) / 3)
-    with theme():
-        figure, panels = blank(2.4 * rows + 0.2, rows=rows, columns=3)
-        panels = list(np.ravel(panels))
-        told = []
-        for axes, name in zip(panels, on, strict=False):
-            for method, found in ran[ran["distribution"] == name].groupby("method", sort=False):
-                axes.plot(found["factor"], found["best round"], label=method, **look(method))
-                told.append(
-                    f"{method} on {name} "
-                    + ", ".join(
-                        f"{best:.2f} at {tried}"
-                        for best, tried in zip(found["best round"], found["tried"], strict=True)
-                    )
-                )
-            axes.axvline(1, color="#333333", linestyle="--", linewidth=1.2, zorder=0)
-            axes.set_xscale("log", base=2)
-            axes.set_xticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
-            axes.set(title=f"distribution {name}", xlim=(0.22, 4.5))
-            low, high = axes.get_ylim()
-            wider = max(0, ACCURACY.near - (high - low)) / 2
-            axes.set_ylim(low - wider, high + wider)  # a tenth of a point is no slope
-            axes.yaxis.get_major_formatter().set_useOffset(False)
-        for axes in panels[len(on) :]:
-            axes.set_axis_off()
-        handles, labels = panels[0].get_legend_handles_labels()
-        panels[len(on)].legend(
-            handles, labels, loc="center", title="dashed: the paper's value,\none seed"
-        )
-        figure.supxlabel("factor of the paper's slope (WAFFLE) or p_d (WE)", fontsize=12)
-        figure.supylabel("best round (%)", fontsize=12)
-    head = "Line plots of the best round in percent by the factor of the paper's value."
-    return figure, f"{head} {'; '.join(told)}."
 
 
 CONTROL_VARIATES = {
