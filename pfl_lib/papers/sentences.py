@@ -9,6 +9,7 @@ better methods with the best of the worse; `level` holds too where the better me
 the worse, below it by no more than the floor, two standard errors included, on three seeds.
 """
 
+import collections
 import functools
 import itertools
 import math
@@ -21,7 +22,7 @@ import pandas as pd
 from pfl_lib.papers import judge
 from pfl_lib.papers.judge import Seeds
 from pfl_lib.papers.runs import Runs
-from pfl_lib.papers.table import Table
+from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.verdicts import Printed
 
 ANSWERS = ("yes", "no", "undecided", "not run")
@@ -98,9 +99,11 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         common += [shared] if (shared := len((pair[0] - pair[1]).dropna())) else []
         if found[-1] is False:
             against.append(f"{setting}: {better} above {worse}")
+    # A reader's own rows have no printed values.
+    known = collections.defaultdict(lambda: UNPRINTED, printed)
     own = [
-        _printed(claim, *(printed[dataset, setting, name, metric.name] for name in pair))
-        for dataset, setting, *pair in _meant(claim, lambda at: printed[(*at, metric.name)].value)
+        _printed(claim, *(known[dataset, setting, name, metric.name] for name in pair))
+        for dataset, setting, *pair in _meant(claim, lambda at: known[(*at, metric.name)].value)
     ]
     return {
         "paper": claim.paper,

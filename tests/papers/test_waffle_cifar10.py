@@ -6,7 +6,7 @@ import pytest
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, Ditto, FedAvg, FineTuned, Local, Scaffold, Waffle
 from pfl_lib.methods.weight_erosion import WeightErosion, erode
-from pfl_lib.papers import waffle
+from pfl_lib.papers import values, waffle
 from pfl_lib.papers.waffle import cifar10
 
 
@@ -65,7 +65,7 @@ def test_at_the_pilots_distance_weights_are_gone_after_nine_tenths_of_the_rounds
 def test_the_printed_penalties_leave_no_weight_after_two_rounds():
     """Table 3: 0.6 to 1.1, with relative distances of about 1."""
     for name in waffle.DISTRIBUTIONS:
-        printed = cifar10.values.value("waffle", "table3", "CIFAR10", name, "WE", "p_d").value
+        printed = values.value("waffle", "table3", "CIFAR10", name, "WE", "p_d").value
         assert printed >= 0.6 and 2 * printed * cifar10.DISTANCES[name] > 1
 
 
@@ -89,3 +89,7 @@ def test_two_baselines_stand_beside_table_1_without_a_printed_value():
         FineTuned(weighting="uniform"),
         Ditto(weighting="uniform"),
     }
+
+
+def test_a_partition_that_table_1_does_not_have_gets_the_median_penalty():
+    assert cifar10.p_d("Dirichlet", 25) == cifar10.p_d("B", 25), "B has the median distance"
