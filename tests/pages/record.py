@@ -22,7 +22,7 @@ def record(path: Path) -> None:
     NotebookClient(executed, kernel_name="python3", resources=folder, timeout=1200).execute()
     for cell, done in zip(notebook.cells, executed.cells, strict=True):
         if "keep_output" in cell.metadata.get("tags", []):
-            cell.outputs = done.outputs
+            cell.outputs, cell.execution_count = done.outputs, done.execution_count
     nbformat.write(notebook, path)
 
 

@@ -124,12 +124,6 @@ def test_a_page_that_would_fetch_something_fails(tmp_path):
     assert stamp.status == "failed" and "would be fetched" in stamp.error
 
 
-def test_a_link_to_a_run_that_the_page_does_not_list_is_none():
-    text = '<a href="#run-a">1</a> <a href="#run-b">2</a> <a href="#top">3</a> <tr id="run-b">'
-    found = html._without_dead_links(text)
-    assert found == '<a>1</a> <a href="#run-b">2</a> <a href="#top">3</a> <tr id="run-b">'
-
-
 def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, monkeypatch):
     data = base64.b64encode(bytes(800_000)).decode()
     large = nbformat.v4.new_output("display_data", {"image/png": data})
@@ -281,15 +275,12 @@ PAPER = dataclasses.replace(
 
 
 @pytest.fixture
-def listed(tmp_path, monkeypatch):
-    """The index of these stamps, as text without its style; the scorecard is tested elsewhere."""
-    monkeypatch.setattr(
-        index, "scorecard_html", lambda card, links, papers: f"<p>{links} {papers}</p>"
-    )
+def listed(tmp_path):
+    """The index of these stamps, as text without its style."""
 
     def build(stamps) -> str:
         pages = {page.id: page for page in (PAGE, NEVER, CARD)}
-        written = index.build_index(tmp_path, pages, stamps, None, {NEVER.id})
+        written = index.build_index(tmp_path, pages, stamps, ["What < came out."], {NEVER.id})
         text = written.read_text(encoding="utf-8")
         assert html.faults(text) == []
         return text.partition("</style>")[2]
@@ -314,8 +305,7 @@ def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code(li
 def test_the_index_links_to_the_page_of_all_values_and_from_each_paper_to_its_pages(listed):
     card = dataclasses.replace(STAMP, id="scorecard")
     text = listed({"paper/waffle-fig3.html": PAPER, "scorecard.html": card})
-    assert "'scorecard': 'scorecard.html'" in text and "'WAFFLE': '#waffle'" in text
-    assert '<section id="waffle">' in text
+    assert "<li>What &lt; came out.</li>" in text and '<section id="waffle">' in text
     assert '<a href="scorecard.html">Scorecard</a>' in text
     assert "4 s · made 2026-11-21 08:30 UTC" in text.partition('id="more"')[2]
 
