@@ -253,8 +253,9 @@ class Page:
 
         for row in table.rows:
             if row.at is not None and (not names or row.setting in names):
-                if (held := self.split(row.at)) is not None:
-                    partition.show(*held, title=f"{row.dataset}, {row.setting}")
+                if (held := self.split(row.at)) is None:
+                    return  # what is missing is said once
+                partition.show(*held, title=f"{row.dataset}, {row.setting}")
 
     # --- checks, provenance ---
 

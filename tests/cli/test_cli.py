@@ -273,6 +273,7 @@ def two_pages(tmp_path, monkeypatch):
     pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
     monkeypatch.setattr(papers, "EXHIBITS", pages)
     monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
+    monkeypatch.setattr("pfl_lib.papers.overview.overview", lambda shown, find: None)
     monkeypatch.setattr("pfl_lib.papers.overview.headline", lambda found: ["What came out."])
     return [
         "reproduce",

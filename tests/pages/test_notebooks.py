@@ -226,7 +226,9 @@ def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(
         out for cell in read(tmp_path / "good.ipynb").cells for out in cell.get("outputs", [])
     ]
     pictures = [out for out in outputs if "image/png" in out.get("data", {})]
-    assert pictures and all("slope 1:" in out.metadata["image/png"]["alt"] for out in pictures)
+    assert pictures and all(
+        "a line for each slope" in out.metadata["image/png"]["alt"] for out in pictures
+    )
     assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
 
 

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 from pfl_lib import papers
-from pfl_lib.papers import comparison
+from pfl_lib.papers import compare
+from pfl_lib.papers.runs import Runs
 from pfl_lib.results.store import Store
 
 FROZEN = Path(__file__).with_name("frozen.json")
-NUMBERS = ["paper", "paper std", "ours", "ours std", "last round"]
+NUMBERS = ["printed", "printed std", "ours", "ours std", "last"]
 
 
 def keys() -> dict[str, list[str]]:
@@ -31,7 +32,8 @@ def numbers() -> dict[str, list]:
     for page in papers.EXHIBITS.values():
         for table in page.tables:
             for profile in ("small", "paper"):
-                compared = comparison.compare(table, page.profile(profile), store)
+                scaled = table.scaled(page.profile(profile))
+                compared = compare.beside(Runs((scaled,), store.find))
                 for row in compared[compared["seeds"] > 0].to_dict("records"):
                     place = (row[name] for name in ("dataset", "setting", "method", "metric"))
                     name = " | ".join([table.paper, table.name, profile, *place])

@@ -4,15 +4,13 @@ sentences.
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_lib import papers
 from pfl_lib.display import lines
-from pfl_lib.papers import comparison, fedfomo, traffic
+from pfl_lib.papers import fedfomo, groups, traffic
 from pfl_lib.papers.fedfomo import (
     D5,
     DOWNLOADS,
@@ -25,9 +23,9 @@ from pfl_lib.papers.fedfomo import (
     TABLE2,
     claims,
     figures,
-    numbers,
     sentences,
 )
+from pfl_lib.papers.runs import Runs
 from pfl_lib.results.result import Result
 
 SMALL = fedfomo.profiles(TABLE1)["small"]
@@ -69,7 +67,7 @@ def test_affinities_in_blocks_give_the_groups_and_the_means_are_those_within_and
     count: within (3 + 3 + 1 + 1) / 4 = 2; across (7 x -1 - 5) / 8 = -1.5.
     """
     p = np.array([[9, 3, -1, -1], [3, 9, -1, -5], [-1, -1, 9, 1], [-1, -1, 1, 9]], dtype=np.float32)
-    [line] = numbers.recovery(p[None], [7], TRUTH).to_dict("records")
+    [line] = groups.recovery(p[None], [7], TRUTH).to_dict("records")
     assert (line["round"], line["within"], line["across"]) == (7, 2.0, -1.5)
     assert (line["clients"], line["of"], line["Rand index"]) == (4, 4, 1.0)
 
@@ -80,25 +78,25 @@ def test_affinities_that_pair_clients_of_two_groups_find_none():
     """
     p = np.zeros((4, 4))
     p[0, 2] = p[2, 0] = p[1, 3] = p[3, 1] = 1.0
-    [line] = numbers.recovery(p[None], [1], TRUTH).to_dict("records")
+    [line] = groups.recovery(p[None], [1], TRUTH).to_dict("records")
     assert (line["clients"], line["Rand index"]) == (0, pytest.approx(-0.5))
 
 
 def test_a_client_alone_in_its_group_does_not_count_among_those_that_share_one():
-    [line] = numbers.recovery(np.eye(3)[None], [1], np.array([0, 0, 1])).to_dict("records")
+    [line] = groups.recovery(np.eye(3)[None], [1], np.array([0, 0, 1])).to_dict("records")
     assert line["of"] == 2
 
 
 def test_weights_are_shared_out_to_own_model_group_and_others_and_who_went_back_is_counted():
     """Clients 0 and 1: half own, half each other's; client 2: all to client 0; client 3 stopped."""
     w = np.array([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
-    [line] = numbers.listened_to(w[None], [4], TRUTH).to_dict("records")
+    [line] = groups.listened_to(w[None], [4], TRUTH).to_dict("records")
     assert (line["own model"], line["same group"]) == (25.0, 25.0)
     assert (line["other groups"], line["stopped"]) == (25.0, 25.0)
 
 
 def test_the_truth_is_the_group_of_each_client():
-    assert numbers.truth_of(fedfomo.FIVE_GROUPS).tolist() == [i // 3 for i in range(15)]
+    assert groups.truth_of(fedfomo.FIVE_GROUPS).tolist() == [i // 3 for i in range(15)]
 
 
 # --- what is sent ---
@@ -111,32 +109,27 @@ def test_traffic_is_what_one_client_receives_and_sends_in_one_round():
     part = TABLE1.only(["pathological_15_clients"], ["FedFomo (n=5)"], ["MNIST"])
     run = part.spec("pathological_15_clients", "FedFomo (n=5)", SMALL, 1)
     found = {run: result(98.0, bytes=(30 * 2**20, 4 * 30 * 2**20))}
-    [line] = traffic.per_round(part, SMALL, found.get).to_dict("records")
+    [line] = traffic.per_round(Runs((part.scaled(SMALL),), found.get)).to_dict("records")
     assert (line["models down"], line["models up"]) == (4.0, 1.0)
     assert (line["MB down"], line["MB up"], line["accuracy"]) == (4.0, 1.0, pytest.approx(98))
 
 
-def test_traffic_of_what_was_not_run_is_no_number():
-    part = TABLE1.only(["pathological_100_clients"], ["FedAvg"], ["CIFAR10"])
-    [line] = traffic.per_round(part, SMALL, lambda run: None).to_dict("records")
-    assert math.isnan(line["accuracy"]) and math.isnan(line["MB up"])
+def test_traffic_of_what_was_not_run_has_no_line():
+    part = TABLE1.only(["pathological_100_clients"], ["FedAvg"], ["CIFAR10"]).scaled(SMALL)
+    assert traffic.per_round(Runs((part,), lambda run: None)).empty
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_a_run_that_diverged_has_no_accuracy_and_sends_nothing_that_is_counted(rounds):
-    """In its first round, before any was evaluated, or later; the page's answer counts it as run;
-    it stands in no order.
-    """
+    """In its first round, before any was evaluated, or later."""
     part = TABLE1.only(["pathological_15_clients"], ["pFedMe", "FedFomo (n=5)"], ["CIFAR10"])
     lost, ended = part.runs(SMALL)
     diverged = replace(result(98.0, max(rounds, 1)), diverged=rounds + 1)
     if not rounds:  # what methods send is then not among the columns
         diverged.metrics = diverged.metrics[["round", "client", "accuracy"]][:0]
     find = {lost: diverged, ended: result(97.0)}.get
-    line = traffic.per_round(part, SMALL, find).set_index("method").loc["pFedMe"]
-    assert line[["accuracy", "models down", "models up", "MB down", "MB up"]].isna().all()
-    said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=find)))
-    assert said.startswith("2 of 2 printed values were run: ") and "2 no verdict" in said
+    sent = traffic.per_round(Runs((part.scaled(SMALL),), find))
+    assert list(sent["method"]) == ["FedFomo (n=5)"]
 
 
 # --- claims ---
@@ -225,7 +218,7 @@ def test_a_share_under_one_half_is_better_where_it_is_above_every_other_by_the_f
 def test_groups_are_found_where_every_client_has_a_higher_affinity_for_its_own(turned, word):
     """The first `turned` clients have a higher one for all others; half of them or fewer: no."""
     profile = fedfomo.profiles(FIGURE2)["small"]
-    truth = numbers.truth_of(fedfomo.FIVE_GROUPS)
+    truth = groups.truth_of(fedfomo.FIVE_GROUPS)
     p = (truth[:, None] == truth[None]).astype(float)
     p[:turned] = 1 - p[:turned]
     part = FIGURE2.only([D5])
@@ -245,21 +238,6 @@ def test_the_answers_say_what_was_not_run():
     assert sentences.leading(pd.DataFrame({"a": [math.nan]}), False) == sentences.NOTHING
 
 
-def test_the_answer_of_a_table_gives_fedfomos_place_in_each_row_that_has_others():
-    """Behind Local on D2, level with it on D10, alone on D3."""
-    part = TABLE2.only(["latent_D2_15_clients", "latent_D3_15_clients", "latent_D10_15_clients"])
-    part = part.only(columns=("Local Training", "FedFomo (n=5)"))
-    found = {run: result(90.0) for run in part.runs(SMALL)}
-    for run in list(found):
-        if run.method.name == "local" and run.partition.groups < 10:
-            found[run] = result(95.0) if run.partition.groups == 2 else None
-    said = sentences.table(comparison.compare(part, SMALL, SimpleNamespace(find=found.get)))
-    assert said.endswith(
-        "In accuracy FedFomo (n=5) is second of 2 on latent D2, 15 clients; first of 2, level with"
-        " 1 other, on latent D10, 15 clients."
-    )
-
-
 def test_what_ran_at_the_papers_own_size_is_told_beside_a_small_page():
     columns = ["dataset", "setting", "method", "paper", "ours", "seeds", "status"]
     there = ("CIFAR10", "pathological_15_clients")
@@ -273,20 +251,6 @@ def test_what_ran_at_the_papers_own_size_is_told_beside_a_small_page():
         " 57.1), pFedMe diverged at round 1 (paper 83.8)."
     )
     assert sentences.at_full_size(ran[:0]) == ""
-
-
-def test_a_small_page_finds_what_ran_at_the_papers_own_size():
-    page = papers.exhibit("fedfomo-table1")
-    part = TABLE1.only(["pathological_15_clients"], ["FedAvg"], ["CIFAR10"])
-    [run] = part.runs(page.profile("paper", 1))
-    stored = SimpleNamespace(find={run: result(50.5, 20)}.get)
-    small = page.profile("small")
-    rows, runs = comparison.at_full_size(page, small, stored)
-    assert rows[["method", "profile"]].to_numpy().tolist() == [["FedAvg", "paper"]]
-    assert runs == (run,) and rows["ours"].item() == pytest.approx(50.5)
-    for other in ("quick", "paper"):
-        rows, runs = comparison.at_full_size(page, page.profile(other), stored)
-        assert rows.empty and runs == ()
 
 
 def test_the_answer_of_figure_2_counts_clients_and_settings():

@@ -1,7 +1,6 @@
 """pFedLA's tables: settings as printed, Table 3's costs, what small may cost, claims' rules."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,7 @@ from pfl_lib.experiments.runner import run_many
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
-from pfl_lib.papers import comparison, pfedla
-from pfl_lib.papers.metrics import ACCURACY
+from pfl_lib.papers import pfedla
 from pfl_lib.papers.pfedla import claims, costs, figure_claims, figures, sentences, toy, weights
 from pfl_lib.partitions import Classes, Dominant, Neighbours
 from pfl_lib.results.result import Result
@@ -211,46 +209,6 @@ def quick(tmp_path_factory):
     profile = pfedla.QUICK.with_rounds(1)
     run_many(part.runs(profile), store, jobs=1, progress=False)
     return part, profile, store
-
-
-def test_a_row_that_other_data_stand_in_for_has_numbers_and_no_verdict(quick):
-    part, profile, store = quick
-    compared = comparison.of_the_paper(comparison.compare(part, profile, store))
-    told = compared.set_index(["dataset", "method"])["verdict"]
-    assert told["EMNIST", "FedAvg"] == "no verdict: MNIST stands in for EMNIST"
-    assert told["CIFAR10", "FedAvg"] == "no verdict: quick profile"
-    assert compared["ours"].notna().all() and len(compared) == 5
-
-
-def test_every_method_is_shown_served_and_trained_with_fedavgs_own_epochs_beside(quick):
-    part, profile, store = quick
-    shown = claims.like_with_like(part, profile, store.find).set_index(["dataset", "method"])
-    for dataset in ("EMNIST", "CIFAR10"):
-        tuned = shown.loc[(dataset, pfedla.TUNED.name)]
-        assert tuned["served"] == shown.loc[(dataset, "FedAvg"), "trained"]
-        assert math.isnan(tuned["trained"])
-    others = shown.drop(index=pfedla.TUNED.name, level="method")
-    assert others["trained"].between(0, 100).all()
-
-
-def test_the_table_itself_has_a_column_for_fedavg_after_own_epochs_and_no_verdict_for_it(quick):
-    part, profile, store = quick
-    compared = comparison.compare(part, profile, store).set_index(["dataset", "method"])
-    trained = replace(part, model="trained").frame(profile, store.find)
-    for dataset in ("EMNIST", "CIFAR10"):
-        tuned = compared.loc[(dataset, pfedla.TUNED.name)]
-        own = trained[(trained["dataset"] == dataset) & (trained["method"] == "FedAvg")]
-        assert tuned["ours"] == pytest.approx(own["value"].iloc[0])
-        assert tuned["verdict"] == "–" and math.isnan(tuned["paper"])
-    shown = comparison.as_printed(compared.reset_index(), part)
-    assert pfedla.TUNED.name in shown.columns
-
-
-def test_megabytes_are_not_averaged_into_the_accuracies_that_stand_side_by_side(quick):
-    part, profile, store = quick
-    both = replace(part, metrics=(ACCURACY, pfedla.COMMUNICATION))
-    shown, alone = (claims.like_with_like(table, profile, store.find) for table in (both, part))
-    assert shown.equals(alone) and shown["served"].max() <= 100
 
 
 def test_a_profile_without_a_run_says_so_in_one_line():

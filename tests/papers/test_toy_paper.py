@@ -8,9 +8,10 @@ import pytest
 from pfl_lib.experiments.runner import run_many
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, FedFomo, Local
-from pfl_lib.papers import comparison
+from pfl_lib.papers import compare
 from pfl_lib.papers.metrics import ACCURACY, MEGABYTES
 from pfl_lib.papers.profiles import Profile, smaller
+from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.papers.verdicts import Printed
@@ -63,15 +64,16 @@ def test_the_frame_holds_each_runs_mean_over_clients_after_the_last_round(store)
 
 
 def test_every_printed_value_is_judged_in_its_own_unit_and_shown_in_the_papers_layout(store):
-    compared = comparison.compare(TOY, PAPER, store)
-    assert len(compared) == len(PRINTED)
-    assert set(compared["protocol"]) == {"after 2 rounds, mean over the clients' test sets"}
-    sent = compared.iloc[-1]
-    assert sent["verdict"] == "reproduced (2 of 3 seeds): 0.00 apart, 0.05 allowed (MB)"
-    shown = set(comparison.as_printed(compared, TOY)["setting"])
-    assert "Tumours, 4_clients, communication_MB (run on breast_cancer)" in shown
-    latex = comparison.to_latex(compared)
-    assert latex.count(r" \\") == 2 + 3 and r"\multicolumn{2}{c}{FedFomo (n=3)}" in latex
+    compared = compare.beside(Runs((TOY.scaled(PAPER),), store.find))
+    known = compared[compared["printed"].notna()]
+    assert len(known) == len(PRINTED)
+    sent = known.iloc[-1]
+    assert (sent["verdict"], sent["seeds"], sent["paper seeds"]) == ("reproduced", 2, 3)
+    assert (sent["difference"], sent["allowed"]) == (0.0, 0.05)
+    shown = compare.as_printed(compared)
+    assert shown.loc[("Tumours", "4_clients", "communication_MB", "printed"), "Local Training"] == (
+        "0.00"
+    )
 
 
 def test_a_smaller_profile_has_other_runs_and_says_what_the_paper_has():

@@ -516,7 +516,7 @@ def test_pages_that_show_parameters_train_what_is_published_without_its_model(
         "headless": True,
         "store": mine,
     }
-    given |= {"backend": "loky", "scheduler": None}
+    given |= {"backend": "loky", "scheduler": None, "hours": None}
     for plots_only, trained in ((True, 0), (False, count)):
         settings = SimpleNamespace(**given, plots_only=plots_only)
         if by == "notebook":

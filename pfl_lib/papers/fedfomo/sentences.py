@@ -4,78 +4,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from pfl_lib.display.table_format import setting_words
 from pfl_lib.papers.claims import QUICK
 from pfl_lib.papers.fedfomo import OURS
-from pfl_lib.results.summary import NOTHING as ABSENT
 
 NOTHING = "None of the runs behind this page is stored."
 NO_VERDICT = " (Other data than the paper's: no verdict.)"
-
-
-def table(compared: pd.DataFrame) -> str:
-    """How many printed values came out how; for the quick profile, where FedFomo stands.
-    `compared`: `comparison.compare`.
-    """
-    ran = compared[compared["ours"].notna()]
-    if ran.empty:
-        return NOTHING
-    stands = _stands(ran)
-    if (compared["profile"] == "quick").all():
-        return (
-            f"On these data clients' mean accuracy is {ran['ours'].min():.1f} to"
-            f" {ran['ours'].max():.1f} %, and {stands}.{NO_VERDICT}"
-        )
-    counts = compared["verdict"].str.extract(r"^([^(:]+)")[0].str.strip().value_counts()
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
-    rows = compared[compared["ranking"] != "not run"].drop_duplicates(["dataset", "setting"])
-    return (
-        f"{(~compared['status'].isin(ABSENT)).sum()} of {len(compared)} printed values were run:"
-        f" {told}. Of"
-        f" {rows['clear pairs'].sum()} pairs of methods that the paper tells clearly apart"
-        f" {rows['pairs compared'].sum()} were compared; {rows['pairs in order'].sum()} of these"
-        " stand in its order."
-        f" In accuracy {stands}."
-    )
-
-
-def _stands(ran: pd.DataFrame) -> str:
-    """FedFomo's place in each row in which another method was run too."""
-    several = ran["dataset"].nunique() > 1
-    places = []
-    for (dataset, setting), row in ran.groupby(["dataset", "setting"], sort=False):
-        of = row.set_index("method")["ours"]
-        if OURS[0] not in of or len(of) == 1:
-            continue
-        own, others = of[OURS[0]], of.drop(OURS[0])
-        level = int((others == own).sum())
-        where = setting_words(f"{dataset}, {setting}" if several else setting)
-        places.append(
-            f"{_th(int((others > own).sum()) + 1)} of {len(of)}"
-            + (f", level with {level} other{'s' * (level > 1)}," if level else "")
-            + f" on {where}"
-        )
-    return f"{OURS[0]} is {'; '.join(places)}" if places else f"{OURS[0]} stands beside no other"
-
-
-def at_full_size(ran: pd.DataFrame) -> str:
-    """What came out at the paper's own size, beside a page of the small profile; empty where
-    nothing was run.  `ran`: `comparison.at_full_size`.
-    """
-    if ran.empty:
-        return ""
-    told = []
-    for row in ran.to_dict("records"):
-        ours = row["status"] if pd.isna(row["ours"]) else f"{row['ours']:.1f}"
-        told.append(f"{row['method']} {ours} (paper {row['paper']:.1f})")
-    settings = ran[["dataset", "setting"]].drop_duplicates()
-    where = "; ".join(f"{dataset}, {setting}" for dataset, setting in settings.to_numpy())
-    seeds = f"{ran['seeds'].min()} to {ran['seeds'].max()}" if ran["seeds"].nunique() > 1 else ""
-    seeds = seeds or f"{ran['seeds'].max()}"
-    return (
-        f" At the paper's own size, {setting_words(where)}, on {seeds}"
-        f" seed{'' if seeds == '1' else 's'}: {', '.join(told)}."
-    )
 
 
 def recovered(by_setting: Mapping[str, pd.DataFrame], quick: bool) -> str:
@@ -205,49 +138,3 @@ def beside_the_tables(leads: pd.DataFrame, groups: pd.DataFrame, half: str) -> s
     told.append(f"that a validation share under one half does better: {half}")
     text = "; ".join(told)
     return f" Beside these, {text}."
-
-
-def cluster_splits(found: pd.DataFrame) -> str:
-    """Where CFL never splits, and so is FedAvg with uniform weights under another name, and where
-    it does from which round on.  `found`: `numbers.splits`.
-    """
-    ran = found[found["clusters"].notna()]
-    if ran.empty:
-        return "None of CFL's runs is stored."
-    several, seeds = found["dataset"].nunique() > 1, found["seed"].nunique() > 1
-    names = pd.Series(
-        [
-            setting_words(f"{line.dataset}, {line.setting}" if several else line.setting)
-            + (f" (seed {line.seed})" if seeds else "")
-            for line in ran.itertuples()
-        ],
-        ran.index,
-    )
-    never = ran["splits"].str.startswith("never")
-    short = never & ran["may split from"].isna()
-    told = []
-    if never.any():
-        told.append(
-            f"CFL never splits on {'; '.join(names[never])}: there it is FedAvg with uniform"
-            " weights under another name."
-        )
-    if short.any():
-        who = "These runs" if (short == never).all() else f"Of these, {'; '.join(names[short])}"
-        told.append(f"{who} ended before a split was allowed.")
-    still = ran[never & ~short]
-    if len(still) and (still["lowest |mean u|"] >= still["epsilon_1"]).all():
-        told.append(
-            f"Its mean update would have to fall below {still['epsilon_1'].iloc[0]:g}, and is"
-            f" {still['lowest |mean u|'].min():.2f} at its lowest."
-        )
-    if len(still) and (still["longest update"] <= still["epsilon_2"]).all():
-        told.append(
-            f"An update would have to be longer than {still['epsilon_2'].iloc[0]:g}, and the"
-            f" longest has {still['longest update'].max():.2f}."
-        )
-    told += [
-        f"On {name} it is FedAvg until round {line['FedAvg until']} and ends with"
-        f" {line['clusters']} clusters."
-        for name, line in zip(names[~never], ran[~never].to_dict("records"), strict=True)
-    ]
-    return " ".join(told)

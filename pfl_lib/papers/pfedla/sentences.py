@@ -5,75 +5,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pfl_lib.papers.pfedla import BASELINES, OURS, TUNED, costs
 from pfl_lib.papers.pfedla.weights import on
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
 
 OTHER_DATA = " (Other data than the paper's: no verdict.)"
-
-
-def table(compared: pd.DataFrame, like: pd.DataFrame) -> str:
-    """In how many settings the mean of pFedLA or HeurpFedLA is above every baseline's, and above
-    that of FedAvg's model after the client's own epochs.  `compared`: `comparison.compare`; `like`:
-    `like_with_like`.
-    """
-    ran = compared[compared["ours"].notna()]
-    rows = [rows for _, rows in ran.groupby(["dataset", "setting"], sort=False)]
-    full = [rows.set_index("method")["ours"] for rows in rows]
-    full = [own for own in full if set(OURS) & set(own.index) and set(BASELINES) & set(own.index)]
-    if not full:
-        return f"None of the {len(compared)} printed values was run."
-    won = sum(
-        own[own.index.isin(OURS)].max() > own.drop(OURS, errors="ignore").max() for own in full
-    )
-    tuned = like[like["method"] == TUNED.name].set_index(["dataset", "setting"])["served"]
-    ours = like[like["method"].isin(OURS)].groupby(["dataset", "setting"])["served"].max()
-    above = int((ours > tuned.reindex(ours.index)).sum())
-    words = (
-        f"pFedLA or HeurpFedLA has the highest mean in {won} of {len(full)} settings that were run,"
-        f" and a higher one than FedAvg followed by the client's own epochs in {above}."
-    )
-    if (compared["profile"] == "quick").all():
-        return words + OTHER_DATA
-    found = ran.drop_duplicates(["dataset", "setting"])
-    return (
-        f"{words} Of {found['clear pairs'].sum()} pairs of methods that the paper tells clearly"
-        f" apart there {found['pairs compared'].sum()} were compared;"
-        f" {found['pairs in order'].sum()} of these stand in its order."
-    )
-
-
-def table_3(sent: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """How near the counted megabytes are to the printed ones, what the learned choice sends, and
-    what k costs in accuracy.
-
-    `sent`: `costs.beside_runs`; `frame`: `Table.frame`.
-    """
-    apart = sent["difference"].abs().max()
-    words = (
-        f"With the layers retained that the paper's figures imply, all {len(sent)} communication"
-        f" costs are the printed ones to {apart:.2f} MB, after division by 8."
-    )
-    ran = frame[(frame["metric"] == "accuracy_percent") & (frame["status"] == "ran")]
-    means = ran.groupby(["dataset", "method"], sort=False)["value"].mean()
-    for dataset in dict.fromkeys(ran["dataset"]):
-        of = means[dataset]
-        first = of.index[0]
-        moved = (of - of[first]).drop(first)
-        if not len(moved):
-            continue
-        rows = sent[sent["dataset"] == dataset].dropna(subset=costs.LEARNED)
-        told = ", ".join(
-            f"{row[costs.LEARNED]:.0f} MB (paper: {row['paper']:.0f})"
-            for row in rows[rows["k"] > 0].to_dict("records")
-        )
-        words += (
-            f" On {dataset}'s row retaining up to {len(moved)} moves accuracy by {moved.min():+.1f}"
-            f" to {moved.max():+.1f} points, and the learned choice sends {told}."
-        )
-    return words
 
 
 def figure_5(brief: pd.DataFrame, found: Mapping[str, "Result"]) -> str:
