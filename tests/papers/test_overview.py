@@ -1,0 +1,81 @@
+"""What came of all printed values, on made-up results."""
+
+import pandas as pd
+import pytest
+
+from pfl_lib import papers
+from pfl_lib.methods import Ditto
+from pfl_lib.papers import compare, overview, waffle
+from pfl_lib.papers.overview import Shown
+from pfl_lib.papers.runs import Runs
+from pfl_lib.partitions import Dirichlet
+from pfl_lib.results.result import Result
+
+ACCURACY = {"Local": 0.90, "FedAvg": 0.80, "WAFFLE": 0.9969}
+
+
+def find(spec) -> Result | None:
+    """Distribution B in the exact setting: three methods, five seeds, the same in each."""
+    name = {"local": "Local", "fedavg": "FedAvg", "waffle": "WAFFLE"}.get(spec.method.name)
+    if spec.partition != "B" or spec.images is not None or name is None:
+        return None
+    frame = pd.DataFrame({"round": [1], "client": 0, "accuracy": ACCURACY[name], "loss": 1.0})
+    return Result({"alice": 0}, frame, None, None, 1.0)
+
+
+@pytest.fixture
+def found() -> overview.Overview:
+    return overview.overview([Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES)], find)
+
+
+def test_every_printed_result_stands_once_with_the_exact_settings_word(found):
+    assert len(found.values) == 438
+    ran = found.values[found.values["profile"] == "paper"].set_index("method")
+    assert ran["verdict"].to_dict() == {
+        "Local": "not reproduced",
+        "FedAvg": "not reproduced",
+        "WAFFLE": "reproduced",
+    }
+    assert (found.values["profile"] == "").sum() == 435
+
+
+def test_pairs_know_whether_one_model_for_all_is_a_side(found):
+    """99.38, 98.97 and 99.69 printed: three clear pairs, two of them with FedAvg."""
+    pairs = found.pairs[found.pairs["profile"] == "paper"]
+    assert list(pairs["order"]) == ["stands"] * 3
+    assert pairs["one model"].sum() == 2
+
+
+def test_the_headline_counts_exact_smaller_and_missing_results(found):
+    exact, missing = overview.headline(found)
+    assert exact == (
+        "In the exact setting, WAFFLE's Table 1 on MNIST: 1 of 3 values reproduced; of 3 clear"
+        " pairs 3 stand, 0 turned, 0 too close to call."
+    )
+    assert missing.startswith("Not run: 377 of 438 printed results, and 58 of tables not built")
+
+
+def test_every_printed_table_is_on_a_page():
+    pages = {shown.page for shown in papers.printed_tables()}
+    assert {"waffle-table1", "fedfomo-table1", "pfedla-table3"} <= pages
+
+
+def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a_verdict():
+    table = waffle.TABLE1.only(["B"], ["Local"]).scaled(waffle.FULL)
+    changed = table.scheduled(lr=0.05).clients(20)
+    assert [row.setting for row in changed.rows] == ["B, lr 0.05, clients 20"]
+    runs = Runs((changed.with_columns({"Ditto": Ditto()}),), lambda spec: find(spec))
+    beside = compare.beside(runs)
+    assert beside["own"].all() and beside["printed"].isna().all()
+    assert set(beside["verdict"]) == {""} and compare.pairs(runs).empty
+    assert {spec.clients for spec in runs.specs} == {20}
+
+
+@pytest.mark.parametrize("partition", ["D", Dirichlet(alpha=0.1)])
+def test_a_partition_that_the_paper_does_not_have_gets_the_median_penalty_and_the_one_slope(
+    partition,
+):
+    """Table 3's p_d for MNIST are 0.006 twice, 0.0067 and 0.0088 twice."""
+    made = waffle.TABLE1.only(["C"], ["WE", "WAFFLE"]).with_setting(partition=partition)
+    methods = {c.name: c.method(made.rows[0].at) for c in made.columns}
+    assert methods["WE"].p_d == 0.0067 and methods["WAFFLE"].slope == 3.2
