@@ -16,7 +16,7 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
     numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
     right = {"text-align": "right", "font-variant-numeric": "tabular-nums"}
     shown = shown.set_properties(subset=numbers, **right) if numbers else shown
-    return shown.set_caption(html.escape(caption)).set_table_attributes('class="table"')
+    return shown.set_caption(html.escape(caption))
 
 
 def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:

@@ -171,7 +171,7 @@ class Page:
 
     def setting(self, table: Table) -> None:
         """Show what a table runs: its settings and its methods' hyper-parameters."""
-        self.table(table.description(), f"What is run ({table.profile} profile)")
+        self.table(table.description(), f"What is run ({table.profile} profile)", folded=True)
         self.table(table.methods(), "The methods' hyper-parameters", folded=True)
 
     def compare(self, runs: Runs) -> pd.DataFrame:
