@@ -238,21 +238,6 @@ def test_the_answers_say_what_was_not_run():
     assert sentences.leading(pd.DataFrame({"a": [math.nan]}), False) == sentences.NOTHING
 
 
-def test_what_ran_at_the_papers_own_size_is_told_beside_a_small_page():
-    columns = ["dataset", "setting", "method", "paper", "ours", "seeds", "status"]
-    there = ("CIFAR10", "pathological_15_clients")
-    rows = [
-        (*there, "FedAvg", 57.12, 50.54, 1, "ran"),
-        (*there, "pFedMe", 83.85, math.nan, 1, "diverged at round 1"),
-    ]
-    ran = pd.DataFrame(rows, columns=columns)
-    assert sentences.at_full_size(ran) == (
-        " At the paper's own size, CIFAR10, pathological, 15 clients, on 1 seed: FedAvg 50.5 (paper"
-        " 57.1), pFedMe diverged at round 1 (paper 83.8)."
-    )
-    assert sentences.at_full_size(ran[:0]) == ""
-
-
 def test_the_answer_of_figure_2_counts_clients_and_settings():
     """14 of 15 and 10 of 10 clients; the groups are found in one of two settings, and were
     before in the other, where the mean affinity within groups sinks.
