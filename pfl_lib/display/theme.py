@@ -108,41 +108,73 @@ def looks(names: Iterable[str]) -> dict[str, object]:
 
 
 def describe(figure: "Figure") -> str:
-    """What is drawn, in numbers: of each panel its title, and the ranges of its axes' data."""
-    told = []
-    labels = {name: [getattr(a, f"get_{name}label")() for a in figure.axes] for name in ("x", "y")}
+    """What is drawn, in numbers: of each panel the first and the last value of its lines, the least
+    and the largest of its bars, dots and heat maps.
+    """
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    names = {
+        _stroke(drawn): text.get_text()
+        for legend in filter(None, legends)
+        for drawn, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
+    }
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     # Panels of a grid have the labels of its edges.
-    shared = {name: next(filter(None, found), name) for name, found in labels.items()}
-    for axes in figure.axes:
-        points = [line.get_xydata() for line in axes.lines]
-        points += [np.asarray(dots.get_offsets()) for dots in axes.collections if _is_dots(dots)]
-        points += [_corners(bar) for bar in axes.patches if hasattr(bar, "get_height")]
-        points = [np.asarray(part, float) for part in points if len(part)]
-        fields = [shown.get_array() for shown in [*axes.images, *_meshes(axes)]]
-        words = []
-        if points:
-            low, high = np.nanmin(np.vstack(points), 0), np.nanmax(np.vstack(points), 0)
-            for name, a, b in zip(("x", "y"), low, high, strict=True):
-                label = getattr(axes, f"get_{name}label")() or shared[name]
-                words.append(f"{label} {a:.4g} to {b:.4g}")
-        words += [f"values {np.nanmin(field):.3g} to {np.nanmax(field):.3g}" for field in fields]
+    edges = [next(filter(None, (_labels(axes)[k] for axes in panels)), "") for k in (0, 1)]
+    told = []
+    for axes in panels:
+        x, y = (label or edge for label, edge in zip(_labels(axes), edges, strict=True))
+        words = [
+            f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
+            for bars in axes.containers
+            if hasattr(bars, "datavalues") and len(bars)
+        ]
+        for line in axes.lines:
+            points = np.asarray(line.get_xydata(), float)
+            points = points[np.isfinite(points).all(axis=1)]
+            name = names.get(_stroke(line), line.get_label())
+            name = "" if name.startswith("_") else name
+            if len(points) and line.get_transform() == axes.transData:  # data, not a guide
+                words.append(f"{name} {_course(axes, line, points)}".strip())
+        for drawn in (*axes.images, *axes.collections):
+            kind = type(drawn).__name__
+            if kind == "PathCollection" and len(drawn.get_offsets()):
+                words.append(f"dots {_range(drawn.get_offsets()[:, 1])}")
+            elif kind in ("QuadMesh", "AxesImage"):
+                words.append(f"values {_range(drawn.get_array())}")
         if words:
-            title = axes.get_title()
-            told.append((f"{title}: " if title else "") + ", ".join(words))
+            heading = [axes.get_title(), " by ".join(filter(None, (y, x)))]
+            told.append(": ".join([*filter(None, heading), ", ".join(words)]))
     return "; ".join(told) + "." if told else ""
 
 
-def _is_dots(drawn) -> bool:
-    return hasattr(drawn, "get_offsets") and type(drawn).__name__ == "PathCollection"
+def _labels(axes: "Axes") -> tuple[str, str]:
+    return axes.get_xlabel(), axes.get_ylabel()
 
 
-def _meshes(axes: "Axes") -> list:
-    return [drawn for drawn in axes.collections if type(drawn).__name__ == "QuadMesh"]
+def _stroke(drawn) -> tuple[str, object]:
+    """What tells two lines or bars apart, and joins each to its entry in the legend."""
+    from matplotlib.colors import to_hex
+
+    colour = drawn.get_color() if hasattr(drawn, "get_color") else drawn.get_facecolor()
+    colour = colour if isinstance(colour, str) else np.ravel(colour)[:4]
+    return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
 
 
-def _corners(bar) -> list[tuple[float, float]]:
-    x, y = bar.get_xy()
-    return [(x, y), (x + bar.get_width(), y + bar.get_height())]
+def _range(values) -> str:
+    return f"{np.nanmin(values):.4g} to {np.nanmax(values):.4g}"
+
+
+def _course(axes: "Axes", line, points: np.ndarray) -> str:
+    """A line from its first to its last value; points without a line by their range, on the axis
+    that counts and does not name.
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    if line.get_linestyle() == "None":
+        named = isinstance(axes.yaxis.get_major_formatter(), FuncFormatter)
+        return _range(points[:, 0 if named else 1])
+    (first, start), (last, end) = points[0], points[-1]
+    return f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
@@ -160,10 +192,13 @@ def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
     return {"color": colour, "marker": marker, "linestyle": line}
 
 
-def show(figure: "Figure", alt: str) -> None:
-    """Show a figure on a notebook's page as a PNG that carries its alt text; outside a notebook
-    nothing happens.
+def show(figure: "Figure", says: str, alt: str | None = None) -> None:
+    """Show a figure in a notebook as a PNG with its alt text, and close it; outside a notebook
+    nothing is shown.  The alt text is `says`, one sentence, and the numbers drawn; or `alt`.
     """
+    from matplotlib import pyplot
+
+    pyplot.close(figure)
     try:
         from IPython import get_ipython
         from IPython.display import display
@@ -171,6 +206,7 @@ def show(figure: "Figure", alt: str) -> None:
         return
     if get_ipython() is None:
         return
+    alt = f"{says} {describe(figure)}".strip() if alt is None else alt
     image = base64.b64encode(png(figure)).decode()
     # Fewer than it has pixels: a notebook then shows it sharp on fine screens too.
     metadata = {"image/png": {"alt": alt, "width": round(figure.get_figwidth() * 100)}}
