@@ -53,17 +53,19 @@ def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
 
     clients, classes = values.shape
     every = max(1, -(-clients // 15))
-    counted = along == "label"
+    counted, words = along == "label", clients <= FEW and classes <= 12
+    axes.grid(False)
     seaborn.heatmap(
         values,
         ax=axes,
         cmap="Blues" if counted else ["#ffffff"],
         vmin=0,
-        vmax=1.5 * np.nanmax(values),  # the darkest blue stays light enough for its number
-        annot=clients <= FEW and classes <= 12,
+        # With numbers the darkest blue stays light enough for them.
+        vmax=np.nanmax(values) * (1.5 if words else 1),
+        annot=words,
         fmt=".0f",
         annot_kws={"fontsize": 10, "color": "#111111"},
-        cbar=counted and (clients > FEW or classes > 12),
+        cbar=counted and not words,
         linewidths=0.5 if clients <= FEW else 0,
         linecolor="#dddddd",
         xticklabels=max(1, classes // 12),
