@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where
 
 WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
+FEW = 12  # dots that an alt text tells one by one
 SHADES = 128  # different colours in a picture, see `png`
 
 # Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
@@ -119,7 +120,8 @@ def describe(figure: "Figure") -> str:
     }
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     # Panels of a grid have the labels of its edges.
-    edges = [next(filter(None, (_labels(axes)[k] for axes in panels)), "") for k in (0, 1)]
+    every = [{_labels(axes)[k] for axes in panels} - {""} for k in (0, 1)]
+    edges = [min(labels) if len(labels) == 1 else "" for labels in every]
     told = []
     for axes in panels:
         x, y = (label or edge for label, edge in zip(_labels(axes), edges, strict=True))
@@ -128,13 +130,15 @@ def describe(figure: "Figure") -> str:
             for bars in axes.containers
             if hasattr(bars, "datavalues") and len(bars)
         ]
-        for line in axes.lines:
+        lines = [line for line in axes.lines if line.get_transform() == axes.transData]
+        called = {line: names.get(_stroke(line), line.get_label()) for line in lines}
+        named = [line for line in lines if not called[line].startswith("_")]
+        for line in named or lines:  # beside lines with names, others are error bars or guides
             points = np.asarray(line.get_xydata(), float)
             points = points[np.isfinite(points).all(axis=1)]
-            name = names.get(_stroke(line), line.get_label())
-            name = "" if name.startswith("_") else name
-            if len(points) and line.get_transform() == axes.transData:  # data, not a guide
-                words.append(f"{name} {_course(axes, line, points)}".strip())
+            if len(points):
+                name = f"{called[line]} " if named else ""
+                words.append(name + _course(axes, line, points))
         for drawn in (*axes.images, *axes.collections):
             kind = type(drawn).__name__
             if kind == "PathCollection" and len(drawn.get_offsets()):
@@ -165,16 +169,23 @@ def _range(values) -> str:
 
 
 def _course(axes: "Axes", line, points: np.ndarray) -> str:
-    """A line from its first to its last value; points without a line by their range, on the axis
-    that counts and does not name.
+    """A line from its first to its last value; a few dots beside names by name, others by their
+    range.
     """
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import ScalarFormatter
 
-    if line.get_linestyle() == "None":
-        named = isinstance(axes.yaxis.get_major_formatter(), FuncFormatter)
-        return _range(points[:, 0 if named else 1])
-    (first, start), (last, end) = points[0], points[-1]
-    return f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
+    ways = [isinstance(a.get_major_formatter(), ScalarFormatter) for a in (axes.xaxis, axes.yaxis)]
+    if line.get_linestyle() != "None" and all(ways):
+        (first, start), (last, end) = points[0], points[-1]
+        return f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
+    counted = 0 if ways == [True, False] else 1
+    axis = (axes.xaxis, axes.yaxis)[1 - counted]
+    words = [text.get_text() for text in axis.get_ticklabels()]
+    beside = dict(zip(axis.get_ticklocs(), words, strict=True))
+    if all(ways) or len(points) > FEW:
+        return _range(points[:, counted])
+    pairs = (f"{beside.get(round(p[1 - counted]), '')} {p[counted]:.4g}" for p in points)
+    return ", ".join(pairs)
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:

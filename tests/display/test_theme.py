@@ -5,6 +5,7 @@ import math
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pytest
 import seaborn
 
 from pfl_lib.display import partition, theme
@@ -63,8 +64,8 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     words = theme.describe(figure)
     plt.close(figure)
     assert "accuracy by method: MNIST bars 37.25 to 47.5, CIFAR10 bars 26 to 48.33;" in words
-    assert "y by x: dots 7 to 8.5" in words and "values 0.25 to 4" in words
-    assert words.endswith("points: 5 to 6.")
+    assert "y by x: dots 7 to 8.5" in words
+    assert words.endswith("values 0.25 to 4; points: a 5, b 6.")
 
 
 def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch):
@@ -92,3 +93,54 @@ def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():
     assert f"to {counts.max()}" in theme.describe(figure)
     ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert ticks[3] == f"3 ({counts[3].sum()})"
+
+
+def test_lines_over_seeds_end_where_one_of_them_does_and_say_so():
+    from pfl_lib.display import curves
+
+    frame = pd.concat([FRAME.assign(seed=1), FRAME.assign(seed=2, accuracy=FRAME["accuracy"] + 1)])
+    axes = curves.accuracy(frame[frame["data"] == "CIFAR10"])
+    words = theme.describe(axes.figure)
+    assert "FedAvg, to round 2 11.5 at 1 to 41.5 at 2, WAFFLE 21.5 at 1 to 73.5 at 3." in words
+    assert len(axes.collections) == 2, "a band for each"
+    assert not curves.accuracy(frame[(frame["seed"] == 1) & (frame["data"] == "MNIST")]).collections
+
+
+def test_mean_and_worst_are_told_by_name():
+    from pfl_lib.display import curves
+
+    rows = [
+        {"method": m, "seed": s, "clients": c, "accuracy": 80 + s + 5 * (c == "mean")}
+        for m in ("FedAvg", "mine")
+        for s in (1, 2)
+        for c in ("mean", "worst")
+    ]
+    words = theme.describe(curves.mean_and_worst(pd.DataFrame(rows)).figure)
+    assert "mean FedAvg 86.5, mine 86.5, worst FedAvg 81.5, mine 81.5" in words
+
+
+def test_weights_are_shares_with_alice_in_the_centre_and_white_for_none():
+    from pfl_lib.display import heat_maps
+
+    figure, axes = plt.subplots()
+    heat_maps.weights(axes, np.array([[2, 1, 1, 0], [1, 0, 0, 0]]), alice=0)
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["2", "3", "Alice", "1"]
+    mesh = axes.collections[0]
+    np.testing.assert_allclose(mesh.get_array()[2], [0.5, 1])
+    assert mesh.to_rgba([0.0]).tolist() == [[1, 1, 1, 1]]
+    plt.close(figure)
+
+
+def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
+    from pfl_lib.display import heat_maps
+    from pfl_lib.errors import BadInput
+
+    figure, (one, other) = plt.subplots(1, 2)
+    heat_maps.matrix(one, np.eye(4), groups=["a", "a", "a", "b"])
+    assert [t.get_text() for t in one.get_yticklabels()] == ["a", "b"]
+    assert one.get_yticks().tolist() == [1.5, 3.5]
+    heat_maps.matrix(other, -np.eye(2))
+    assert other.collections[0].norm.vmin == -1 and other.collections[0].norm.vmax == 1
+    plt.close(figure)
+    with pytest.raises(BadInput, match="2 groups for 3 clients"):
+        heat_maps.matrix(one, np.eye(3), groups=["a", "b"])
