@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.axes import Axes
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
-EACH = 16  # clients; of more only some have their number on an axis
+EACH = 12  # clients; of more only some have their number on an axis
 GREY = "#bbbbbb"  # behind a value that does not exist
 HAIR = 1e-9
 
@@ -60,7 +60,7 @@ def matrix(
     if groups is not None and len(groups) != clients:
         raise BadInput(f"{len(groups)} groups for {clients} clients: give the group of each client")
     _heat_map(axes, values, limits or limits_of(values), quantity)
-    every = 1 if clients <= EACH else -(-clients // 10)
+    every = 1 if clients <= EACH else -(-clients // 8)
     ticks, names = np.arange(0, clients, every) + 0.5, list(range(0, clients, every))
     if groups is not None:
         stretches = [(name, len(list(of))) for name, of in groupby(groups)]

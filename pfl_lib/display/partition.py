@@ -16,36 +16,42 @@ FEW = 20  # clients; more have no room for a number in each cell
 
 
 def show(dataset: "Dataset", partition: "Partition", title: str) -> None:
-    """Show training images by client and label; where clients give the classes labels of their own,
-    these too.
+    """Show training examples by client and label, and the labels that clients give to the classes
+    where these are their own.
     """
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    draw(figure, dataset, partition)
+    figure.suptitle(title)
+    theme.show(figure, f"{title}: {says(dataset, partition)}")
+
+
+def says(dataset: "Dataset", partition: "Partition") -> str:
+    """In a sentence, who holds how much."""
     counts = partition.label_matrix(dataset).numpy()
-    held = (counts > 0).sum(axis=1)
-    theme.show(
-        figure(dataset, partition, title),
-        f"{title}: {len(counts)} clients hold {_span(counts.sum(axis=1))} training images of"
-        f" {_span(held)} of {counts.shape[1]} labels each.",
+    return (
+        f"{len(counts)} clients hold {_span(counts.sum(axis=1))} training examples of"
+        f" {_span((counts > 0).sum(axis=1))} labels each; most of one label: {counts.max():,}."
     )
 
 
-def figure(dataset: "Dataset", partition: "Partition", title: str) -> "Figure":
-    """A heat map of training images by client and label, beside each client's sum."""
-    from matplotlib.figure import Figure
-
+def draw(figure: "Figure", dataset: "Dataset", partition: "Partition") -> None:
+    """Draw a heat map of training examples by client and label on a figure, which it makes as large
+    as it needs; each client's sum stands beside its number.
+    """
     counts, relabel = partition.label_matrix(dataset).numpy(), partition.relabel
     clients, classes = counts.shape
     panels = 1 if relabel is None else 2
-    size = (min(theme.WIDTH, 3.2 + 0.5 * classes), panels * (1.3 + 0.27 * min(clients, 30)))
-    made = Figure(figsize=size, layout="constrained")
-    grids = np.atleast_1d(made.subplots(panels))
+    width = min(theme.WIDTH, 3.2 + 0.5 * classes)
+    figure.set_size_inches(width, panels * (1.3 + 0.27 * min(clients, 30)))
+    grids = np.atleast_1d(figure.subplots(panels))
     _grid(grids[0], np.where(counts, counts, np.nan), counts.sum(axis=1), "label")
-    grids[0].set_title("training images by label")
+    grids[0].set_title("training examples by label")
     if relabel is not None:
         _grid(grids[1], relabel.numpy().astype(float), counts.sum(axis=1), "class")
         grids[1].set_title("label given to each class")
-    made.suptitle(title)
-    made.supxlabel(f"{partition.name}, checksum {partition.checksum()}", fontsize=10)
-    return made
+    figure.supxlabel(f"{partition.name}, checksum {partition.checksum()}", fontsize=10)
 
 
 def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
@@ -70,9 +76,11 @@ def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
         linecolor="#dddddd",
         xticklabels=max(1, classes // 12),
     )
+    for text in axes.texts:
+        text.set_in_layout(False)  # the layout takes long over hundreds
     places = np.arange(0, clients, every)
     axes.set_yticks(places + 0.5, [f"{k} ({sizes[k]:,})" for k in places], rotation=0)
-    axes.set(xlabel=along, ylabel="client (images)")
+    axes.set(xlabel=along, ylabel="client (examples)")
 
 
 def _span(numbers: np.ndarray) -> str:

@@ -224,18 +224,23 @@ def show(figure: "Figure", says: str, alt: str | None = None) -> None:
     display({"image/png": image, "text/plain": alt}, raw=True, metadata=metadata)
 
 
-def png(figure: "Figure") -> bytes:
+def png(figure: "Figure", dpi: int = DPI, shades: int = SHADES) -> bytes:
     """The figure as PNG; the same bytes every time, for no date and no program's version is written
     into it.
 
-    It has `SHADES` colours: nobody sees it in lines and letters, and it then takes half the room.
+    It has so many colours: nobody sees it in lines and letters, and it then takes half the room.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    drawn, buffer = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 1})
-    picture = Image.open(drawn).convert("RGB")
-    picture.quantize(SHADES, dither=Image.Dither.NONE).save(buffer, "PNG", compress_level=9)
+    own, canvas, buffer = figure.canvas, FigureCanvasAgg(figure), io.BytesIO()
+    before = figure.dpi
+    figure.set_dpi(dpi)
+    canvas.draw()
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    figure.set_dpi(before)
+    figure.set_canvas(own)
+    picture.quantize(shades, dither=Image.Dither.NONE).save(buffer, "PNG", compress_level=9)
     return buffer.getvalue()
 
 
