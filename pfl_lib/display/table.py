@@ -39,12 +39,17 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
     return shown.set_caption(html.escape(caption))
 
 
-def _layout(column: pd.Series) -> str:
-    """How a column is set, as CSS: numbers, also with a spread or in words, to the right."""
+def _is_right(column: pd.Series) -> bool:
+    """Whether a column is set to the right: numbers, also with a spread or in words."""
     words = column.dropna().astype(str)
-    if words.empty or words.str.fullmatch(r"[-+−]?\d.*|–|inf|nan").any():
+    return words.empty or words.str.fullmatch(r"[-+−]?\d.*|–|inf|nan").any()
+
+
+def _layout(column: pd.Series) -> str:
+    """How a column is set, as CSS."""
+    if _is_right(column):
         return "text-align: right; font-variant-numeric: tabular-nums"
-    wide = "; min-width: 13rem" if words.str.len().max() > 40 else ""
+    wide = "; min-width: 13rem" if column.astype(str).str.len().max() > 40 else ""
     return f"text-align: left; white-space: normal; max-width: 30rem{wide}"
 
 
@@ -88,11 +93,16 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     display({"text/html": page, "text/plain": f"{caption}\n{plain}"}, raw=True)
 
 
-def latex(frame: pd.DataFrame, caption: str, digits: int = 2) -> str:
-    """The frame as a LaTeX table, with the package booktabs."""
+def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
+    """The frame as a LaTeX table, with the package booktabs; without a caption its rows alone."""
     shown = _formatted(frame.style, digits, NONE, "latex")
-    caption = re.sub(r"([&%$#_{}])", r"\\\1", caption)
+    columns = "".join("r" if _is_right(frame.iloc[:, k]) else "l" for k in range(frame.shape[1]))
+    index = 0 if isinstance(frame.index, pd.RangeIndex) else frame.index.nlevels
     text = shown.to_latex(
-        hrules=True, caption=caption, position_float="centering", multirow_align="naive"
+        hrules=True,
+        caption=re.sub(r"([&%$#_{}])", r"\\\1", caption) or None,
+        position_float="centering" if caption else None,
+        column_format="l" * index + columns,
+        multirow_align="naive",
     )
     return text.translate(str.maketrans(LATEX))

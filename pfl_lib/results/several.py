@@ -187,18 +187,21 @@ class Comparison:
         """The table as LaTeX (package booktabs), each number with its standard deviation over
         seeds; written to `path` as well, where one is given.
         """
-        from pfl_lib.display import latex
+        from pfl_lib.display import table
 
-        lines = []
+        rows = {}
         for name, row in self.table.iterrows():
+            spread = [row["± best"], row["± last"], math.nan]
+            means = [row[f"{what} (%)"] for what in ("best", "last", "worst client")]
             numbers = [
-                latex.spread(row[f"{what} (%)"], row[f"± {what}"]) for what in ("best", "last")
+                f"{mean:.2f}" + (f" ± {std:.2f}" if std == std else "")
+                for mean, std in zip(means, spread, strict=True)
             ]
-            worst = latex.spread(row["worst client (%)"])
-            numbers = [*numbers, worst] if row["status"] == "ran" else [row["status"], "", ""]
-            lines.append([name, str(row["seeds"]), *numbers])
-        head = ["method", "seeds", "best round (%)", "last round (%)", "worst client (%)"]
-        text = latex.table(head, lines)
+            numbers = numbers if row["status"] == "ran" else [row["status"], "", ""]
+            rows[name] = [row["seeds"], *numbers]
+        head = ["seeds", "best round (%)", "last round (%)", "worst client (%)"]
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=head)
+        text = table.latex(frame.reset_index(names="method"))
         if path is not None:
             _written(path, text)
         return text
