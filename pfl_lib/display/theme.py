@@ -131,7 +131,7 @@ def describe(figure: "Figure") -> str:
             if hasattr(bars, "datavalues") and len(bars)
         ]
         lines = [line for line in axes.lines if line.get_transform() == axes.transData]
-        called = {line: names.get(_stroke(line), line.get_label()) for line in lines}
+        called = {line: _name(line, names) for line in lines}
         named = [line for line in lines if not called[line].startswith("_")]
         for line in named or lines:  # beside lines with names, others are error bars or guides
             points = np.asarray(line.get_xydata(), float)
@@ -164,6 +164,12 @@ def _stroke(drawn) -> tuple[str, object]:
     return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
 
 
+def _name(line, names: dict[tuple[str, object], str]) -> str:
+    """A line's name in the legend, also where that shows its colour alone; else its own label."""
+    colour, _ = stroke = _stroke(line)
+    return names.get(stroke) or names.get((colour, None)) or line.get_label()
+
+
 def _range(values) -> str:
     return f"{np.nanmin(values):.4g} to {np.nanmax(values):.4g}"
 
@@ -172,20 +178,21 @@ def _course(axes: "Axes", line, points: np.ndarray) -> str:
     """A line from its first to its last value; a few dots beside names by name, others by their
     range.
     """
-    from matplotlib.ticker import ScalarFormatter
+    from matplotlib.category import StrCategoryFormatter
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
 
-    ways = [isinstance(a.get_major_formatter(), ScalarFormatter) for a in (axes.xaxis, axes.yaxis)]
+    names = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
+    ways = [not isinstance(a.get_major_formatter(), names) for a in (axes.xaxis, axes.yaxis)]
     if line.get_linestyle() != "None" and all(ways):
         (first, start), (last, end) = points[0], points[-1]
         return f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
     counted = 0 if ways == [True, False] else 1
     axis = (axes.xaxis, axes.yaxis)[1 - counted]
-    words = [text.get_text() for text in axis.get_ticklabels()]
-    beside = dict(zip(axis.get_ticklocs(), words, strict=True))
     if all(ways) or len(points) > FEW:
         return _range(points[:, counted])
-    pairs = (f"{beside.get(round(p[1 - counted]), '')} {p[counted]:.4g}" for p in points)
-    return ", ".join(pairs)
+    names = axis.get_major_formatter().format_ticks(np.round(points[:, 1 - counted]))
+    pairs = zip(names, points[:, counted], strict=True)
+    return ", ".join(f"{name} {value:.4g}" for name, value in pairs)
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:

@@ -69,6 +69,24 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     assert words.endswith("values 0.25 to 4; points: a 5, b 6.")
 
 
+def test_panels_that_share_their_names_and_logarithmic_axes_are_described():
+    from pfl_lib.display import beside
+
+    row = {"dataset": "MNIST", "metric": "accuracy_percent", "printed std": 1.0, "ours std": 0.5}
+    rows = [
+        {**row, "setting": setting, "method": method, "printed": 90 + k, "ours": 91 + k}
+        for setting in "AB"
+        for k, method in enumerate(["FedAvg", "WAFFLE", "WE"])
+    ]
+    words = theme.describe(beside.dots(pd.DataFrame(rows)))
+    assert "B: accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91" in words
+    figure, axes = plt.subplots()
+    axes.plot([0.01, 0.1], [3, 4])
+    axes.set_xscale("log")
+    assert theme.describe(figure) == "3 at 0.01 to 4 at 0.1."
+    plt.close("all")
+
+
 def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.get_ipython", lambda: object())
