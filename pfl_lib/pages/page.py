@@ -157,7 +157,7 @@ class Page:
         from pfl_lib.display import theme
 
         if collecting() is None:
-            theme.show(figure, f"{says} {theme.describe(figure)}")
+            theme.show(figure, says)
         pyplot.close(figure)
 
     def table(
