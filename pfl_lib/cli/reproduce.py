@@ -104,7 +104,7 @@ def _make_pages(exhibits: Sequence, asked, store) -> int:
     every run and every notebook ended well, else 1.  A page that is not run is no failure.
     """
     from pfl_lib.pages import registry
-    from pfl_lib.pages.build import Folders, Wanted
+    from pfl_lib.pages.build import Folders, Wanted, build
 
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
     notebooks = registry.notebooks_folder()
@@ -119,7 +119,7 @@ def _make_pages(exhibits: Sequence, asked, store) -> int:
     }
     drawn: Mapping = {}
     if asked.profile is None:
-        drawn = _build(_stored(exhibits, asked, store), parameters, store, folders, asked.again)
+        drawn = build(_stored(exhibits, asked, store), parameters, store, folders, asked.again)
         live = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
         exhibits = [] if asked.plots_only else live
         index = folders.reports / "index.html"
@@ -130,22 +130,12 @@ def _make_pages(exhibits: Sequence, asked, store) -> int:
         failures = train(name, exhibits, asked, store)
         profiles = [(exhibit, exhibit.profile(name, asked.seeds)) for exhibit in exhibits]
         wanted = [Wanted(exhibit, profile, asked.plots_only) for exhibit, profile in profiles]
-        stamps |= _build(wanted, parameters, store, folders, asked.again)
+        stamps |= build(wanted, parameters, store, folders, asked.again)
     _closing_table(stamps, folders.reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and asked.profile is None and drawn.keys().isdisjoint(failed):
         print("what failed is the live check; the pages of the papers' results do not rest on it")
     return 1 if failures or failed else 0
-
-
-def _build(wanted: Sequence, parameters: Mapping, store, folders, again: bool) -> Mapping:
-    from pfl_lib.pages.build import build, write_index
-    from pfl_lib.papers import printed_tables
-    from pfl_lib.papers.overview import headline, overview
-
-    stamps = build(wanted, parameters, store, folders, again, print)
-    write_index(folders, store, headline(overview(printed_tables(), store.find)))
-    return stamps
 
 
 def _stored(exhibits: Sequence, asked, store) -> list:

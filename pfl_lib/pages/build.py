@@ -4,19 +4,22 @@ Pages of a paper lie in a folder for each profile ("paper/waffle-table1.html"), 
 overwrites another; those that belong to no paper lie beside the index.
 """
 
+import json
 import posixpath
+import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.made import code_version
-from pfl_lib.pages import html, summary
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.pages.execute import Execution, Job, execute_all
-from pfl_lib.pages.html import Links, Page, Stamp
-from pfl_lib.pages.index import build_index
+from pfl_lib.pages.html import Links, Stamp, finish, read_stamp
+from pfl_lib.pages.index import summary, write_index
+from pfl_lib.pages.registry import NotebookPage
 from pfl_lib.pages.up_to_date import made_from
 from pfl_lib.papers.exhibits import Exhibit, most_stored
 from pfl_lib.papers.profiles import Profile
@@ -78,50 +81,44 @@ def build(
     store: Store,
     folders: Folders,
     again: bool,
-    say: Callable[[str], None],
 ) -> dict[str, Stamp]:
-    """Execute notebooks and write their pages; returns the stamp of each page, by its name.
+    """Execute notebooks, write their pages and the index; returns the stamp of each page, by its
+    name.
 
     `parameters` are those that all notebooks are given.  A page that would come out as it is
     already is left alone, unless `again`.
     """
-    from pfl_lib.papers import EXHIBITS
-
-    described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
+    pages = _pages(folders)
     version, stamps, jobs, digests = code_version(), {}, {}, {}
-    for page in wanted:
-        exhibit, executed = page.exhibit, folders.executed(page.name)
+    by_name = {page.name: page for page in wanted}
+    for name, page in by_name.items():
+        exhibit, executed = page.exhibit, folders.executed(name)
         given = {**parameters, "profile": page.profile.name, "plots_only": page.plots_only}
         if exhibit.methods:
             given["methods"] = list(exhibit.methods)
         # A page that belongs to no paper, such as the index, speaks of all runs.
         specs = exhibit.runs(page.profile) if exhibit.paper else _every_run(page.profile.name)
-        notebook = described[exhibit.id].notebook
-        digests[page.name] = made_from(notebook, given, specs, store)
-        earlier = html.read_stamp(executed)
-        fresh = earlier and earlier.status == "ok" and earlier.made_from == digests[page.name]
-        if fresh and not again and (folders.reports / page.name).is_file():
-            stamps[page.name] = earlier
+        notebook = pages[exhibit.id].path
+        digests[name] = made_from(notebook, given, specs, store)
+        earlier = read_stamp(executed)
+        fresh = earlier and earlier.status == "ok" and earlier.made_from == digests[name]
+        if fresh and not again and (folders.reports / name).is_file():
+            stamps[name] = earlier
         else:
-            jobs[page.name] = Job(page.name, notebook, executed, given)
+            jobs[name] = Job(name, notebook, executed, given)
     if stamps:
-        say(
-            f"{len(stamps)} page{'s' * (len(stamps) > 1)} up to date ({', '.join(stamps)});"
-            " --again makes them anew"
-        )
-    by_name = {page.name: page for page in wanted}
+        print(f"up to date: {', '.join(stamps)} (--again makes them anew)", flush=True)
     with progress(len(jobs), "notebooks", "notebook") as bar:
 
-        def finish(execution: Execution) -> None:
+        def done(execution: Execution) -> None:
             page = by_name[execution.job.id]
             specs = page.exhibit.runs(page.profile)
             stored = sum(store.find(spec) is not None for spec in specs)
-            links = _links(page, by_name, folders, described)
             stamp = Stamp(
                 id=page.exhibit.id,
                 status="not run" if execution.not_run else "failed" if execution.error else "ok",
                 profile=page.profile.name,
-                banner=_banner(page, stored, len(specs)) if page.exhibit.paper or specs else "",
+                banner=page.profile.banner if page.exhibit.paper or specs else "",
                 version=version,
                 finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
                 seconds=execution.seconds,
@@ -129,94 +126,88 @@ def build(
                 made_from=digests[page.name],
                 runs="" if stored == len(specs) else f"{stored} of {len(specs)} runs",
                 megabytes=execution.megabytes,
-                **summary.of_page(execution.job.output),
+                **summary(execution.job.output),
             )
             target = folders.reports / page.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            around = _around(page, described, links)
-            stamps[page.name] = html.finish(
-                execution.job.output, target, described[page.exhibit.id], stamp, links, around
-            )
-            if stamps[page.name].error:
-                bar.say(f"{stamps[page.name].status}: {page.name}: {stamps[page.name].error}")
+            links = _links(page, by_name, folders, pages)
+            described = pages[page.exhibit.id]
+            stamp = finish(execution.job.output, target, described, stamp, links)
+            stamps[page.name] = stamp
+            if stamp.error:
+                bar.say(f"{stamp.status}: {page.name}: {stamp.error}")
             bar.update()
 
         if jobs:
-            execute_all(list(jobs.values()), AT_ONCE, finish)
+            execute_all(list(jobs.values()), AT_ONCE, done)
+    _write_index(folders, pages, store)
     return stamps
 
 
-def write_index(folders: Folders, store: Store, told: Sequence[str]) -> None:
-    """Write the index over all pages that are there, below the headline `told`."""
-    from pfl_lib.papers import EXHIBITS
-
-    described = {id: _page(exhibit, folders) for id, exhibit in EXHIBITS.items()}
-    of_papers = {
-        id: page for id, page in EXHIBITS.items() if {"paper", "small"} <= {*page.profiles}
-    }
-    stored = {id for id, page in of_papers.items() if most_stored(page, store.find)}
-    build_index(folders.reports, described, _known(folders), told, stored)
-
-
-def _page(exhibit: Exhibit, folders: Folders) -> Page:
-    notebook = folders.notebooks / exhibit.notebook
-    if not notebook.is_file():
-        raise BadInput(
-            f"notebook {notebook} of {exhibit.id} is missing: restore it from the repository"
-        )
-    return Page(exhibit.id, exhibit.title, html.describe(notebook), notebook, exhibit.paper)
-
-
-def _banner(page: Wanted, stored: int, runs: int) -> str:
-    """The profile's, and how much of it there is where that is not all."""
-    words = page.profile.banner
-    return words if stored == runs else f"{words} Stored: {stored} of {runs} runs."
-
-
-def _every_run(profile: str) -> list:
+def _every_run(profile: str) -> list[RunSpec]:
     from pfl_lib.papers import EXHIBITS
 
     return [run for exhibit in EXHIBITS.values() for run in exhibit.runs(exhibit.profile(profile))]
 
 
-def _known(folders: Folders) -> dict[str, Stamp]:
-    """The stamps of all pages that are there, by their names."""
+def _write_index(folders: Folders, pages: Mapping[str, NotebookPage], store: Store) -> None:
+    """Write the index over all pages that are there."""
+    from pfl_lib.papers import EXHIBITS, printed_tables
+    from pfl_lib.papers.overview import headline, overview
+
     executed = folders.reports / "executed"
-    names = {
-        path.relative_to(executed).with_suffix(".html").as_posix(): path
-        for path in sorted(executed.glob("**/*.ipynb"))
+    stamps = {}
+    for path in sorted(executed.glob("**/*.ipynb")):
+        name = path.relative_to(executed).with_suffix(".html").as_posix()
+        stamp = read_stamp(path)
+        if stamp is not None and (folders.reports / name).is_file():
+            stamps[name] = stamp
+    stored = {
+        id
+        for id, page in EXHIBITS.items()
+        if {"paper", "small"} <= {*page.profiles} and most_stored(page, store.find)
     }
-    found = {name: html.read_stamp(path) for name, path in names.items()}
-    return {
-        name: stamp
-        for name, stamp in found.items()
-        if stamp is not None and (folders.reports / name).is_file()
-    }
+    told = headline(overview(printed_tables(), store.find))
+    write_index(folders.reports, pages, stamps, told, stored)
+
+
+def _pages(folders: Folders) -> dict[str, NotebookPage]:
+    """All pages by id, in reading order; BadInput where a notebook is missing."""
+    from pfl_lib.papers import EXHIBITS
+
+    found = {}
+    for id, exhibit in EXHIBITS.items():
+        path = folders.notebooks / exhibit.notebook
+        if not path.is_file():
+            raise BadInput(f"notebook {path} of {id} is missing: restore it from the repository")
+        found[id] = NotebookPage(id, exhibit.paper, exhibit.title, _about(path), path)
+    return found
+
+
+def _about(notebook: Path) -> str:
+    """The first sentence below a notebook's heading, links as their words."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    text = next(("".join(c["source"]) for c in cells if c["cell_type"] == "markdown"), "")
+    paragraph = text.strip().partition("\n")[2].strip().split("\n\n")[0].replace("\n", " ")
+    sentence = re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
+    return re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", sentence)
 
 
 def _links(
-    page: Wanted, wanted: Mapping[str, Wanted], folders: Folders, described: Mapping[str, Page]
+    page: Wanted, wanted: Container[str], folders: Folders, pages: Mapping[str, NotebookPage]
 ) -> Links:
     """Where a page finds each other one: in its own profile, else in the best that is there or
     being built.
     """
     from pfl_lib.papers import EXHIBITS
 
-    folder, pages = posixpath.dirname(page.name) or ".", {}
+    folder, there = posixpath.dirname(page.name) or ".", {}
     for id, exhibit in EXHIBITS.items():
-        names = [page_name(exhibit, name) for name in (page.profile.name, *BEST_FIRST)]
-        there = (name for name in names if name in wanted or (folders.reports / name).is_file())
-        if name := next(there, None):
-            pages[id] = posixpath.relpath(name, folder)
-    notebooks = {one.notebook.resolve(): id for id, one in described.items()}
-    return Links(posixpath.relpath("index.html", folder), pages, notebooks)
-
-
-def _around(
-    page: Wanted, described: Mapping[str, Page], links: Links
-) -> tuple[Page | None, Page | None]:
-    """The page before and the one after, of those that are there."""
-    ids = [id for id in described if id in links.pages]
-    place = ids.index(page.exhibit.id)
-    before = described[ids[place - 1]] if place else None
-    return before, described[ids[place + 1]] if place + 1 < len(ids) else None
+        for profile in (page.profile.name, *BEST_FIRST):
+            name = page_name(exhibit, profile)
+            if name in wanted or (folders.reports / name).is_file():
+                there[id] = posixpath.relpath(name, folder)
+                break
+    notebooks = {one.path.resolve(): id for id, one in pages.items()}
+    titles = {id: one.title for id, one in pages.items()}
+    return Links(posixpath.relpath("index.html", folder), there, notebooks, titles)

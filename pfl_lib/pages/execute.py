@@ -7,7 +7,6 @@ nothing here decides what a page looks like.
 
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from pfl_lib.pages.notebook import NotRun
 
-LOOK_EVERY = 0.2  # seconds
 START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
 
 
@@ -46,16 +44,17 @@ class Execution:
 
 class Kernels:
     """The kernels of one batch, each started from this interpreter, all of which can be stopped at
-    once (Ctrl-C).
+    once (Ctrl-C).  `megabytes`: the most memory that those of a job held.
     """
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen] = []
         self.stopped = False
+        self.megabytes: dict[str, int] = {}
 
-    def manager_class(self, memory: "Memory") -> type:
-        """Return a kernel manager that starts this interpreter, whatever kernels are installed
-        under the name python3, and has its memory watched.
+    def manager_class(self, job: Job) -> type:
+        """A kernel manager that starts this interpreter, whatever kernels are installed under the
+        name python3.
         """
         from jupyter_client.kernelspec import KernelSpecManager
         from jupyter_client.manager import AsyncKernelManager
@@ -77,9 +76,13 @@ class Kernels:
                 kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
                 await super()._async_launch_kernel(kernel_cmd, **kw)
                 batch._started.append(self.provisioner.process)
-                memory.watch(self.provisioner.process)
                 if batch.stopped:  # it was on its way when the others were killed
                     batch.stop()
+
+            async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
+                peak = _peak_memory(self.provisioner.process.pid)
+                batch.megabytes[job.id] = max(peak, batch.megabytes.get(job.id, 0))
+                await super().shutdown_kernel(now, restart)
 
         return ThisInterpreter
 
@@ -91,30 +94,13 @@ class Kernels:
                 process.kill()
 
 
-class Memory:
-    """The most memory that the kernels of one notebook held, in megabytes; 0 where /proc does not
-    tell.
-    """
-
-    def __init__(self) -> None:
-        self.megabytes = 0
-
-    def watch(self, process: subprocess.Popen) -> None:
-        """Look at a process until it ends."""
-        threading.Thread(target=self._look, args=(process,), daemon=True).start()
-
-    def _look(self, process: subprocess.Popen) -> None:
-        status = Path(f"/proc/{process.pid}/status")
-        # The system itself keeps the peak: looking seldom loses only what comes after the last
-        # look, when a notebook is over.
-        while process.poll() is None:
-            try:
-                lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-                peak = round(int(lines["VmHWM"].split()[0]) / 1024)
-            except (OSError, KeyError, ValueError):
-                return
-            self.megabytes = max(self.megabytes, peak)
-            time.sleep(LOOK_EVERY)
+def _peak_memory(pid: int) -> int:
+    """The most memory that a process held, in megabytes; 0 where /proc does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next(round(int(line.split()[1]) / 1024) for line in lines if "VmHWM" in line)
+    except (OSError, StopIteration, ValueError):
+        return 0
 
 
 def _environment() -> dict[str, str]:
@@ -122,14 +108,12 @@ def _environment() -> dict[str, str]:
     # own; and the very package that started the notebooks, even where it is not installed, or where
     # another version of it is.
     package = str(Path(__file__).resolve().parents[2])
-    search = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    inline = "module://matplotlib_inline.backend_inline"
     return {
         "PFL_HEADLESS": "1",
         "PFL_PAGE": "1",
         "OMP_NUM_THREADS": "1",
-        "MPLBACKEND": inline,
-        "PYTHONPATH": search,
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
     }
 
 
@@ -140,8 +124,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
     import papermill
     from nbclient.exceptions import DeadKernelError
 
-    started, memory = time.monotonic(), Memory()
-    error, not_run = None, False
+    started, not_run = time.monotonic(), False
     job.output.parent.mkdir(parents=True, exist_ok=True)
     for attempt in (1, 2):
         error = None
@@ -154,7 +137,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
                 language="python",
                 progress_bar=False,
                 start_timeout=START_TIMEOUT,
-                kernel_manager_class=kernels.manager_class(memory),
+                kernel_manager_class=kernels.manager_class(job),
             )
         except papermill.PapermillExecutionError as failure:
             not_run = failure.ename == NotRun.__name__
@@ -168,7 +151,7 @@ def execute(job: Job, kernels: Kernels) -> Execution:
             error = f"{type(failure).__name__}: {failure}".splitlines()[0]
         break
     seconds = time.monotonic() - started
-    return Execution(job, error, seconds, not_run, memory.megabytes)
+    return Execution(job, error, seconds, not_run, kernels.megabytes.get(job.id, 0))
 
 
 def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:

@@ -40,21 +40,14 @@ def _stored(store, spec) -> tuple[str, bool, bool]:
 @functools.cache
 def _package() -> str:
     root = Path(__file__).resolve().parents[1]
-    files = sorted(
-        path for path in root.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".pyo")
-    )
-    return _sha256(
-        "".join(
-            f"{path.relative_to(root)} {_sha256(path.read_bytes())}\n" for path in files
-        ).encode()
-    )
+    files = (path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    lines = [f"{path.relative_to(root)} {_sha256(path.read_bytes())}" for path in files]
+    return _sha256("\n".join(lines).encode())
 
 
 @functools.cache
-def _versions() -> str:
-    return ", ".join(
-        [platform.python_version(), *(f"{name} {metadata.version(name)}" for name in LIBRARIES)]
-    )
+def _versions() -> list[str]:
+    return [platform.python_version(), *(f"{name} {metadata.version(name)}" for name in LIBRARIES)]
 
 
 def _sha256(content: bytes) -> str:
