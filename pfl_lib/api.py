@@ -24,6 +24,8 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import NotStored, Store
 
+MOST_SEEDS = 10_000
+
 
 def run(
     method: str | Method,
@@ -84,6 +86,8 @@ def run(
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
+    if not isinstance(with_model, bool):
+        raise BadInput(f"with_model {with_model!r}: give True or False")
     if federation is not None:
         made = _federations(given)
         results = [_on(method, fed, results_dir, with_model) for fed in made]
@@ -168,7 +172,7 @@ def _seeds(seed: int, seeds: int | None, jobs: int | None) -> list[int]:
         if jobs is not None:
             raise BadInput(f"jobs {jobs}: one run takes one process; give seeds=3 as well")
         return [seed]
-    whole("seeds", seeds, 1)
+    whole("seeds", seeds, 1, MOST_SEEDS)
     if seed != 1:
         raise BadInput(f"seed {seed!r} beside seeds {seeds}: give one of them")
     return list(range(1, seeds + 1))

@@ -61,7 +61,9 @@ class Page:
                 self.profile = self.profile.with_seeds(self.settings.seeds)
         self.specs: tuple[RunSpec, ...] = ()
         self._missing: set[str] = set()
-        if collecting() is None:
+        if (needed := collecting()) is not None:
+            needed.profile = self.profile
+        else:
             from pfl_lib.display import theme
 
             theme.use()
@@ -99,7 +101,6 @@ class Page:
     def _collect(self, needed: Needed, models: bool) -> None:
         needed.specs = self.specs
         needed.models = self.specs if models else ()
-        needed.banner = self.profile.banner if self.profile else ""
         raise Collected
 
     def _train(self, models: bool, least: int) -> None:

@@ -64,6 +64,8 @@ FAMILIES: dict[str, type] = {
     )
 }
 
+MOST_CLIENTS = 100_000  # more than any data set here has examples for
+
 PARTITIONS: dict[str, Recipe] = {letter: LabelSkew(letter) for letter in TITLES} | by_column.SHORT
 
 
@@ -85,7 +87,7 @@ def make(
     """
     recipe = find(recipe)
     clients = recipe.default_clients if clients is None else clients
-    whole("clients", clients, 1)
+    whole("clients", clients, 1, MOST_CLIENTS)
     made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
