@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 import pfl_lib
-from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib import BadInput, Federation, Schedule, progress
 from pfl_lib.federation.from_csv import from_csv
-from pfl_lib.methods import PFedLA
+from pfl_lib.methods import LGFedAvg, Mocha, PFedLA, Waffle
 
 X, Y = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
 
@@ -74,6 +74,14 @@ CALLS = {
     },
     "results_dir": (lambda: run(results_dir="\0"), "results_dir '\\x00': give the path"),
     "with_model": (lambda: run(with_model="no"), "with_model 'no': give True or False"),
+    "another's name": (lambda: run(learning_rate=0.1), "'learning_rate': did you mean lr?"),
+    "a family": (lambda: run(partition="dirichlet"), "did you mean pfl_lib.partitions.Dirichlet()"),
+    "a module": (lambda: run(model=nn.Linear(64, 10)), "make a pfl_lib.Federation and give"),
+    "a slope": (lambda: Waffle(slope=-1), "slope -1: give a number 0 or more"),
+    "images": (
+        lambda: run(dataset="breast_cancer", partition="radius_strict", model="lenet5"),
+        "takes 1x28x28 images, not 10; choose model linear",
+    ),
     "names in arrays": (lambda: run(dataset=np.array(["digits"])), "dataset array(['digits']"),
     "path": (lambda: from_csv(None, label="y", split_by="x"), "path None: give the path"),
 }
@@ -119,3 +127,49 @@ def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):
         with pytest.raises(BadInput, match=f"^'other' and 'one' differ in {apart} "):
             pfl_lib.compare(results)
         assert len(pfl_lib.compare(results, across=True).table) == 2
+
+
+def test_seeds_may_be_a_list(results_dir):
+    results = run(seeds=[3, 1], results_dir=results_dir)
+    assert results.seeds == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (LGFedAvg(), "lg_fedavg shares every layer of this network: it is FedAvg"),
+        (Mocha(), "it is near local training"),
+    ],
+)
+def test_a_method_that_comes_to_another_one_says_so(method, words, capsys):
+    progress.tell.cache_clear()
+    wide = nn.Sequential(nn.Linear(3, 2000), nn.Linear(2000, 2))
+    fed = federation(model=nn.Linear(3, 2) if method.name == "lg_fedavg" else wide)
+    method.start(fed)
+    assert words in capsys.readouterr().err
+
+
+def test_a_round_that_makes_nan_of_finite_models_is_told_from_training_that_diverged(capsys):
+    class Divided(type(pfl_lib.methods.make_method("local"))):
+        def round(self, fed, state, r):
+            state, log = super().round(fed, state, r)
+            state["theta"][1] = 0 * state["theta"][1] / 0
+            return state, log
+
+    result = pfl_lib.run(Divided(), federation=federation())
+    assert result.diverged == 1
+    told = capsys.readouterr().err
+    assert "its round 1 gave client 1 a model that is not finite, though all training was" in told
+    pfl_lib.run("local", federation=federation(), results_dir=None)
+    assert "though all training was" not in capsys.readouterr().err
+
+
+def test_a_loss_far_above_guessing_is_told(capsys):
+    progress.tell.cache_clear()
+    x = torch.eye(4)[:, :3] * 1e3
+    test = [(x, 1 - Y)] * 2
+    fed = Federation.from_arrays(
+        [(x, Y)] * 2, test, nn.Linear(3, 2), Schedule(1, lr=10.0), device="cpu"
+    )
+    assert pfl_lib.run("fedavg", federation=fed).diverged is None
+    assert "in the last round: a rate below 10 may learn more" in capsys.readouterr().err

@@ -1,10 +1,8 @@
 """A user's CSV file as the clients of a federation."""
 
-import functools
 import itertools
 import math
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import groups
+from pfl_lib.progress import tell
 
 MOST_WORDS = 50
 MISSING = ("-", "--", "?", ".", "*")
@@ -189,7 +188,7 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             f"{path} has no column to predict from: give it one beside the label, or name it with"
             " inputs=[...]"
         )
-    _tell(_became(path, table[names]))
+    tell(_became(path, table[names]))
     return preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
 
 
@@ -212,9 +211,3 @@ def _became(path: Path, table: pd.DataFrame) -> str:
                 words += " (another in each row: an identifier? leave it out with inputs=[...])"
         told.append(words + (f" ({gaps} missing)" if gaps else ""))
     return f"{path.name}, {len(table)} rows; inputs are {'; '.join(told)}"
-
-
-@functools.cache
-def _tell(line: str) -> None:
-    """Print a line, the first time that it is to be said."""
-    print(line, file=sys.stderr)

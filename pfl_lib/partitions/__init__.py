@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.partitions import by_column
 from pfl_lib.partitions.base import Partition, Recipe, called, settings
 from pfl_lib.partitions.by_column import ByColumn
@@ -97,6 +97,12 @@ def make(
 def find(recipe: str | Recipe) -> Recipe:
     """The recipe of a short name, or the recipe itself; BadInput for anything else."""
     if isinstance(recipe, str):
+        families = [family.__name__ for family in FAMILIES.values()]
+        if recipe not in PARTITIONS and (near := likely(recipe.replace("_", ""), families)):
+            raise BadInput(
+                f"distribution {recipe!r}: did you mean pfl_lib.partitions.{near}(), a recipe?"
+                f" Short names are {', '.join(PARTITIONS)}"
+            )
         return PARTITIONS[choose("distribution", recipe, PARTITIONS)]
     parts = ("name", "default_clients", "split")
     missing = [part for part in parts if not hasattr(recipe, part)]
