@@ -96,7 +96,7 @@ SENTENCES: Mapping[str, Callable[[Profile, Store], pd.DataFrame]] = {
     "waffle-claims": _waffle,
     "waffle-cifar10": _cifar10,
     "weight-erosion-claims": _weight_erosion,
-    "fedfomo-claims": _fedfomo,
+    "fedfomo-table1": _fedfomo,
     "pfedla-claims": _pfedla,
 }
 """The pages that answer a paper's sentences, and how."""
