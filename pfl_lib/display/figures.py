@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.display import spread, tables
+from pfl_lib.display import theme as looks
 from pfl_lib.display.partition_card import partition_card
 from pfl_lib.display.theme import (
     ON_LINES,
@@ -21,7 +22,6 @@ from pfl_lib.display.theme import (
     look,
     png,
     set_accuracy_limits,
-    show,
     theme,
 )
 from pfl_lib.results.summary import at_round, status
@@ -43,6 +43,12 @@ __all__ = [
 ]
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
+
+
+def show(figure: "Figure", alt: str) -> None:
+    """Show a figure with an alt text that says everything."""
+    looks.show(figure, alt, alt)
+
 
 # --- accuracy ---
 

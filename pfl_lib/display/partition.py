@@ -2,16 +2,87 @@
 
 from typing import TYPE_CHECKING
 
-from pfl_lib.display import theme
-from pfl_lib.display.partition_card import partition_card
+import numpy as np
 
-if TYPE_CHECKING:  # annotations only
+from pfl_lib.display import theme
+
+if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
+    from matplotlib.figure import Figure
+
     from pfl_lib.data.source import Dataset
     from pfl_lib.partitions.base import Partition
 
+FEW = 20  # clients; more have no room for a number in each cell
+
 
 def show(dataset: "Dataset", partition: "Partition", title: str) -> None:
-    """Show training images by client and label, and each client's size."""
-    figure, alt = partition_card(partition, dataset)
+    """Show training examples by client and label, and the labels that clients give to the classes
+    where these are their own.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    draw(figure, dataset, partition)
     figure.suptitle(title)
-    theme.show(figure, f"{title}. {alt}")
+    theme.show(figure, f"{title}: {says(dataset, partition)}")
+
+
+def says(dataset: "Dataset", partition: "Partition") -> str:
+    """In a sentence, who holds how much."""
+    counts = partition.label_matrix(dataset).numpy()
+    return (
+        f"{len(counts)} clients hold {_span(counts.sum(axis=1))} training examples of"
+        f" {_span((counts > 0).sum(axis=1))} labels each; most of one label: {counts.max():,}."
+    )
+
+
+def draw(figure: "Figure", dataset: "Dataset", partition: "Partition") -> None:
+    """Draw a heat map of training examples by client and label on a figure, which it makes as large
+    as it needs; each client's sum stands beside its number.
+    """
+    counts, relabel = partition.label_matrix(dataset).numpy(), partition.relabel
+    clients, classes = counts.shape
+    panels = 1 if relabel is None else 2
+    width = min(theme.WIDTH, 3.2 + 0.5 * classes)
+    figure.set_size_inches(width, panels * (1.3 + 0.27 * min(clients, 30)))
+    grids = np.atleast_1d(figure.subplots(panels))
+    _grid(grids[0], np.where(counts, counts, np.nan), counts.sum(axis=1), "label")
+    grids[0].set_title("training examples by label")
+    if relabel is not None:
+        _grid(grids[1], relabel.numpy().astype(float), counts.sum(axis=1), "class")
+        grids[1].set_title("label given to each class")
+    figure.supxlabel(f"{partition.name}, checksum {partition.checksum()}", fontsize=10)
+
+
+def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
+    import seaborn
+
+    clients, classes = values.shape
+    every = max(1, -(-clients // 15))
+    counted, words = along == "label", clients <= FEW and classes <= 12
+    axes.grid(False)
+    seaborn.heatmap(
+        values,
+        ax=axes,
+        cmap="Blues" if counted else ["#ffffff"],
+        vmin=0,
+        # With numbers the darkest blue stays light enough for them.
+        vmax=np.nanmax(values) * (1.5 if words else 1),
+        annot=words,
+        fmt=".0f",
+        annot_kws={"fontsize": 10, "color": "#111111"},
+        cbar=counted and not words,
+        linewidths=0.5 if clients <= FEW else 0,
+        linecolor="#dddddd",
+        xticklabels=max(1, classes // 12),
+    )
+    for text in axes.texts:
+        text.set_in_layout(False)  # the layout takes long over hundreds
+    places = np.arange(0, clients, every)
+    axes.set_yticks(places + 0.5, [f"{k} ({sizes[k]:,})" for k in places], rotation=0)
+    axes.set(xlabel=along, ylabel="client (examples)")
+
+
+def _span(numbers: np.ndarray) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

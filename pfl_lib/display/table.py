@@ -1,22 +1,73 @@
 """Data frames as tables of a page: pandas Styler, for HTML and LaTeX."""
 
+import hashlib
 import html
+import re
+from collections.abc import Iterable
 
 import pandas as pd
 from pandas.io.formats.style import Styler
 
 NONE = "–"
+# Behind a verdict's word: colours that let the text through on a light and on a dark page.
+SHADES = {
+    "reproduced": "rgba(2, 158, 115, 0.20)",
+    "compatible": "rgba(1, 115, 178, 0.16)",
+    "not reproduced": "rgba(222, 143, 5, 0.28)",
+    "diverged": "rgba(204, 51, 17, 0.22)",
+    "not run": "rgba(128, 128, 128, 0.14)",
+}
+LATEX = {"−": "$-$", "±": r"$\pm$", NONE: "--", "Δ": r"$\Delta$", "Ω": r"$\Omega$"}
 
 
 def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
-    """The frame with its caption: numbers to `digits`, "–" where there is none."""
-    shown = frame.style.format(precision=digits, na_rep=NONE, thousands=",", escape="html")
-    if isinstance(frame.index, pd.RangeIndex):
-        shown = shown.hide(axis="index")
-    numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
-    right = {"text-align": "right", "font-variant-numeric": "tabular-nums"}
-    shown = shown.set_properties(subset=numbers, **right) if numbers else shown
-    return shown.set_caption(html.escape(caption)).set_table_attributes('class="table"')
+    """The frame with its caption: numbers to `digits` and to the right, "–" where there is none,
+    long words on several lines, a shade behind verdicts.
+    """
+    id = hashlib.sha256((caption + frame.to_csv()).encode()).hexdigest()[:10]
+    shown = _formatted(Styler(frame, uuid=id, cell_ids=False), digits, NONE, "html")
+    rules = [
+        {"selector": f".col{place}", "props": _layout(frame.iloc[:, place])}
+        for place in range(frame.shape[1])
+    ]
+    rules += [
+        {"selector": ", ".join(cells), "props": f"background-color: {SHADES[word]}"}
+        for word in SHADES
+        if (cells := list(_cells(frame, word)))
+    ]
+    shown = shown.set_table_styles([*rules, {"selector": "caption", "props": "text-align: left"}])
+    return shown.set_caption(html.escape(caption))
+
+
+def _is_right(column: pd.Series) -> bool:
+    """Whether a column is set to the right: numbers, also with a spread or in words."""
+    words = column.dropna().astype(str)
+    return words.empty or words.str.fullmatch(r"[-+−]?\d.*|–|inf|nan").any()
+
+
+def _layout(column: pd.Series) -> str:
+    """How a column is set, as CSS."""
+    if _is_right(column):
+        return "text-align: right; font-variant-numeric: tabular-nums"
+    wide = "; min-width: 13rem" if column.astype(str).str.len().max() > 40 else ""
+    return f"text-align: left; white-space: normal; max-width: 30rem{wide}"
+
+
+def _cells(frame: pd.DataFrame, word: str) -> Iterable[str]:
+    """The places where a word stands alone, as CSS selectors."""
+    for row, column in zip(*(frame.astype(object) == word).to_numpy().nonzero(), strict=True):
+        yield f"td.row{row}.col{column}"
+
+
+def _formatted(shown: Styler, digits: int, none: str, escape: str) -> Styler:
+    shown = shown.format(precision=digits, na_rep=none, thousands=",", escape=escape)
+    for axis in (0, 1):  # a heading such as a learning rate keeps its digits
+        shown = shown.format_index(_heading, axis=axis, na_rep=none, escape=escape)
+    return shown.hide(axis="index") if isinstance(shown.index, pd.RangeIndex) else shown
+
+
+def _heading(value: object) -> object:
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
@@ -25,18 +76,33 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     """
     from IPython.display import display
 
-    page = styled(frame, caption, digits).to_html()
-    page = f'<div class="scroll" tabindex="0" style="overflow-x:auto">{page}</div>'
+    shown = styled(frame, caption, digits)
     if folded:
-        page = f"<details><summary>{html.escape(caption)}</summary>{page}</details>"
-    plain = f"{caption}\n{frame.to_string(float_format=f'{{:.{digits}f}}'.format, na_rep=NONE)}"
-    display({"text/html": page, "text/plain": plain}, raw=True)
+        shown = shown.set_caption("")
+    page = re.sub(r'<th (?=[^>]*class="(row|col)_heading)', r'<th scope="\1" ', shown.to_html())
+    name = html.escape(caption)
+    page = (
+        f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"'
+        f' style="overflow-x:auto">{page}</div>'
+    )
+    if folded:
+        page = f"<details><summary>{name}</summary>{page}</details>"
+    index = not isinstance(frame.index, pd.RangeIndex)
+    numbers = f"{{:,.{digits}f}}".format
+    plain = frame.to_string(float_format=numbers, na_rep=NONE, index=index)
+    display({"text/html": page, "text/plain": f"{caption}\n{plain}"}, raw=True)
 
 
-def latex(frame: pd.DataFrame, caption: str, digits: int = 2) -> str:
-    """The frame as a LaTeX table, with the package booktabs."""
-    shown = frame.style.format(precision=digits, na_rep="--", escape="latex")
-    shown = shown.format_index(escape="latex").format_index(escape="latex", axis=1)
-    if isinstance(frame.index, pd.RangeIndex):
-        shown = shown.hide(axis="index")
-    return shown.to_latex(hrules=True, caption=caption, position_float="centering")
+def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
+    """The frame as a LaTeX table, with the package booktabs; without a caption its rows alone."""
+    shown = _formatted(frame.style, digits, NONE, "latex")
+    columns = "".join("r" if _is_right(frame.iloc[:, k]) else "l" for k in range(frame.shape[1]))
+    index = 0 if isinstance(frame.index, pd.RangeIndex) else frame.index.nlevels
+    text = shown.to_latex(
+        hrules=True,
+        caption=re.sub(r"([&%$#_{}])", r"\\\1", caption) or None,
+        position_float="centering" if caption else None,
+        column_format="l" * index + columns,
+        multirow_align="naive",
+    )
+    return text.translate(str.maketrans(LATEX))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where
 
 WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
+FEW = 12  # dots that an alt text tells one by one
 SHADES = 128  # different colours in a picture, see `png`
 
 # Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
@@ -108,41 +109,90 @@ def looks(names: Iterable[str]) -> dict[str, object]:
 
 
 def describe(figure: "Figure") -> str:
-    """What is drawn, in numbers: of each panel its title, and the ranges of its axes' data."""
-    told = []
-    labels = {name: [getattr(a, f"get_{name}label")() for a in figure.axes] for name in ("x", "y")}
+    """What is drawn, in numbers: of each panel the first and the last value of its lines, the least
+    and the largest of its bars, dots and heat maps.
+    """
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    names = {
+        _stroke(drawn): text.get_text()
+        for legend in filter(None, legends)
+        for drawn, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
+    }
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     # Panels of a grid have the labels of its edges.
-    shared = {name: next(filter(None, found), name) for name, found in labels.items()}
-    for axes in figure.axes:
-        points = [line.get_xydata() for line in axes.lines]
-        points += [np.asarray(dots.get_offsets()) for dots in axes.collections if _is_dots(dots)]
-        points += [_corners(bar) for bar in axes.patches if hasattr(bar, "get_height")]
-        points = [np.asarray(part, float) for part in points if len(part)]
-        fields = [shown.get_array() for shown in [*axes.images, *_meshes(axes)]]
-        words = []
-        if points:
-            low, high = np.nanmin(np.vstack(points), 0), np.nanmax(np.vstack(points), 0)
-            for name, a, b in zip(("x", "y"), low, high, strict=True):
-                label = getattr(axes, f"get_{name}label")() or shared[name]
-                words.append(f"{label} {a:.4g} to {b:.4g}")
-        words += [f"values {np.nanmin(field):.3g} to {np.nanmax(field):.3g}" for field in fields]
+    every = [{_labels(axes)[k] for axes in panels} - {""} for k in (0, 1)]
+    edges = [min(labels) if len(labels) == 1 else "" for labels in every]
+    told = []
+    for axes in panels:
+        x, y = (label or edge for label, edge in zip(_labels(axes), edges, strict=True))
+        words = [
+            f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
+            for bars in axes.containers
+            if hasattr(bars, "datavalues") and len(bars)
+        ]
+        lines = [line for line in axes.lines if line.get_transform() == axes.transData]
+        called = {line: _name(line, names) for line in lines}
+        named = [line for line in lines if not called[line].startswith("_")]
+        for line in named or lines:  # beside lines with names, others are error bars or guides
+            points = np.asarray(line.get_xydata(), float)
+            points = points[np.isfinite(points).all(axis=1)]
+            if len(points):
+                name = f"{called[line]} " if named else ""
+                words.append(name + _course(axes, line, points))
+        for drawn in (*axes.images, *axes.collections):
+            kind = type(drawn).__name__
+            if kind == "PathCollection" and len(drawn.get_offsets()):
+                words.append(f"dots {_range(drawn.get_offsets()[:, 1])}")
+            elif kind in ("QuadMesh", "AxesImage"):
+                words.append(f"values {_range(drawn.get_array())}")
         if words:
-            title = axes.get_title()
-            told.append((f"{title}: " if title else "") + ", ".join(words))
+            heading = [axes.get_title(), " by ".join(filter(None, (y, x)))]
+            told.append(": ".join([*filter(None, heading), ", ".join(words)]))
     return "; ".join(told) + "." if told else ""
 
 
-def _is_dots(drawn) -> bool:
-    return hasattr(drawn, "get_offsets") and type(drawn).__name__ == "PathCollection"
+def _labels(axes: "Axes") -> tuple[str, str]:
+    return axes.get_xlabel(), axes.get_ylabel()
 
 
-def _meshes(axes: "Axes") -> list:
-    return [drawn for drawn in axes.collections if type(drawn).__name__ == "QuadMesh"]
+def _stroke(drawn) -> tuple[str, object]:
+    """What tells two lines or bars apart, and joins each to its entry in the legend."""
+    from matplotlib.colors import to_hex
+
+    colour = drawn.get_color() if hasattr(drawn, "get_color") else drawn.get_facecolor()
+    colour = colour if isinstance(colour, str) else np.ravel(colour)[:4]
+    return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
 
 
-def _corners(bar) -> list[tuple[float, float]]:
-    x, y = bar.get_xy()
-    return [(x, y), (x + bar.get_width(), y + bar.get_height())]
+def _name(line, names: dict[tuple[str, object], str]) -> str:
+    """A line's name in the legend, also where that shows its colour alone; else its own label."""
+    colour, _ = stroke = _stroke(line)
+    return names.get(stroke) or names.get((colour, None)) or line.get_label()
+
+
+def _range(values) -> str:
+    return f"{np.nanmin(values):.4g} to {np.nanmax(values):.4g}"
+
+
+def _course(axes: "Axes", line, points: np.ndarray) -> str:
+    """A line from its first to its last value; a few dots beside names by name, others by their
+    range.
+    """
+    from matplotlib.category import StrCategoryFormatter
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    names = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
+    ways = [not isinstance(a.get_major_formatter(), names) for a in (axes.xaxis, axes.yaxis)]
+    if line.get_linestyle() != "None" and all(ways):
+        (first, start), (last, end) = points[0], points[-1]
+        return f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
+    counted = 0 if ways == [True, False] else 1
+    axis = (axes.xaxis, axes.yaxis)[1 - counted]
+    if all(ways) or len(points) > FEW:
+        return _range(points[:, counted])
+    names = axis.get_major_formatter().format_ticks(np.round(points[:, 1 - counted]))
+    pairs = zip(names, points[:, counted], strict=True)
+    return ", ".join(f"{name} {value:.4g}" for name, value in pairs)
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
@@ -160,10 +210,13 @@ def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
     return {"color": colour, "marker": marker, "linestyle": line}
 
 
-def show(figure: "Figure", alt: str) -> None:
-    """Show a figure on a notebook's page as a PNG that carries its alt text; outside a notebook
-    nothing happens.
+def show(figure: "Figure", says: str, alt: str | None = None) -> None:
+    """Show a figure in a notebook as a PNG with its alt text, and close it; outside a notebook
+    nothing is shown.  The alt text is `says`, one sentence, and the numbers drawn; or `alt`.
     """
+    from matplotlib import pyplot
+
+    pyplot.close(figure)
     try:
         from IPython import get_ipython
         from IPython.display import display
@@ -171,24 +224,30 @@ def show(figure: "Figure", alt: str) -> None:
         return
     if get_ipython() is None:
         return
+    alt = f"{says} {describe(figure)}".strip() if alt is None else alt
     image = base64.b64encode(png(figure)).decode()
     # Fewer than it has pixels: a notebook then shows it sharp on fine screens too.
     metadata = {"image/png": {"alt": alt, "width": round(figure.get_figwidth() * 100)}}
     display({"image/png": image, "text/plain": alt}, raw=True, metadata=metadata)
 
 
-def png(figure: "Figure") -> bytes:
+def png(figure: "Figure", dpi: int = DPI, shades: int = SHADES) -> bytes:
     """The figure as PNG; the same bytes every time, for no date and no program's version is written
     into it.
 
-    It has `SHADES` colours: nobody sees it in lines and letters, and it then takes half the room.
+    It has so many colours: nobody sees it in lines and letters, and it then takes half the room.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    drawn, buffer = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 1})
-    picture = Image.open(drawn).convert("RGB")
-    picture.quantize(SHADES, dither=Image.Dither.NONE).save(buffer, "PNG", compress_level=9)
+    own, canvas, buffer = figure.canvas, FigureCanvasAgg(figure), io.BytesIO()
+    before = figure.dpi
+    figure.set_dpi(dpi)
+    canvas.draw()
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    figure.set_dpi(before)
+    figure.set_canvas(own)
+    picture.quantize(shades, dither=Image.Dither.NONE).save(buffer, "PNG", compress_level=9)
     return buffer.getvalue()
 
 

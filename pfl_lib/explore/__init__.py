@@ -6,7 +6,7 @@ somebody watches, as a piece of HTML with native controls on a page that is kept
 nothing from outside, and the keyboard reaches all of it.
 """
 
-from pfl_lib.explore.explorer import Explorer
+from pfl_lib.display.play import Explorer
 from pfl_lib.explore.of_matrix import matrix
 from pfl_lib.explore.of_methods import methods
 from pfl_lib.explore.of_partition import partition

@@ -2,23 +2,21 @@
 above another, paired by seed.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pfl_lib.display import player, spread, tables, theme
-from pfl_lib.explore.explorer import Explorer, choices, picture
+from pfl_lib.display import curves, play, table
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Comparison, Results, compare
 
-METRICS = ("accuracy", "worst client", "loss")
-ALONG = ("rounds", "seconds")
+METRICS = ("accuracy", "accuracy of the worst client", "loss")
+ALONG = ("round", "seconds")
 
 
 def methods(
     results: Mapping[str, Result | Results], to: str | None = None, title: str = ""
-) -> Explorer:
+) -> play.Explorer:
     """Results by name, as `pfl_lib.compare` takes them: mean accuracy, the worst client's, or loss,
     by rounds or by seconds of training, with a band over seeds; below them the paired differences
     from the method named `to` (default: the first).
@@ -28,24 +26,45 @@ def methods(
     """
     compared = compare(results)
     compared.differences(to)
-    first = next(iter(compared.results)) if to is None else to
-    _, words = drawn(compared, METRICS[0], ALONG[0])
-    return Explorer(
-        words, lambda: _choices(compared, first, title), lambda: _widget(compared, first, title)
-    )
+    every, first = tuple(compared.results), next(iter(compared.results)) if to is None else to
+    frame = compared.frame
+    worst = frame.groupby(["method", "seed", "round"])["accuracy"].transform("min")
+    frame = frame.assign(**{METRICS[1]: worst})
+
+    def draw(figure, names: Sequence[str], metric: str, along: str, against: str) -> None:
+        shown = frame[frame["method"].isin(names or every)]
+        curves.accuracy(shown, figure.add_subplot(), metric, along)
+
+    def says(names: Sequence[str], metric: str, along: str, against: str) -> str:
+        of = {name: compared.results[name] for name in names or every}
+        last = frame[frame["round"] == frame.groupby("method")["round"].transform("max")]
+        means = last.groupby(["method", "seed"])[metric].mean().groupby("method").mean()
+        told = ", ".join(f"{n} {means[n]:.2f} ({_seeds(len(one))})" for n, one in of.items())
+        percent = " in percent" if metric != "loss" else ""
+        return f"{metric}{percent} by {along}, mean over seeds; in the last round: {told}."
+
+    def below(names: Sequence[str], metric: str, along: str, against: str) -> str:
+        rows = differences(compared, against)
+        rows = rows[rows["method"].isin(names or every)] if len(rows) else rows
+        caption = f"Points above {against} in the last round, paired by seed, with 95 % intervals"
+        page = table.styled(rows, caption).to_html() if len(rows) else ""
+        return f'<div style="overflow-x:auto">{page}</div>' if page else ""
+
+    controls = {"methods": {"all": every}, "show": METRICS, "by": ALONG, "against": [first]}
+    pictures = play.Pictures(draw, says, title, below)
+    return play.explorer(pictures, controls, lambda: _widgets(controls, every, first))
 
 
-def drawn(
-    compared: Comparison, metric: str, along: str, names: Sequence[str] | None = None
-) -> tuple[bytes, str]:
-    """The picture of one choice, a PNG, and its alt text; `names`: these methods alone."""
-    shown = list(compared.results) if names is None else names
-    runs = {name: compared.results[name].results for name in shown}
-    figure, alt = spread.by_round(runs, metric, along)
-    return theme.png(figure), alt
+def _widgets(controls: dict, every: Sequence[str], first: str) -> dict:
+    """In JupyterLab the methods, and the one that they are compared with, can be chosen too."""
+    import ipywidgets
+
+    names = ipywidgets.SelectMultiple(options=every, value=every)
+    against = ipywidgets.Dropdown(options=every, value=first)
+    return {**controls, "methods": names, "against": against}
 
 
-def differences(compared: Comparison, to: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+def differences(compared: Comparison, to: str) -> pd.DataFrame:
     """The paired differences from one method, mean over clients and worst client."""
     frames = []
     for over, words in (("clients", "mean over clients"), ("worst", "worst client")):
@@ -53,48 +72,8 @@ def differences(compared: Comparison, to: str, names: Sequence[str] | None = Non
         if len(frame):
             frame.insert(1, "accuracy of", words)
         frames.append(frame)
-    rows = pd.concat(frames, ignore_index=True)
-    return rows if names is None or not len(rows) else rows[rows["method"].isin(names)]
+    return pd.concat(frames, ignore_index=True)
 
 
-def _table(compared: Comparison, to: str, names: Sequence[str] | None = None) -> str:
-    rows = differences(compared, to, names)
-    caption = f"Points above {to} in the last round, paired by seed, with 95 % intervals"
-    if not len(rows):
-        return ""
-    # As pictures: in a window narrower than its numbers the table scrolls, and not the page.
-    return f'<div style="overflow-x:auto">{tables.to_html(rows, caption)}</div>'
-
-
-def _choices(compared: Comparison, to: str, title: str) -> str:
-    options = []
-    for metric in METRICS:
-        for along in ALONG:
-            png, alt = drawn(compared, metric, along)
-            piece = f"{picture(png, alt)}<p>{html.escape(alt)}</p>"
-            options.append((f"{metric}, by {along}", piece))
-    return choices("methods", "show", options, title) + _table(compared, to)
-
-
-def _widget(compared: Comparison, to: str, title: str):
-    import ipywidgets
-
-    names = ipywidgets.SelectMultiple(
-        options=list(compared.results), value=tuple(compared.results), description="methods"
-    )
-    metric = ipywidgets.Dropdown(options=METRICS, description="show")
-    along = ipywidgets.Dropdown(options=ALONG, description="by")
-    against = ipywidgets.Dropdown(options=list(compared.results), value=to, description="against")
-    view = ipywidgets.HTML()
-
-    def draw(change=None) -> None:
-        chosen = names.value or tuple(compared.results)
-        png, alt = drawn(compared, metric.value, along.value, chosen)
-        heading = f"<div><strong>{html.escape(title)}</strong></div>" if title else ""
-        table = _table(compared, against.value, chosen)
-        view.value = f"{heading}{picture(png, alt)}<p>{html.escape(alt)}</p>{table}"
-
-    for control in (names, metric, along, against):
-        control.observe(draw, "value")
-    draw()
-    return player.column([names, metric, along, against], view)
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' * (count > 1)}"

@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from pfl_lib.display import player, spread, theme
+from pfl_lib.display import curves, play, theme
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import stored_config, training
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.explore.explorer import Explorer, figure, picture
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 
@@ -102,12 +101,17 @@ class Training:
         last = f", accuracy {self.accuracy.iloc[-1]:.1%}" if len(self.accuracy) else ""
         return f"{self.spec.method.name}: {self.state}; round {self.done} of {rounds}{last}."
 
-    def png(self) -> bytes:
-        """Accuracy by round so far as a PNG; b"" before the first round."""
-        if not len(self.accuracy):
-            return b""
-        drawn, _ = spread.so_far(self.accuracy, self.spec.schedule.rounds, self.spec.method.name)
-        return theme.png(drawn)
+    def picture(self) -> str:
+        """Accuracy by round so far and its sentence, as HTML; no picture before the first round."""
+        image = ""
+        if len(self.accuracy):
+            rows = {"method": self.spec.method.name, "seed": self.spec.seed}
+            frame = (100 * self.accuracy).rename("accuracy").reset_index().assign(**rows)
+            with theme.theme():
+                axes = curves.accuracy(frame)
+                axes.set_xlim(0, self.spec.schedule.rounds + 1)
+                image = play.picture(axes.figure, self.words())
+        return f"{image}<p>{html.escape(self.words())}</p>"
 
 
 def live(
@@ -115,7 +119,7 @@ def live(
     results_dir: str | os.PathLike | None = None,
     data_dir: str | os.PathLike | None = None,
     device: str = "auto",
-) -> Explorer:
+) -> play.Explorer:
     """A run to start, watch and stop in JupyterLab.  Stopped, or the kernel interrupted, it keeps
     its finished rounds; the next start goes on from there, and the finished run is stored.
 
@@ -125,12 +129,8 @@ def live(
     if not isinstance(spec, RunSpec):
         raise BadInput(f"run {spec!r}: give a run description, RunSpec(method, schedule, ...)")
     of = Training(spec, Store(results_dir), data_dir, device)
-    return Explorer(of.words(), lambda: _still(of), lambda: _widget(of))
-
-
-def _still(of: Training) -> str:
-    image = picture(of.png(), of.words()) if of.result else ""
-    return figure("live", f"{image}<p>{html.escape(of.words())}</p>", "")
+    still = of.picture if of.result else lambda: f"<p>{html.escape(of.words())}</p>"
+    return play.Explorer(of.words(), lambda: play.framed(still()), lambda: _widget(of))
 
 
 def _widget(of: Training):
@@ -139,21 +139,15 @@ def _widget(of: Training):
     start = ipywidgets.Button(description="start")
     stop = ipywidgets.Button(description="stop")
     bar = ipywidgets.IntProgress(of.done, 0, of.spec.schedule.rounds, description="round")
-    view = ipywidgets.HTML()
+    view = ipywidgets.HTML(layout={"overflow": "auto"})
 
     def show(training: Training) -> None:
         bar.value = training.done
-        start.disabled, stop.disabled = training.running and not _ended(training), False
-        png = training.png()
-        image = picture(png, training.words()) if png else ""
-        view.value = f"{image}<p>{html.escape(training.words())}</p>"
+        start.disabled = training.running and training.state == "training"
+        view.value = training.picture()
 
     of.watch = show
     start.on_click(lambda button: (of.start(), show(of)))
     stop.on_click(lambda button: (of.stop(), show(of)))
     show(of)
-    return player.column([ipywidgets.HBox([start, stop]), bar], view)
-
-
-def _ended(of: Training) -> bool:
-    return of.state != "training"
+    return ipywidgets.VBox([ipywidgets.HBox([start, stop]), bar, view])

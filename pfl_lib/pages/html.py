@@ -161,6 +161,9 @@ def render(
         for cell in shown.cells
         if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
     ]
+    for cell in cells:  # what is left for the scorecard alone is nothing to see
+        if "outputs" in cell:
+            cell.outputs = [out for out in cell.outputs if _is_seen(out)]
     shown.cells = answer_first(without_runs(cells) if stamp.status == "not run" else cells)
     facts = {
         "title": page.title,
@@ -183,6 +186,10 @@ def render(
         r'href="([^":#]+\.ipynb)(#[^"]*)?"', lambda match: _page_link(match, page, links), text
     )
     return with_contents(said_once(text))
+
+
+def _is_seen(output) -> bool:
+    return any(not kind.startswith("application/vnd.pfl-lib") for kind in output.get("data", {" "}))
 
 
 def said_once(text: str) -> str:

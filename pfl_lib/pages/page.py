@@ -60,6 +60,7 @@ class Page:
             if self.settings.seeds:
                 self.profile = self.profile.with_seeds(self.settings.seeds)
         self.specs: tuple[RunSpec, ...] = ()
+        self._missing: set[str] = set()
         if collecting() is None:
             from pfl_lib.display import theme
 
@@ -156,7 +157,7 @@ class Page:
         from pfl_lib.display import theme
 
         if collecting() is None:
-            theme.show(figure, f"{says} {theme.describe(figure)}")
+            theme.show(figure, says)
         pyplot.close(figure)
 
     def table(
@@ -170,7 +171,7 @@ class Page:
 
     def setting(self, table: Table) -> None:
         """Show what a table runs: its settings and its methods' hyper-parameters."""
-        self.table(table.description(), f"What is run ({table.profile} profile)")
+        self.table(table.description(), f"What is run ({table.profile} profile)", folded=True)
         self.table(table.methods(), "The methods' hyper-parameters", folded=True)
 
     def compare(self, runs: Runs) -> pd.DataFrame:
@@ -242,7 +243,9 @@ class Page:
         except BadInput as error:
             if download:
                 raise
-            print(f"Who holds what under {setting.partition} cannot be shown: {error}")
+            if setting.dataset not in self._missing:  # said once
+                print(f"Who holds what under {setting.partition} cannot be shown: {error}")
+            self._missing.add(setting.dataset)
             return None
         made = partitions.make(setting.partition, dataset, setting.clients, seed, setting.alice)
         return dataset, made
@@ -253,9 +256,8 @@ class Page:
 
         for row in table.rows:
             if row.at is not None and (not names or row.setting in names):
-                if (held := self.split(row.at)) is None:
-                    return  # what is missing is said once
-                partition.show(*held, title=f"{row.dataset}, {row.setting}")
+                if (held := self.split(row.at)) is not None:
+                    partition.show(*held, title=f"{row.dataset}, {row.setting}")
 
     # --- checks, provenance ---
 

@@ -180,10 +180,11 @@ class Result:
         """Draw accuracy by round, and the weights where there are any; returns the matplotlib
         figure.
         """
-        from pfl_lib.display import figures
+        from pfl_lib.display import curves, theme
 
-        figure, alt = figures.result_plot(self)
-        figures.show(figure, alt)
+        with theme.theme():
+            figure = curves.of_result(self)
+            theme.show(figure, "Accuracy by round, and shares of the average where there are any.")
         return figure
 
     def save_model(self, path: str | os.PathLike, client: int | None = None) -> Path:

@@ -107,6 +107,21 @@ class Comparison:
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """What was measured: a row for each name, seed, round and client, with accuracy in percent,
+        loss, what the method logs, and the seconds of training up to the round (each run's own
+        spread evenly over its rounds, mean over a name's runs).
+        """
+        frames = []
+        for name, several in self.results.items():
+            pace = [result.seconds / result.metrics["round"].max() for result in several]
+            for seed, result in zip(several.seeds, several, strict=True):
+                seconds = result.metrics["round"] * sum(pace) / len(pace)
+                made = result.metrics.assign(accuracy=100 * result.metrics["accuracy"])
+                frames.append(made.assign(method=name, seed=seed, seconds=seconds))
+        return pd.concat(frames, ignore_index=True)
+
     def differences(
         self, to: str | None = None, protocol: str = "best", over: str = "clients"
     ) -> pd.DataFrame:
@@ -172,18 +187,21 @@ class Comparison:
         """The table as LaTeX (package booktabs), each number with its standard deviation over
         seeds; written to `path` as well, where one is given.
         """
-        from pfl_lib.display import latex
+        from pfl_lib.display import table
 
-        lines = []
+        rows = {}
         for name, row in self.table.iterrows():
+            spread = [row["± best"], row["± last"], math.nan]
+            means = [row[f"{what} (%)"] for what in ("best", "last", "worst client")]
             numbers = [
-                latex.spread(row[f"{what} (%)"], row[f"± {what}"]) for what in ("best", "last")
+                f"{mean:.2f}" + (f" ± {std:.2f}" if std == std else "")
+                for mean, std in zip(means, spread, strict=True)
             ]
-            worst = latex.spread(row["worst client (%)"])
-            numbers = [*numbers, worst] if row["status"] == "ran" else [row["status"], "", ""]
-            lines.append([name, str(row["seeds"]), *numbers])
-        head = ["method", "seeds", "best round (%)", "last round (%)", "worst client (%)"]
-        text = latex.table(head, lines)
+            numbers = numbers if row["status"] == "ran" else [row["status"], "", ""]
+            rows[name] = [row["seeds"], *numbers]
+        head = ["seeds", "best round (%)", "last round (%)", "worst client (%)"]
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=head)
+        text = table.latex(frame.reset_index(names="method"))
         if path is not None:
             _written(path, text)
         return text
@@ -192,20 +210,29 @@ class Comparison:
         """Draw accuracy by round, a line for each name, its mean over seeds and a band of one
         standard deviation; returns the matplotlib figure.
         """
-        from pfl_lib.display import figures, spread
+        from pfl_lib.display import curves, theme
 
-        figure, alt = spread.accuracy_with_spread({n: s.results for n, s in self.results.items()})
-        figures.show(figure, alt)
+        with theme.theme():
+            figure = curves.accuracy(self.frame).figure
+            theme.show(figure, "Accuracy by round, mean over clients and seeds.")
         return figure
 
     def plot_clients(self):
         """Draw the last round's mean over clients and, beside it, the worst client, for each name,
         with one standard deviation over seeds; returns the matplotlib figure.
         """
-        from pfl_lib.display import figures, spread
+        from pfl_lib.display import curves, theme
 
-        figure, alt = spread.mean_and_worst({n: s.results for n, s in self.results.items()})
-        figures.show(figure, alt)
+        rows = [
+            {"method": name, "seed": seed, "clients": words, "accuracy": value}
+            for name, several in self.results.items()
+            for over, words in (("clients", "mean"), ("worst", "worst"))
+            for ours in [several.summary("last", over=over)]
+            for seed, value in enumerate(ours.values if ours.comparable else [math.nan])
+        ]
+        with theme.theme():
+            figure = curves.mean_and_worst(pd.DataFrame(rows)).figure
+            theme.show(figure, "Accuracy in the last round, mean over clients and worst client.")
         return figure
 
     def __repr__(self) -> str:

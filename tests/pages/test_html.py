@@ -253,6 +253,13 @@ def test_captions_say_what_was_run_once_and_again_where_it_is_not_the_same():
     assert text.count("<br") == 3 and text.count("A table") == 4
 
 
+def test_what_a_cell_leaves_for_the_scorecard_alone_is_not_on_the_page():
+    hidden = nbformat.v4.new_output("display_data", {"application/vnd.pfl-lib.answer+json": {}})
+    seen = nbformat.v4.new_output("display_data", {"text/plain": "seen"})
+    stream = nbformat.v4.new_output("stream", text="printed")
+    assert [html._is_seen(out) for out in (hidden, seen, stream)] == [False, True, True]
+
+
 def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
     made(tmp_path)
     assert html.read_stamp(tmp_path / "executed.ipynb") == STAMP

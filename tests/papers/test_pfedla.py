@@ -11,7 +11,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
 from pfl_lib.papers import pfedla
-from pfl_lib.papers.pfedla import claims, costs, figure_claims, figures, sentences, toy, weights
+from pfl_lib.papers.pfedla import claims, costs, figure_claims, sentences, toy, weights
 from pfl_lib.partitions import Classes, Dominant, Neighbours
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
@@ -102,11 +102,6 @@ def test_what_the_learned_choice_sends_stands_beside_the_printed_costs():
     sent = costs.beside_runs(costs.costs(), frame)
     learned = sent.set_index(["dataset", "k"])["learned choice / 8"]
     assert learned["CIFAR10"].tolist()[:2] == [600.0, 600.0] and learned.isna().sum() == 5
-    said = sentences.table_3(sent, frame)
-    assert said.endswith(
-        "On CIFAR10's row retaining up to 1 moves accuracy by +0.0 to +0.0 points, and the learned"
-        " choice sends 600 MB (paper: 419)."
-    )
 
 
 def ran_on(**data_sets: str) -> dict[str, Result]:
@@ -114,23 +109,6 @@ def ran_on(**data_sets: str) -> dict[str, Result]:
     return {
         name: Result({"dataset": ours}, None, None, None, 0.0) for name, ours in data_sets.items()
     }
-
-
-def test_table_3s_picture_has_the_printed_counted_and_sent_megabytes_of_each_data_set():
-    """Only CIFAR10 ran: EMNIST has no dots, and does not say on which data it did not run."""
-    counted = costs.costs()
-    ran = counted["dataset"] == "CIFAR10"
-    sent = counted.assign(**{figures.LEARNED: counted["paper"].where(ran) + 10.0})
-    figure, alt = figures.megabytes(sent, {"EMNIST": "mnist", "CIFAR10": "digits"})
-    emnist, cifar10 = figure.axes
-    assert (emnist.get_title(), cifar10.get_title()) == ("EMNIST", "CIFAR10 (run on digits)")
-    printed, counts, learned = (list(line.get_ydata()) for line in cifar10.get_lines())
-    assert printed == counted.loc[ran, "paper"].tolist() and len(emnist.get_lines()) == 2
-    assert counts == counted.loc[ran, "counted / 8"].tolist()
-    assert learned == pytest.approx([value + 10 for value in printed])
-    assert (
-        "k=1 printed 419, counted 419, sent 429" in alt and "k=2 printed 313, counted 313." in alt
-    )
 
 
 def test_figures_sentences_speak_of_each_data_set():

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pfl_lib import BadInput, Results, compare
-from pfl_lib.display.spread import accuracy_with_spread, mean_and_worst
+from pfl_lib.display import theme
 from pfl_lib.results.result import Result
 
 
@@ -52,29 +52,21 @@ def test_compared_results_stand_in_one_table():
 
 
 def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
-    figure, alt = accuracy_with_spread({"several": SEVERAL, "one": [ONE], "broken": BROKEN})
+    figure = compare({"several": SEVERAL, "one": ONE, "broken": BROKEN}).plot()
     (axes,) = figure.axes
-    lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
-    assert list(lines) == [
-        "several (2 seeds)",
-        "one (1 seed)",
-        "broken (2 seeds), diverged at round 2",
-    ]
-    assert lines["several (2 seeds)"].tolist() == pytest.approx([50, 70, 60])
-    assert len(lines["broken (2 seeds), diverged at round 2"]) == 1
-    assert len(axes.collections) == 2, "several and broken have a band, one has none"
+    lines = [line.get_ydata() for line in axes.get_lines() if len(line.get_xdata())]
+    assert [list(line) for line in lines] == [pytest.approx([50, 70, 60]), [10, 20, 30], [50]]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["several, seeds: 2", "one, seeds: 1", "broken, seeds: 2, to round 1"]
     edges = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert edges.max() == pytest.approx(60 + 20 * math.sqrt(2))
-    assert "several 60.00 ± 28.28 (2 seeds), one 30.00 (1 seed)" in alt
     assert compare({"one": ONE}).plot().axes and SEVERAL.plot().axes
 
 
-def test_six_own_labels_have_six_colours_and_markers():
-    names = [f"my method {k}" for k in range(6)]
-    figure, _ = accuracy_with_spread({name: [ONE] for name in names})
-    lines = figure.axes[0].get_lines()
-    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines})
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 6
+def test_six_own_labels_have_six_looks():
+    figure = compare({f"my method {k}": ONE for k in range(6)}).plot()
+    lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
+    assert len(lines) == len({(line.get_color(), line.get_marker()) for line in lines}) == 6
 
 
 def test_differences_are_paired_by_seed():
@@ -96,10 +88,8 @@ def test_the_worst_client_stands_beside_the_mean():
         {"round": [1, 1], "client": [0, 1], "accuracy": [0.5, 0.9], "loss": [1.0, 1.0]}
     )
     two = Result({"method": {"name": "m"}, "seed": 1}, metrics, None, None, 1.0)
-    figure, alt = mean_and_worst({"two": [two], "broken": BROKEN})
-    drawn = {round(float(x), 9) for line in figure.axes[0].get_lines() for x in line.get_xdata()}
-    assert {70.0, 50.0} <= drawn
-    assert "two 70.00, worst 50.00 (1 seed)" in alt and "broken diverged at round 2" in alt
+    figure = compare({"two": two, "broken": BROKEN}).plot_clients()
+    assert "mean two 70, worst two 50" in theme.describe(figure)
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two", "broken"]
     assert compare({"one": ONE}).plot_clients().axes
 

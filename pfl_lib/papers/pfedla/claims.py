@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 import pandas as pd
@@ -28,6 +29,7 @@ from pfl_lib.papers.pfedla import (
     TABLE1,
     TABLE2,
     TABLE3,
+    TUNED,
 )
 from pfl_lib.papers.pfedla.figure_claims import about_figures, judged
 from pfl_lib.papers.profiles import Profile
@@ -223,3 +225,28 @@ def all_claims(profile: Profile, find: Find) -> pd.DataFrame:
         parts.append(answers(CLAIMS[number], profile, ours, printed))
     parts += [unaffected(profile, find), about_figures(profile, find)]
     return profile.table(pd.concat(parts, ignore_index=True))
+
+
+def like_with_like(table: Table, profile: Profile, find: Find) -> pd.DataFrame:
+    """Every method's model as it is served, and after the client's own epochs: columns dataset,
+    setting, method, served, trained (mean over seeds, percent), gain.
+
+    `pfedla.TUNED` is trained already: served as it is, with no trained model beside it.
+    """
+    found = {}
+    for model in ("served", "trained"):
+        frame = replace(table, model=model, metrics=(ACCURACY,)).frame(profile, find)
+        frame = frame[frame["protocol"] == "last"]
+        found[model] = gathered(frame, ["dataset", "setting", "method"])
+    rows = []
+    for (dataset, setting, method), served in found["served"].items():
+        trained = found["trained"][dataset, setting, method].mean
+        trained = math.nan if method == TUNED.name else trained
+        line = {"dataset": dataset, "setting": setting, "method": method}
+        if served.comparable:
+            rows.append(line | {"served": served.mean, "trained": trained})
+    columns = ["dataset", "setting", "method", "served", "trained"]
+    shown = pd.DataFrame(rows, columns=columns)
+    shown["gain"] = shown["trained"] - shown["served"]
+    shown.attrs["banner"] = profile.banner
+    return shown

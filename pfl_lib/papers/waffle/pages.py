@@ -8,7 +8,6 @@ from pfl_lib.papers.waffle import (
     PAPER,
     SMALL,
     TABLE1,
-    apfl,
     cifar10,
     figure_1,
     open_questions,
@@ -85,7 +84,12 @@ PAGES = (
         runs=shift.runs,
         explains=shift.explains,
     ),
-    _page("apfl", "What decides APFL's accuracy", small_differs(MANY_RUNS, ""), runs=apfl.runs),
+    _page(
+        "apfl",
+        "What decides APFL's accuracy",
+        small_differs(MANY_RUNS, ""),
+        runs=by_notebook("waffle/apfl.ipynb"),
+    ),
     _page(
         "tuning",
         "What tuning changes: WAFFLE's slope and WE's p_d",

@@ -1,0 +1,99 @@
+"""Accuracy by round, and what is left of it in the last one."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from pfl_lib.display import heat_maps, theme
+
+if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from pfl_lib.results.result import Result
+
+MARKED = 8  # markers on a line, about
+
+
+def accuracy(
+    frame: pd.DataFrame, ax: "Axes | None" = None, y: str = "accuracy", x: str = "round"
+) -> "Axes":
+    """Draw a line for each method: its mean over seeds, with a band of one standard deviation where
+    there are several; returns the axes.
+
+    `frame`: rows with method, seed, round (or what `x` names) and what `y` names, in percent for
+    an accuracy; several rows of one seed and round (clients) are averaged.  A line ends before the
+    first round that one of its seeds lacks, or has NaN in: that run diverged.
+    """
+    import seaborn
+
+    if ax is None:
+        ax = theme.blank(4.4)[1]
+    by_seed = frame.groupby(["method", x, "seed"], sort=False)[y].mean().reset_index()
+    seeds = by_seed.groupby("method")["seed"].nunique()
+    there = by_seed.groupby(["method", x])[y].transform("count")
+    shown = by_seed[there == by_seed["method"].map(seeds)]
+    several, names = seeds.max() > 1, list(dict.fromkeys(frame["method"]))
+    style = theme.looks(names) | {"markevery": max(1, shown[x].nunique() // MARKED)}
+    band = {"errorbar": "sd" if several else None, "err_kws": {"alpha": 0.15, "linewidth": 0}}
+    seaborn.lineplot(shown, x=x, y=y, hue="method", style="method", ax=ax, **band, **style)
+    means = shown.groupby([x, "method"])[y].mean().unstack()
+    if "accuracy" in y and len(means):
+        theme.set_accuracy_limits(ax, means)
+    alike = f"{seeds.max()} seeds" if seeds.nunique() == 1 else "seeds"
+    title = f"mean over {alike}, band: one standard deviation" if several else None
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": 4}
+    legend, last = ax.legend(**below, title=title, frameon=False), shown.groupby("method")[x].max()
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        count = f", seeds: {seeds[name]}" if seeds.nunique() > 1 else ""
+        end = last.get(name, 0)
+        ended = f", to {x} {end:g}" if end < last.max() else ""
+        text.set_text(f"{name}{count}{ended}")
+    ax.set(xlabel=x, ylabel=f"{y} (%)" if "accuracy" in y else y)
+    return ax
+
+
+def mean_and_worst(frame: pd.DataFrame) -> "Axes":
+    """Draw each method's last accuracy, the mean over clients and the worst client, with one
+    standard deviation over seeds; returns the axes.
+
+    `frame`: rows with method, seed, clients ("mean", "worst") and accuracy in percent.
+    """
+    import seaborn
+
+    ax = theme.blank(max(2.4, 0.5 * frame["method"].nunique() + 1.6))[1]
+    marks = {"markers": ["o", "v"], "palette": ["#0173b2", "#de8f05"], "linestyle": "none"}
+    seaborn.pointplot(
+        frame,
+        x="accuracy",
+        y="method",
+        hue="clients",
+        errorbar="sd",
+        dodge=0.3,
+        ax=ax,
+        capsize=0.1,
+        err_kws={"linewidth": 1.5},
+        **marks,
+    )
+    ax.set(xlabel="accuracy in the last round (%)", ylabel="")
+    seaborn.move_legend(ax, "upper left", bbox_to_anchor=(1, 1), frameon=False)
+    return ax
+
+
+def of_result(result: "Result") -> "Figure":
+    """Draw one result: accuracy by round, its best so far, and below it the weights [rounds, N]."""
+    weights = result.weights if getattr(result.weights, "ndim", 0) == 2 else None
+    rows = 1 if weights is None else 2
+    figure, panels = theme.blank(3.2 * rows, rows)
+    panels = [panels] if rows == 1 else list(panels)
+    each = 100 * result.accuracy_by_round().astype(float)
+    panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, label="each round")
+    panels[0].plot(each.index, each.cummax(), color="#de8f05", ls="--", label="best so far")
+    theme.set_accuracy_limits(panels[0], each.to_frame())
+    ended = "" if result.diverged is None else f", diverged at round {result.diverged}"
+    panels[0].legend(loc="lower right")
+    name = result.config["method"]["name"].replace("_", " ")
+    panels[0].set(title=f"{name}{ended}", xlabel="round", ylabel="accuracy (%)")
+    if weights is not None:
+        heat_maps.weights(panels[1], weights, result.config.get("alice"))
+    return figure

@@ -1,0 +1,102 @@
+"""Aggregation weights and other matrices of clients as heat maps."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pfl_lib.errors import BadInput
+
+if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
+    from matplotlib.axes import Axes
+
+SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
+EACH = 12  # clients; of more only some have their number on an axis
+GREY = "#bbbbbb"  # behind a value that does not exist
+HAIR = 1e-9
+
+
+def weights(axes: "Axes", weights: np.ndarray, alice: int | None = None) -> None:
+    """Each client's share of the average by round, Alice in the centre (WAFFLE, Figure 3).
+
+    `weights` [rounds, N].  White is a weight of exactly 0; colours follow the square root of the
+    share, so that a tenth is told from a hundredth.
+    """
+    from pfl_lib.results.weights import shares
+
+    share = shares(weights)
+    rounds, clients = share.shape
+    first = 0 if alice is None else alice - clients // 2
+    order = [(first + place) % clients for place in range(clients)]
+    _heat_map(axes, share[:, order].T, (0.0, 1.0), "share of the average")
+    axes.collections[0].colorbar.set_ticks(SHARES, labels=[f"{tick:g}" for tick in SHARES])
+    shown = range(clients) if clients <= EACH else [0 if alice is None else clients // 2]
+    names = ["Alice" if order[place] == alice else order[place] for place in shown]
+    axes.set_yticks([place + 0.5 for place in shown], names, rotation=0)
+    every = max(1, -(-rounds // 10))
+    axes.set_xticks(np.arange(0, rounds, every) + 0.5, range(1, rounds + 1, every), rotation=0)
+    axes.set(xlabel="round", ylabel="client")
+
+
+def matrix(
+    axes: "Axes",
+    values: np.ndarray,
+    groups: Sequence[object] | None = None,
+    limits: tuple[float, float] | None = None,
+    quantity: str = "",
+) -> None:
+    """A matrix [N, N] of clients, such as weights (row i: client i's model) or cosines.
+
+    `groups`: the group of each client; lines stand between neighbours of different groups, and
+    each stretch has its group's name.  `limits`: the values of the first and the last colour
+    (default: from 0 to the largest, or to both sides of 0 alike).  White is 0, grey is nan.
+    Raises BadInput where the matrix is not square or groups do not fit it.
+    """
+    values = np.asarray(values, float)
+    clients = len(values)
+    if values.ndim != 2 or values.shape != (clients, clients):
+        raise BadInput(f"a matrix of shape {values.shape}: give one of [N, N]")
+    if groups is not None and len(groups) != clients:
+        raise BadInput(f"{len(groups)} groups for {clients} clients: give the group of each client")
+    _heat_map(axes, values, limits or limits_of(values), quantity)
+    every = 1 if clients <= EACH else -(-clients // 8)
+    ticks, names = np.arange(0, clients, every) + 0.5, list(range(0, clients, every))
+    if groups is not None:
+        stretches = [(name, len(list(of))) for name, of in groupby(groups)]
+        ends = np.cumsum([count for _, count in stretches])
+        ticks = ends - np.array([count for _, count in stretches]) / 2
+        names = [str(name) for name, _ in stretches]
+        axes.hlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
+        axes.vlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
+    axes.set_xticks(ticks, names, rotation=0 if max(map(len, map(str, names))) < 4 else 90)
+    axes.set_yticks(ticks, names, rotation=0)
+    axes.set(xlabel="from client", ylabel="for client", aspect="equal")
+
+
+def limits_of(values: np.ndarray) -> tuple[float, float]:
+    """From 0 to the largest value, or to 1 where that is a share; to both sides of 0 alike where
+    some are negative.
+    """
+    low, high = np.nanmin(values), np.nanmax(values)
+    if low < 0:
+        return -max(-low, high), max(-low, high)
+    return 0.0, 1.0 if 0.5 < high <= 1 else float(high) or 1.0
+
+
+def _heat_map(axes: "Axes", values: np.ndarray, limits: tuple[float, float], quantity: str) -> None:
+    import seaborn
+    from matplotlib.colors import Normalize, PowerNorm
+
+    low, high = limits
+    palette = seaborn.color_palette("vlag" if low < 0 else "mako_r", as_cmap=True)
+    axes.grid(False)
+    seaborn.heatmap(
+        np.ma.masked_invalid(values),
+        ax=axes,
+        cmap=palette.with_extremes(bad=GREY, under="white"),
+        # A value of exactly 0 lies below the first colour.
+        norm=Normalize(low, high) if low else PowerNorm(0.5, HAIR, high),
+        cbar_kws={"label": quantity},
+        rasterized=True,
+    )

@@ -1,0 +1,233 @@
+"""Pictures to turn by hand: widgets in JupyterLab; on a page that is kept, native controls that
+choose among small pictures within the page.
+"""
+
+import base64
+import hashlib
+import html
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pfl_lib.display import theme
+from pfl_lib.progress import headless
+
+PICTURES = 40  # on a page at most, evenly spaced: less than a megabyte
+DPI, COLOURS = 120, 48  # of such a picture
+ROUND = "round"  # the control that plays
+
+SCRIPT = """
+const controls=[...root.querySelectorAll('select,input')];
+const pictures=[...root.querySelectorAll('.choice')];
+const range=root.querySelector('input'), button=root.querySelector('button');
+const places=c=>c===range?[+c.value,+c.max+1]:[c.selectedIndex,c.length];
+function draw(){
+  let chosen=0;
+  for(const c of controls){const [place,count]=places(c);chosen=chosen*count+place;}
+  pictures.forEach((one,i)=>{one.hidden=i!==chosen;});
+  if(!range)return;
+  const name=JSON.parse(range.dataset.names)[+range.value];
+  root.querySelector('output').textContent=name;
+  range.setAttribute('aria-valuetext','round '+name);
+}
+controls.forEach(c=>c.addEventListener('input',draw));
+let timer=null;
+function rest(){clearInterval(timer);timer=null;button.textContent='play';}
+function step(){if(+range.value>=+range.max)return rest();range.value=+range.value+1;draw();}
+if(button)button.addEventListener('click',()=>{
+  if(timer)return rest();
+  if(range.value===range.max){range.value=0;draw();}
+  button.textContent='pause';
+  timer=setInterval(step,350);
+});
+draw();
+"""
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """`words` say in a sentence what it shows first; `to_html()` is its piece of a page, `widget()`
+    its widgets.  As the last line of a notebook's cell it shows itself.
+    """
+
+    words: str
+    to_html: Callable[[], str]
+    widget: Callable[[], Any]
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        if headless():
+            display({"text/html": self.to_html(), "text/plain": self.words}, raw=True)
+        else:
+            display(self.widget())
+
+    def __repr__(self) -> str:
+        return f"<Explorer: {self.words}>"
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """`draw(figure, *choice)` draws on an empty figure, `says(*choice)` is its sentence,
+    `below(*choice)` HTML below it; a choice has a value of each control, in their order.
+    """
+
+    draw: Callable[..., object]
+    says: Callable[..., str]
+    title: str = ""
+    below: Callable[..., str] = lambda *choice: ""
+
+    def picture(self, choice: Sequence[object]) -> str:
+        """The picture of a choice and its sentence, as HTML."""
+        from matplotlib.figure import Figure
+
+        words = self.says(*choice)
+        with theme.theme():
+            figure = Figure(figsize=(theme.WIDTH, 3.6), layout="constrained")
+            self.draw(figure, *choice)
+            image = picture(figure, words) if figure.axes else ""
+        return f'{image}<p class="words">{html.escape(words)}</p>'
+
+
+def play(
+    draw: Callable[..., object],
+    frames: Sequence[int],
+    says: Callable[[int], str],
+    title: str = "",
+) -> Explorer:
+    """Pictures round by round, opening at the last: `draw(figure, round)` draws on an empty figure,
+    `says(round)` is its sentence.
+    """
+    return explorer(Pictures(draw, says, title), {ROUND: frames})
+
+
+def explorer(
+    pictures: Pictures,
+    controls: Mapping[str, Sequence | Mapping[str, object]],
+    widgets: Callable[[], Mapping[str, Any]] | None = None,
+) -> Explorer:
+    """Pictures chosen by `controls`: values by name, or by the names to be shown for them; rounds
+    have a slider that plays and opens at the last, others are lists.
+
+    `widgets()`: controls of JupyterLab, where these have more to choose; one may be a widget.
+    """
+    shown = {name: _named(values) for name, values in controls.items()}
+    return Explorer(
+        pictures.says(*_first(shown)),
+        lambda: to_html(pictures, shown),
+        lambda: widget(pictures, shown if widgets is None else widgets()),
+    )
+
+
+def _named(values: Sequence | Mapping[str, object]) -> dict[str, object]:
+    return dict(values) if isinstance(values, Mapping) else {str(value): value for value in values}
+
+
+def _first(controls: Mapping[str, Mapping[str, object]]) -> list[object]:
+    """What is shown first: the last round, and the first of every list."""
+    return [list(of.values())[-1 if name == ROUND else 0] for name, of in controls.items()]
+
+
+def picture(figure, words: str) -> str:
+    """A figure as a PNG within the page, with its alt text; in narrow windows it scrolls, so that
+    its letters stay readable.
+    """
+    image = base64.b64encode(theme.png(figure, DPI, COLOURS)).decode()
+    wide = round(100 * figure.get_figwidth())
+    return (
+        '<div style="overflow-x:auto;margin-bottom:.5rem">'
+        f'<img alt="{html.escape(words)}" style="width:min(100%,{wide}px);height:auto;'
+        f'min-width:{min(4 * wide // 5, 540)}px" src="data:image/png;base64,{image}"></div>'
+    )
+
+
+def framed(inside: str, title: str = "", script: str = "") -> str:
+    """HTML as a figure with an id of its own; the script that moves it calls it `root`."""
+    id = f"explorer-{hashlib.sha256((title + inside).encode()).hexdigest()[:10]}"
+    caption = f"<figcaption><strong>{html.escape(title)}</strong></figcaption>" if title else ""
+    moved = f"<script>{{const root=document.getElementById('{id}');{script}}}</script>"
+    return f'<figure class="explorer" id="{id}">{caption}{inside}{moved if script else ""}</figure>'
+
+
+def thinned(controls: Mapping[str, Mapping], most: int = PICTURES) -> dict[str, dict]:
+    """The controls with at most so many choices in all: evenly spaced ones of the longest."""
+    counts = {name: len(of) for name, of in controls.items()}
+    while math.prod(counts.values()) > most:
+        counts[max(counts, key=counts.get)] -= 1
+    kept = {}
+    for name, of in controls.items():
+        pairs = list(of.items())
+        places = np.linspace(0, len(of) - 1, counts[name]).round().astype(int)
+        kept[name] = dict(pairs[k] for k in places)
+    return kept
+
+
+def to_html(pictures: Pictures, controls: Mapping[str, Mapping]) -> str:
+    """The pictures of a page, of which all but one are hidden, and native controls."""
+    kept = thinned(controls)
+    choices = list(itertools.product(*(of.values() for of in kept.values())))
+    first = choices.index(tuple(_first(kept)))
+    shown = ""
+    for place, choice in enumerate(choices):
+        hidden = "" if place == first else " hidden"
+        shown += f'<div class="choice"{hidden}>{pictures.picture(choice)}</div>'
+    head = "".join(_control(name, list(of)) for name, of in kept.items() if len(of) > 1)
+    every, some = (math.prod(map(len, of.values())) for of in (controls, kept))
+    told = f"<p>{some} of {every} pictures; in JupyterLab all.</p>" if some < every else ""
+    inside = f'<p>{head}</p><div aria-live="polite">{shown}</div>{told}'
+    inside += pictures.below(*choices[first])
+    return framed(inside, pictures.title, SCRIPT)
+
+
+def _control(name: str, names: Sequence[str]) -> str:
+    if name != ROUND:
+        options = "".join(f"<option>{html.escape(option)}</option>" for option in names)
+        return (
+            f'<label style="margin-right:1rem">{name} <select autocomplete="off"'
+            f' style="max-width:100%">{options}</select></label>'
+        )
+    last = len(names) - 1
+    return (
+        f'<label>{name} <output>{names[-1]}</output> <input type="range" min="0" max="{last}"'
+        f' value="{last}" step="1" autocomplete="off" aria-valuetext="round {names[-1]}"'
+        f" data-names='{html.escape(json.dumps(names))}'"
+        ' style="width:min(22rem,60%)"></label> <button type="button" class="play">play</button>'
+    )
+
+
+def widget(pictures: Pictures, controls: Mapping[str, Any]):
+    """The same in JupyterLab, where each picture is drawn when it is chosen."""
+    import ipywidgets
+
+    boxes, made = [], []
+    for name, values in controls.items():
+        if isinstance(values, ipywidgets.Widget):
+            one = box = values
+        elif name == ROUND:
+            options = list(_named(values).items())
+            last = len(options) - 1
+            one = ipywidgets.SelectionSlider(options=options, value=options[-1][1])
+            button = ipywidgets.Play(min=0, max=last, value=last, interval=350)
+            ipywidgets.link((button, "value"), (one, "index"))
+            box = ipywidgets.HBox([button, one], layout={"flex_flow": "row wrap"})
+        else:
+            one = box = ipywidgets.Dropdown(options=list(_named(values).items()))
+        one.description = name
+        made.append(one)
+        boxes += [box] if len(getattr(one, "options", "two")) > 1 else []
+    view = ipywidgets.HTML(layout={"overflow": "auto"})
+    heading = f"<div><strong>{html.escape(pictures.title)}</strong></div>" if pictures.title else ""
+
+    def draw(change=None) -> None:
+        choice = [control.value for control in made]
+        view.value = heading + pictures.picture(choice) + pictures.below(*choice)
+
+    for control in made:
+        control.observe(draw, "value")
+    draw()
+    return ipywidgets.VBox([*boxes, view])

@@ -1,0 +1,68 @@
+"""Data frames as tables of a page and of a paper."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from pfl_lib.display import table
+
+FRAME = pd.DataFrame(
+    {"method": ["FedAvg", "a < b"], "accuracy": [98.126, math.nan], "run": [1200, 3]}
+)
+VERDICTS = pd.DataFrame(
+    {"WAFFLE": ["98.50 ± 0.12", "reproduced"], "FedAvg": ["–", "not run"]},
+    index=pd.MultiIndex.from_tuples([("MNIST", "ours"), ("MNIST", "verdict")]),
+)
+
+
+@pytest.fixture
+def shown(monkeypatch) -> list[dict]:
+    bundles = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, **_: bundles.append(bundle))
+    return bundles
+
+
+def test_numbers_are_rounded_missing_ones_are_a_dash_and_words_are_escaped():
+    page = table.styled(FRAME, "Runs & times", digits=1).to_html()
+    assert ">98.1<" in page and ">–<" in page and ">1,200<" in page
+    assert "a &lt; b" in page and "Runs &amp; times" in page and "a < b" not in page
+
+
+def test_headings_keep_their_digits():
+    frame = pd.DataFrame({0.001: [0.5]}, index=pd.Index([0.0025], name="lr"))
+    page = table.styled(frame, "Rates", digits=1).to_html()
+    assert ">0.001<" in page and ">0.0025<" in page and ">0.5<" in page
+
+
+def test_a_verdict_has_a_shade_beside_its_word():
+    page = table.styled(VERDICTS, "Table 1").to_html()
+    rules = [rule.replace("#T_", "").split("{")[0] for rule in page.split("}") if "rgba(2," in rule]
+    assert len(rules) == 1 and "td.row1.col0" in rules[0]
+    assert ">reproduced<" in page and ">not run<" in page
+
+
+def test_the_same_table_is_the_same_html():
+    assert table.styled(FRAME, "a").to_html() == table.styled(FRAME.copy(), "a").to_html()
+
+
+@pytest.mark.parametrize(
+    "frame", [FRAME.iloc[:0], pd.concat([VERDICTS, VERDICTS]), FRAME.set_index("method")]
+)
+def test_empty_frames_and_repeated_rows_are_shown(frame, shown):
+    table.show_table(frame, "Rows", folded=True)
+    assert shown[0]["text/html"].startswith("<details><summary>Rows</summary>")
+
+
+def test_headings_of_rows_and_columns_say_so(shown):
+    table.show_table(VERDICTS, "Table 1")
+    page, plain = shown[0]["text/html"], shown[0]["text/plain"]
+    assert page.count('scope="col"') == 2 and page.count('scope="row"') == 3
+    assert plain.startswith("Table 1\n") and "98.50 ± 0.12" in plain
+
+
+def test_latex_has_booktabs_rules_and_no_sign_that_it_would_misread():
+    text = table.latex(FRAME.assign(d=["50 % ± 1", "−2"]), "Runs & times")
+    assert r"\toprule" in text and r"\bottomrule" in text and r"\caption{Runs \& times}" in text
+    assert r"50 \% $\pm$ 1" in text and "$-$2" in text and "--" in text
+    assert r"\multirow" not in table.latex(VERDICTS, "Table 1")

@@ -1,0 +1,166 @@
+"""One look for every figure, and alt texts that hold the numbers drawn."""
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import seaborn
+from matplotlib.figure import Figure
+
+from pfl_lib.display import partition, theme
+
+FRAME = pd.DataFrame(
+    {
+        "round": [1, 2, 3] * 4,
+        "accuracy": [10.5, 40, 61.25, 20, 50, 72.5, 11, 41, math.nan, 21, 51, 73],
+        "method": (["FedAvg"] * 3 + ["WAFFLE"] * 3) * 2,
+        "data": ["MNIST"] * 6 + ["CIFAR10"] * 6,
+    }
+)
+METHODS = ["FedAvg", "WAFFLE", "mine", "another of mine"]
+
+
+def test_a_method_keeps_its_look_whatever_else_is_drawn():
+    every, one = theme.looks(METHODS), theme.looks(["WAFFLE"])
+    for kind in ("palette", "markers", "dashes"):
+        assert every[kind]["WAFFLE"] == one[kind]["WAFFLE"]
+    assert every["hue_order"] == every["style_order"] == METHODS
+    looks = {(every["palette"][m], every["markers"][m], every["dashes"][m]) for m in METHODS}
+    assert len(looks) == len(METHODS)
+
+
+def test_the_theme_of_a_process_is_that_of_the_context_manager():
+    with plt.rc_context():
+        theme.use()
+        used = dict(plt.rcParams)
+        colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+        assert colours == list(seaborn.color_palette("colorblind"))
+    with theme.theme():
+        assert all(used[name] == plt.rcParams[name] for name in ("font.size", "grid.color"))
+
+
+def test_a_grid_of_lines_is_described_panel_by_panel_with_the_names_of_its_legend():
+    drawn = {"x": "round", "y": "accuracy", "hue": "method", "style": "method", "col": "data"}
+    grid = seaborn.relplot(FRAME, kind="line", **drawn, **theme.looks(FRAME["method"].unique()))
+    grid.set_titles("{col_name}")
+    words = theme.describe(grid.figure)
+    plt.close(grid.figure)
+    assert words == (
+        "MNIST: accuracy by round: FedAvg 10.5 at 1 to 61.25 at 3, WAFFLE 20 at 1 to 72.5 at 3;"
+        " CIFAR10: accuracy by round: FedAvg 11 at 1 to 41 at 2, WAFFLE 21 at 1 to 73 at 3."
+    )
+
+
+def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not():
+    figure, (bars, dots, heat, errors) = plt.subplots(1, 4)
+    seaborn.barplot(FRAME, x="method", y="accuracy", hue="data", errorbar=None, ax=bars)
+    bars.axhline(50, color="black")
+    dots.scatter([1, 2], [7, 8.5])
+    dots.set(xlabel="x", ylabel="y")
+    seaborn.heatmap(np.array([[0.25, np.nan], [1, 4]]), ax=heat)
+    errors.errorbar([5, 6], [0, 1], xerr=1, fmt="o", color="black")
+    errors.set(yticks=[0, 1], yticklabels=["a", "b"], xlabel="points")
+    words = theme.describe(figure)
+    plt.close(figure)
+    assert "accuracy by method: MNIST bars 37.25 to 47.5, CIFAR10 bars 26 to 48.33;" in words
+    assert "y by x: dots 7 to 8.5" in words
+    assert words.endswith("values 0.25 to 4; points: a 5, b 6.")
+
+
+def test_panels_that_share_their_names_and_logarithmic_axes_are_described():
+    from pfl_lib.display import beside
+
+    row = {"dataset": "MNIST", "metric": "accuracy_percent", "printed std": 1.0, "ours std": 0.5}
+    rows = [
+        {**row, "setting": setting, "method": method, "printed": 90 + k, "ours": 91 + k}
+        for setting in "AB"
+        for k, method in enumerate(["FedAvg", "WAFFLE", "WE"])
+    ]
+    words = theme.describe(beside.dots(pd.DataFrame(rows)))
+    assert "B: accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91" in words
+    figure, axes = plt.subplots()
+    axes.plot([0.01, 0.1], [3, 4])
+    axes.set_xscale("log")
+    assert theme.describe(figure) == "3 at 0.01 to 4 at 0.1."
+    plt.close("all")
+
+
+def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.get_ipython", lambda: object())
+    monkeypatch.setattr("IPython.display.display", lambda *of, **more: shown.append((of, more)))
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [3, 4])
+    theme.show(figure, "Loss by round.")
+    theme.show(figure, "Loss by round.", alt="Mine alone.")
+    assert not plt.fignum_exists(figure.number)
+    alts = [more["metadata"]["image/png"]["alt"] for _, more in shown]
+    assert alts == ["Loss by round. 3 at 1 to 4 at 2.", "Mine alone."]
+    assert set(shown[0][0][0]) == {"image/png", "text/plain"}
+
+
+def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():
+    from pfl_lib import data, partitions
+
+    dataset = data.load("digits")
+    made = partitions.make("C", dataset, 10, 1)
+    figure = Figure()
+    partition.draw(figure, dataset, made)
+    assert len(figure.axes) == (1 if made.relabel is None else 2)
+    counts = made.label_matrix(dataset).numpy()
+    assert f"to {counts.max()}" in theme.describe(figure)
+    ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert ticks[3] == f"3 ({counts[3].sum()})"
+
+
+def test_lines_over_seeds_end_where_one_of_them_does_and_say_so():
+    from pfl_lib.display import curves
+
+    frame = pd.concat([FRAME.assign(seed=1), FRAME.assign(seed=2, accuracy=FRAME["accuracy"] + 1)])
+    axes = curves.accuracy(frame[frame["data"] == "CIFAR10"])
+    words = theme.describe(axes.figure)
+    assert "FedAvg, to round 2 11.5 at 1 to 41.5 at 2, WAFFLE 21.5 at 1 to 73.5 at 3." in words
+    assert len(axes.collections) == 2, "a band for each"
+    assert not curves.accuracy(frame[(frame["seed"] == 1) & (frame["data"] == "MNIST")]).collections
+
+
+def test_mean_and_worst_are_told_by_name():
+    from pfl_lib.display import curves
+
+    rows = [
+        {"method": m, "seed": s, "clients": c, "accuracy": 80 + s + 5 * (c == "mean")}
+        for m in ("FedAvg", "mine")
+        for s in (1, 2)
+        for c in ("mean", "worst")
+    ]
+    words = theme.describe(curves.mean_and_worst(pd.DataFrame(rows)).figure)
+    assert "mean FedAvg 86.5, mine 86.5, worst FedAvg 81.5, mine 81.5" in words
+
+
+def test_weights_are_shares_with_alice_in_the_centre_and_white_for_none():
+    from pfl_lib.display import heat_maps
+
+    figure, axes = plt.subplots()
+    heat_maps.weights(axes, np.array([[2, 1, 1, 0], [1, 0, 0, 0]]), alice=0)
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["2", "3", "Alice", "1"]
+    mesh = axes.collections[0]
+    np.testing.assert_allclose(mesh.get_array()[2], [0.5, 1])
+    assert mesh.to_rgba([0.0]).tolist() == [[1, 1, 1, 1]]
+    plt.close(figure)
+
+
+def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
+    from pfl_lib.display import heat_maps
+    from pfl_lib.errors import BadInput
+
+    figure, (one, other) = plt.subplots(1, 2)
+    heat_maps.matrix(one, np.eye(4), groups=["a", "a", "a", "b"])
+    assert [t.get_text() for t in one.get_yticklabels()] == ["a", "b"]
+    assert one.get_yticks().tolist() == [1.5, 3.5]
+    heat_maps.matrix(other, -np.eye(2))
+    assert other.collections[0].norm.vmin == -1 and other.collections[0].norm.vmax == 1
+    plt.close(figure)
+    with pytest.raises(BadInput, match="2 groups for 3 clients"):
+        heat_maps.matrix(one, np.eye(3), groups=["a", "b"])
