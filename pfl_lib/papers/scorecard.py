@@ -1,5 +1,5 @@
-"""All sentences of the papers by answer, from the pages that answer them; `papers.overview` has the
-printed values.
+"""The papers' sentences by answer, from the pages that answer them all; `papers.overview` has the
+printed values.  FedFomo's are answered on the pages of its tables and figures alone.
 """
 
 import functools
@@ -10,10 +10,6 @@ import pandas as pd
 
 from pfl_lib.papers import EXHIBITS
 from pfl_lib.papers.exhibits import Exhibit, most_stored
-from pfl_lib.papers.fedfomo import TABLE1 as FEDFOMO_1
-from pfl_lib.papers.fedfomo import TABLE2 as FEDFOMO_2
-from pfl_lib.papers.fedfomo import TABLE5 as FEDFOMO_5
-from pfl_lib.papers.fedfomo import claims as of_fedfomo
 from pfl_lib.papers.overview import PAPERS
 from pfl_lib.papers.pfedla import claims as of_pfedla
 from pfl_lib.papers.profiles import Profile
@@ -40,7 +36,7 @@ def counts(found: pd.DataFrame) -> pd.DataFrame:
     table = table.reindex(columns=[*ANSWERS, "all"], fill_value=0).rename(
         columns={"all": "sentences"}
     )
-    table = table.reindex([*PAPERS.values(), "all"])
+    table = table.loc[[name for name in (*PAPERS.values(), "all") if name in table.index]]
     return table[["sentences", *ANSWERS]].rename_axis(columns=None).reset_index()
 
 
@@ -77,12 +73,6 @@ def _weight_erosion(profile: Profile, store: Store) -> pd.DataFrame:
     return _told(answers, "as run").assign(**{"done right": answers["done right"]})
 
 
-def _fedfomo(profile: Profile, store: Store) -> pd.DataFrame:
-    told = of_fedfomo.about_tables([FEDFOMO_1, FEDFOMO_2, FEDFOMO_5], profile, store.find)
-    told["where"] = "Table " + told["table"] + ", " + told["dataset"]
-    return _told(pd.concat([told, of_fedfomo.ablations(profile, store.find)], ignore_index=True))
-
-
 def _pfedla(profile: Profile, store: Store) -> pd.DataFrame:
     return _told(of_pfedla.all_claims(profile, store.find))
 
@@ -96,7 +86,6 @@ SENTENCES: Mapping[str, Callable[[Profile, Store], pd.DataFrame]] = {
     "waffle-claims": _waffle,
     "waffle-cifar10": _cifar10,
     "weight-erosion-claims": _weight_erosion,
-    "fedfomo-table1": _fedfomo,
     "pfedla-claims": _pfedla,
 }
 """The pages that answer a paper's sentences, and how."""
