@@ -147,7 +147,7 @@ def _overview(args: argparse.Namespace, store) -> int:
             indent = {"initial_indent": "    ", "subsequent_indent": "    "}
             print(f"{head}\n{textwrap.fill(line['claim'], WIDTH, **indent)}\n")
         return 0
-    found = overview.overview(printed_tables(), store.find)
+    found = overview.overview(PRINTED, store.find)
     if args.format == "values":
         used = overview.settings_used(inputs.used())
         print(pd.concat([found.values, used]).to_csv(index=False), end="")

@@ -156,7 +156,7 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
     if args.profile is None:
         stamps |= _build(_stored_pages(exhibits, args, store), args, store, folders)
         drawn = set(stamps)
-        write_index(folders, store, headline(overview(printed_tables(), store.find)))
+        write_index(folders, store, headline(overview(PRINTED, store.find)))
         exhibits = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
         if args.plots_only:
             exhibits = []
@@ -173,7 +173,7 @@ def _pages(exhibits: Sequence, args: argparse.Namespace, store) -> int:
             for exhibit in exhibits
         ]
         stamps |= _build(wanted, args, store, folders)
-        write_index(folders, store, headline(overview(printed_tables(), store.find)))
+        write_index(folders, store, headline(overview(PRINTED, store.find)))
     _closing_table(stamps, folders.reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and args.profile is None and drawn.isdisjoint(failed):

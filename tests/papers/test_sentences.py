@@ -94,7 +94,7 @@ def test_over_rows_of_the_readers_own_a_sentence_is_not_run_and_has_no_printed_a
 
 
 def test_every_comparison_names_a_place_of_its_table():
-    tables = {(shown.page, shown.table.name): shown.table for shown in papers.printed_tables()}
+    tables = {(shown.page, shown.table.name): shown.table for shown in papers.PRINTED}
     for one in sentences.claims():
         table = tables[one.page, one.table]
         places = {(row.dataset, row.setting) for row in table.rows}
@@ -105,7 +105,7 @@ def test_every_comparison_names_a_place_of_its_table():
 
 
 def test_the_scorecard_has_every_sentence_once_the_exact_runs_before_smaller_ones():
-    found = scorecard.answered(papers.printed_tables(), lambda spec: None)
+    found = scorecard.answered(papers.PRINTED, lambda spec: None)
     assert set(found["answer"].head(3)) == {"not run"}  # of what is compared nothing is stored
     assert not found.duplicated(["page", "quote", "where"]).any()
     compared = {(one.page, one.quote) for one in sentences.claims()}
