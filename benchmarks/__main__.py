@@ -16,7 +16,6 @@ from benchmarks import candidates, parts, peers
 from benchmarks.parts import Row
 from benchmarks.timing import in_fresh_process
 from benchmarks.workloads import WORKLOADS
-from pfl_lib.cli.arguments import at_least_one
 from pfl_lib.federation.devices import cores
 
 PARTS: dict[str, Callable[[int], list[Row]]] = {
@@ -33,6 +32,13 @@ MEMORY: dict[str, Callable[[], int]] = {
     "candidates": candidates.memory,
 }
 """Peak memory, in bytes, of a process that does nothing else."""
+
+
+def at_least_one(text: str) -> int:
+    """A whole number, 1 or more; argparse tells what is none."""
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,12 +2,37 @@
 baselines they compare against.
 """
 
-from pfl_lib.api import run
+import importlib
+from typing import TYPE_CHECKING
+
 from pfl_lib.errors import BadInput
-from pfl_lib.federation.federation import Federation
-from pfl_lib.federation.schedule import Schedule
-from pfl_lib.results.result import Result
-from pfl_lib.results.several import Results, compare
+
+if TYPE_CHECKING:
+    from pfl_lib.api import run
+    from pfl_lib.federation.federation import Federation
+    from pfl_lib.federation.schedule import Schedule
+    from pfl_lib.results.result import Result
+    from pfl_lib.results.several import Results, compare
 
 __all__ = ["BadInput", "Federation", "Result", "Results", "Schedule", "compare", "run"]
 __version__ = "0.1.0"
+
+_FROM = {
+    "run": "pfl_lib.api",
+    "Federation": "pfl_lib.federation.federation",
+    "Schedule": "pfl_lib.federation.schedule",
+    "Result": "pfl_lib.results.result",
+    "Results": "pfl_lib.results.several",
+    "compare": "pfl_lib.results.several",
+}
+
+
+def __getattr__(name: str):
+    """Import what needs torch when it is first asked for: `pfl-lib --help` does without."""
+    if name not in _FROM:
+        raise AttributeError(f"module 'pfl_lib' has no attribute {name!r}")
+    return getattr(importlib.import_module(_FROM[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,53 +1,63 @@
 """The command line: `pfl-lib` or `python -m pfl_lib`.
 
-Each command is a module with `add_parser(subparsers)`, whose `run(args)` returns the exit status: 0
-all well, 1 something failed, 2 bad input, told in one line, 130 interrupted.
+Exit status: 0 all well, 1 something failed, 2 bad input, told in one line, 130 interrupted.
 """
 
 import errno
-import os
 import sys
 from collections.abc import Sequence
 
+import click
+
 from pfl_lib import __version__
 from pfl_lib.cli import compare, listing, reproduce, results
-from pfl_lib.cli.arguments import OneLineParser
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.stopping import RESUMES
 
-COMMANDS = (listing, reproduce, compare, results)
+
+@click.group(
+    commands=[listing.command, reproduce.command, compare.command, results.command],
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message=f"pfl_lib {__version__}")
+def commands() -> None:
+    """Personalised federated learning, reproduced."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    parser = OneLineParser(
-        prog="pfl-lib", description="Personalised federated learning, reproduced."
-    )
-    parser.add_argument("--version", action="version", version=f"pfl_lib {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in COMMANDS:
-        command.add_parser(subparsers)
     try:
-        args = parser.parse_args(argv)
-        return args.run(args)
-    except SystemExit as leaving:  # argparse: help, or bad input already told
-        return leaving.code
+        return commands.main(argv, "pfl-lib", standalone_mode=False) or 0
+    except click.ClickException as error:
+        return _bad_input(_with_help(error))
     except BadInput as error:
-        print(f"pfl-lib: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"\npfl-lib: interrupted; {RESUMES}", file=sys.stderr)
+        return _bad_input(str(error))
+    except click.Abort:  # click has taken Ctrl-C
+        print(f"pfl-lib: interrupted; {RESUMES}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `pfl-lib list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" ({error.filename})" if error.filename else ""
         kept = "what is finished is kept, the same command goes on from there"
-        print(f"pfl-lib: the disk is full{where}: make room; {kept}", file=sys.stderr)
-        return 2
+        return _bad_input(f"the disk is full{where}: make room; {kept}")
+
+
+def _bad_input(line: str) -> int:
+    print(f"pfl-lib: {line}", file=sys.stderr)
+    return 2
+
+
+def _with_help(error: click.ClickException) -> str:
+    """What click says, in one line, and what can be given instead or where that is told."""
+    said = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return said
+    if isinstance(context.command, click.Group):
+        return f"{said} Give one of {', '.join(context.command.commands)}"
+    return f"{said} (see {context.command_path} --help)"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import itertools
-import math
 import os
 import re
 import subprocess
@@ -42,7 +41,7 @@ def told(capsys, argv) -> str:
     [
         (["reproduce", "--profile", "huge"], ["'huge'", "quick", "small", "paper"]),
         (["reproduce", "--only", "waffle-table9"], ["'waffle-table9'", "waffle-table1"]),
-        (["reproduce", "--jobs", "0"], ["--jobs", "'0'", "1 or more"]),
+        (["reproduce", "--jobs", "0"], ["--jobs", "0", "x>=1"]),
         (["reproduce", "--train-only", "--again"], ["--train-only makes no pages", "--again"]),
         (
             ["reproduce", "--train-only", "--reports-dir", "elsewhere"],
@@ -50,9 +49,9 @@ def told(capsys, argv) -> str:
         ),
         (
             ["reproduce", "--plots-only", "--train-only"],
-            ["--train-only", "not allowed with", "--plots-only"],
+            ["--train-only", "--plots-only", "one of them"],
         ),
-        (["reproduce", "--seeds", "two"], ["--seeds", "'two'", "1 or more"]),
+        (["reproduce", "--seeds", "two"], ["--seeds", "'two'", "integer"]),
         (["reproduce", "--device", "tpu"], ["'tpu'", "cuda"]),
         (["reproduce", "--colour", "red"], ["--colour"]),
         (["reproduce", "--data-dir", "/does/not/exist"], ["/does/not/exist", "does not exist"]),
@@ -72,7 +71,8 @@ def told(capsys, argv) -> str:
         (["compare", "--format", "xml"], ["'xml'", "csv"]),
         (["compare", "--only", "nothing"], ["'nothing'", "waffle-table1"]),
         (["fly"], ["'fly'", "reproduce"]),
-        ([], ["COMMAND"]),
+        ([], ["command", "reproduce"]),
+        (["results"], ["command", "prune"]),
     ],
 )
 def test_bad_input_is_told_in_one_line_with_status_2(capsys, argv, words):
@@ -222,15 +222,14 @@ def test_compare_sets_a_method_of_ones_own_beside_the_papers(capsys, tmp_path):
     ours = 100 * run_one(run, Store(tmp_path)).best_accuracy
     assert main(argv) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Same direction" in line]
-    assert line.split() == ["Same", "direction", "accuracy_percent", "–", f"{ours:.2f}", "–", "1"]
+    assert line.split()[-4:] == ["–", f"{ours:.2f}", "–", "1"]
     assert "name their pages" in told(capsys, ["compare", "--method", own])
     assert "--method" in told(capsys, [*argv, "--format", "values"])
 
 
 def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
     assert main(["compare", "--only", "waffle-fig8", "--results-dir", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert "these pages set no printed results beside ours; pages that do: waffle-table1, " in told
+    assert "printed results stand on waffle-table1, " in capsys.readouterr().out
     monkeypatch.setattr("pfl_lib.results.store.Store.find", lambda *args: None)
     assert main(["compare", "--results-dir", str(tmp_path)]) == 0
     assert (
@@ -272,7 +271,7 @@ def two_pages(tmp_path, monkeypatch):
 
     pages = {id: page(id, lambda profile: (tiny,)) for id in ("bad", "good")}
     monkeypatch.setattr(papers, "EXHIBITS", pages)
-    monkeypatch.setattr(reproduce, "notebooks_folder", lambda: tmp_path / "notebooks")
+    monkeypatch.setattr("pfl_lib.pages.registry.notebooks_folder", lambda: tmp_path / "notebooks")
     monkeypatch.setattr("pfl_lib.papers.overview.overview", lambda shown, find: None)
     monkeypatch.setattr("pfl_lib.papers.overview.headline", lambda found: ["What came out."])
     return [
@@ -297,10 +296,9 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
 ):
     assert main([*two_pages, "--jobs", "1"]) == 1
     printed = capsys.readouterr().out
-    assert "2 pages, 1 run behind them, 0 stored" in printed
-    before = printed.index("training 1 run, 1 at a time: about ")
-    assert before < printed.index("trained 1 run in") and "examples/s" in printed
-    assert "failed: quick/bad.html: BadInput: too bad" in printed and "1 of 2 failed" in printed
+    assert "2 pages: 0 of 1 runs stored" in printed
+    assert printed.index("training 1, 1 at a time: about ") < printed.index("trained 1, failed 0")
+    assert "failed: quick/bad.html: BadInput: too bad" in printed and "1 failed" in printed
 
     good, bad, listed = (
         (tmp_path / "reports" / name).read_text()
@@ -323,7 +321,7 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     made = (tmp_path / "reports" / "executed" / "quick" / "good.ipynb").stat().st_mtime_ns
     assert main([*two_pages, "--only", "good"]) == 0
     printed = capsys.readouterr().out
-    assert "1 page, 1 run behind it, 1 stored" in printed and "training" not in printed
+    assert "1 pages: 1 of 1 runs stored" in printed and "training" not in printed
     assert "1 page up to date (quick/good.html)" in printed
     assert (tmp_path / "reports" / "executed" / "quick" / "good.ipynb").stat().st_mtime_ns == made
     assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
@@ -337,14 +335,14 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
 
 def test_train_only_makes_no_pages(two_pages, tmp_path, capsys):
     assert main([*two_pages[:5], "--jobs", "1", "--train-only"]) == 0
-    assert "trained 1 run in" in capsys.readouterr().out
+    assert "trained 1, failed 0" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {"notebooks", "results"}
     assert len(list((tmp_path / "results" / "cells").iterdir())) == 1
 
 
 def test_plots_only_trains_nothing(two_pages, tmp_path, capsys):
     main([*two_pages, "--only", "good", "--plots-only"])
-    assert "1 run missing: shown as not run" in capsys.readouterr().out
+    assert "the others are shown as not run" in capsys.readouterr().out
     assert not (tmp_path / "results").exists()
 
 
@@ -356,7 +354,7 @@ def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_
     assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
     printed = capsys.readouterr().out
     assert "not run: quick/good.html: 1 of 1 runs: pfl-lib reproduce" in printed
-    assert "1 of 1 not run; " in printed and "failed" not in printed
+    assert "\n1 not run; " in printed and "failed" not in printed
     for name, mark in (
         ("index", 'chip not-run">not run'),
         ("quick/good", 'class="banner not-run"'),
@@ -394,7 +392,7 @@ def a_paper(two_pages, tmp_path, monkeypatch):
         "pfl_lib.results.store.Store", lambda folder: Store(folder, tmp_path / "published")
     )
     notebook(tmp_path / "notebooks" / "bad.ipynb", "print('fine', profile)")
-    monkeypatch.setattr(training, "estimate", lambda *args: (1.0, 1.0))
+    monkeypatch.setattr(training, "estimate", lambda *args: 1.0)
     return [word for word in two_pages if word not in ("--profile", "quick")]
 
 
@@ -404,7 +402,7 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     assert main([*a_paper, "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
     drawn = printed.index("1 of the papers' 2 pages are drawn from stored runs")
-    assert drawn < printed.index("index.html; now the live check") < printed.index("training 1 run")
+    assert drawn < printed.index("index.html; now the live check") < printed.index("training 1, ")
     made = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("reports/*/*.html"))
     assert made == [
         "reports/paper/good.html",
@@ -465,14 +463,14 @@ def test_a_page_is_drawn_in_the_profile_of_which_most_is_stored(stored, best):
 # --- the estimate before training ---
 
 
-def test_the_estimate_times_eight_batches_at_a_time_and_counts_every_gradient(monkeypatch):
-    """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in a
-    tenth of a second are 2,000 a second.
+def test_the_estimate_times_eight_batches_and_counts_every_gradient(monkeypatch):
+    """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in
+    two seconds are 100 a second.
 
-    FedAvg takes 1,438 x 20 gradients, APFL a tenth more: 60,396 in all, by one process or by two,
-    which share them unequally.
+    FedAvg takes 1,438 x 20 gradients, APFL a tenth more: by one process or by two, which share
+    them unequally.
     """
-    calls, clock = [], itertools.count(0.0, 0.1)
+    calls, clock = [], itertools.count(0.0, 2.0)
 
     def train(fed, rows, round, clients, *args, **kwargs):
         calls.append((round, tuple(clients), fed.schedule.local_batches))
@@ -483,37 +481,25 @@ def test_the_estimate_times_eight_batches_at_a_time_and_counts_every_gradient(mo
         RunSpec(method, Schedule(20), dataset="digits", partition="A")
         for method in (FedAvg(), APFL())
     ]
-    rate, alone = training.estimate(cells, 1, None, "cpu")
-    assert rate == pytest.approx(8 * 25 / 0.1)
-    assert alone == pytest.approx(training.SECONDS_PER_WORKER + 28_760 * 2.1 / rate)
-    assert [round for round, _, _ in calls] == list(range(1, len(calls) + 1)) and len(calls) >= 10
-    assert {(clients, batches) for _, clients, batches in calls} == {((0,), 8)}
-    _, two = training.estimate(cells, 2, None, "cpu")
-    assert two == pytest.approx(training.SECONDS_PER_WORKER + max(1.1, 2.1 / 2) * 28_760 / rate)
+    assert training.estimate(cells, 1, None, "cpu") == pytest.approx(287.6 * 2.1)
+    assert training.estimate(cells, 2, None, "cpu") == pytest.approx(287.6 * 1.1)
+    assert calls == [(round, (0,), 8) for round in (1, 2, 3)] * 2
 
 
-def test_the_estimate_takes_three_passes_at_least_and_not_for_ever(monkeypatch):
-    for seconds, passes in ((0.4, 3), (2.0, 3), (6.0, 1)):
-        clock, calls = itertools.count(0.0, seconds), []
-        monkeypatch.setattr(
-            "pfl_lib.federation.federation.Federation.train",
-            lambda *args, calls=calls: calls.append(1),
-        )
-        monkeypatch.setattr(
-            "pfl_lib.cli.training.time.perf_counter", lambda clock=clock: next(clock)
-        )
-        training.estimate(
-            [RunSpec(FedAvg(), Schedule(20), dataset="digits", partition="A")], 1, None, "cpu"
-        )
-        first = math.ceil(2.0 / seconds)
-        assert len(calls) - first == passes
+def test_the_help_imports_neither_torch_nor_pandas():
+    program = (
+        "import sys; from pfl_lib.__main__ import main; main(['reproduce', '--help']);"
+        "sys.exit(len({'torch', 'pandas', 'numpy'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "--only" in done.stdout
 
 
 def test_a_full_disk_is_told_in_one_line_whatever_was_being_written(monkeypatch, capsys):
-    def full(args):
+    def full(words):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/reports/index.html")
 
-    monkeypatch.setattr(listing, "run", full)
+    monkeypatch.setattr(listing.command, "callback", full)
     assert main(["list"]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "pfl-lib: the disk is full (/reports/index.html): make room; what is finished is kept, the"

@@ -83,10 +83,10 @@ def test_hours_end_the_training_of_the_queue_and_the_next_call_goes_on(
     words += ["--results-dir", str(tmp_path)]
     assert main([*words, "--hours", "1e-9"]) == 0
     told = capsys.readouterr().out
-    assert "other runs of the profile are not trained: name their pages with --only" in told
-    assert "trained 0 runs, stopped 0, which the same command resumes, and left 2, in" in told
+    assert "queue.yaml alone (--only names other pages): 0 of 2 runs stored" in told
+    assert "trained 0, failed 0, stopped 0, not started 2 (the command resumes)" in told
     assert main(words) == 0
-    assert "trained 2 runs in" in capsys.readouterr().out
+    assert "trained 2, failed 0" in capsys.readouterr().out
     assert all(Store(tmp_path).find(run) for run in runs)
 
 
@@ -94,8 +94,8 @@ def test_hours_end_the_training_of_the_queue_and_the_next_call_goes_on(
     ("words", "says"),
     [
         (["--hours", "1"], "--hours is for --train-only"),
-        (["--train-only", "--hours", "0"], "'0' is not a number of hours above 0"),
-        (["--train-only", "--hours", "nan"], "'nan' is not a number of hours above 0"),
+        (["--train-only", "--hours", "0"], "--hours 0.0: give a number above 0"),
+        (["--train-only", "--hours", "nan"], "--hours nan: give a number above 0"),
     ],
 )
 def test_hours_that_make_no_sense_are_told_in_one_line(words, says, capsys):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pfl_lib import data, papers, partitions
-from pfl_lib.cli import reproduce
+from pfl_lib.cli import training
 from pfl_lib.display.table_format import run_place, to_html
 from pfl_lib.display.tables import some_rounds
 from pfl_lib.display.theme import WIDTH
@@ -522,7 +522,7 @@ def test_pages_that_show_parameters_train_what_is_published_without_its_model(
         if by == "notebook":
             notebook.run(page, SHORT, settings)
         else:
-            assert reproduce.train("quick", [page], settings, mine) == 0
+            assert training.train("quick", [page], settings, mine) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
     found = paper.results(mine.find, SHORT, "AGE_STRICT")
     assert not any(

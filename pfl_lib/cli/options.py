@@ -1,0 +1,67 @@
+"""What commands have in common: options, and the pages that they name."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pfl_lib.errors import BadInput
+
+if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
+    from pfl_lib.papers.exhibits import Exhibit
+
+PROFILES = {
+    "quick": "small data that need no download; shows that the code works",
+    "small": "the paper's data, with fewer images, rounds or seeds, or a smaller network",
+    "paper": "the paper's setting; where something stands in, the page says so",
+}
+OWN = "a method of your own on the tables that --only names: module:Class or path/to/file.py:Class"
+NUMBER = click.IntRange(min=1)
+
+
+def folder(text: str) -> Path:
+    """A folder's path with ~ resolved; the command says whether it has to exist."""
+    return Path(text).expanduser().absolute()
+
+
+def only(command: Callable) -> Callable:
+    """`--only ID ...`: some pages.  An option of click takes one word; the words after it become
+    the argument `further`.
+    """
+    further = click.argument("further", nargs=-1, metavar="[ID]...")
+    words = "these pages only, such as waffle-table1 (see list)"
+    return click.option("--only", multiple=True, metavar="ID...", help=words)(further(command))
+
+
+def profile(words: str, default: str | None = None) -> Callable:
+    """`--profile`, with what it does in the command."""
+    return click.option("--profile", type=click.Choice(list(PROFILES)), default=default, help=words)
+
+
+method = click.option("--method", multiple=True, metavar="M", help=f"{OWN} (several: again)")
+seeds = click.option(
+    "--seeds", type=NUMBER, metavar="N", help="seeds 1 to N, not the profile's own"
+)
+results_dir = click.option(
+    "--results-dir",
+    type=folder,
+    metavar="R",
+    help="folder of results (PFL_RESULTS_DIR, else results)",
+)
+
+
+def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[Exhibit]":
+    """The pages of these ids, else all, with the methods of `--method`; BadInput for an unknown
+    page, and for methods without named pages.
+    """
+    from pfl_lib.papers import EXHIBITS, exhibit
+
+    if methods and not ids:
+        raise BadInput("--method joins printed tables: name their pages, as --only waffle-table1")
+    return [exhibit(id).with_methods(methods) for id in dict.fromkeys(ids or EXHIBITS)]
+
+
+def has_all(line: str, words: Sequence[str]) -> bool:
+    """Whether a line has all of these words in it, in capitals or not."""
+    return all(word.lower() in line.lower() for word in words)
