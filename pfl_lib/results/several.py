@@ -147,15 +147,17 @@ class Comparison:
             for name, pair in found.items()
         )
 
-    def sentence(self, name: str, to: str) -> str:
-        """What `name` reaches in the best round, and by how much that is above the one named `to`,
-        paired by seed.  Raises BadInput for an unknown name.
+    def sentence(self, name: str, to: str, protocol: str = "best") -> str:
+        """What `name` reaches in the best round, or as `protocol` says, and by how much that is
+        above the one named `to`, paired by seed.  Raises BadInput for an unknown name.
         """
         choose("name", name, self.results)
-        best = self.results[name].summary()
-        rows = self.differences(to)
+        best = self.results[name].summary(protocol)
+        rows = self.differences(to, protocol)
         row = rows[rows["method"] == name].iloc[0] if name != to else None
-        words = f"*{name}* reaches {best.mean:.1f} % in the best round, mean of {len(best.seeds)}"
+        words = (
+            f"*{name}* reaches {best.mean:.1f} % in the {protocol} round, mean of {len(best.seeds)}"
+        )
         words = words if best.comparable else f"*{name}*: {best.status}, of {best.runs}"
         words += f" seed{'s' * (best.runs != 1)}"
         if row is None or math.isnan(row["difference"]):
