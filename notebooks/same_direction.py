@@ -25,6 +25,7 @@ class SameDirection:
         trained, _ = fed.train(before, r, there)
         updates = torch.nn.functional.normalize(trained["theta"] - before["theta"])  # [n, P]
         weights = (updates @ updates.T).clamp(min=0).double() ** self.power
+        weights.fill_diagonal_(1)  # an update of 0 points nowhere: such a client keeps its own
         weights = weights / weights.sum(1, keepdim=True)  # row i: client i's model
         after = {name: matrix.clone() for name, matrix in state.items()}
         for name, matrix in trained.items():

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Never
 
@@ -19,10 +19,14 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, check_method, make_method
 from pfl_lib.partitions import Recipe
-from pfl_lib.progress import progress
+from pfl_lib.progress import progress, tell
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import NotStored, Store
+
+MOST_SEEDS = 10_000
+OTHER_NAMES = {"learning_rate": "lr", "epochs": "local_epochs", "distribution": "partition"}
+HIGH_LOSS = 100.0  # guessing among ten classes has 2.3
 
 
 def run(
@@ -47,7 +51,7 @@ def run(
     loss: str = "cross_entropy",
     validation: float = 0.0,
     seed: int = 1,
-    seeds: int | None = None,
+    seeds: int | Sequence[int] | None = None,
     jobs: int | None = None,
     alice: int | None = 0,
     data_dir: str | os.PathLike | None = None,
@@ -60,8 +64,8 @@ def run(
 ) -> Result | Results:
     """Train one method and return its result; a stored result is read instead.
 
-    With `seeds` it is trained for the seeds 1 to `seeds`, `jobs` at a time in processes of their
-    own, and returned as `Results`.
+    With `seeds` it is trained for the seeds 1 to `seeds`, or those of a list, `jobs` at a time in
+    processes of their own, and returned as `Results`.
 
     `method` is a name, or an instance with hyper-parameters, such as Waffle(slope=3.2).  `alice` is
     the client whose model is read (None: all clients, and accuracies are their mean).  `model`
@@ -84,10 +88,17 @@ def run(
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
+    if not isinstance(with_model, bool):
+        raise BadInput(f"with_model {with_model!r}: give True or False")
     if federation is not None:
         made = _federations(given)
         results = [_on(method, fed, results_dir, with_model) for fed in made]
         return results[0] if seeds is None else Results(tuple(results))
+    if model is not None and not isinstance(model, str):
+        raise BadInput(
+            f"model {type(model).__name__}: run takes a network by its name; for one of your own"
+            " make a pfl_lib.Federation and give federation=..."
+        )
     recipe = partitions.find(partition)
     of_schedule = {field.name for field in dataclasses.fields(Schedule)} & given.keys()
     spec = RunSpec(
@@ -125,11 +136,11 @@ def _refuse(setting: str, method: Method) -> Never:
     own = dataclasses.fields(method) if dataclasses.is_dataclass(method) else ()
     if setting in [field.name for field in own]:
         what_to_do = f"give {type(method).__name__}({setting}=...) as the method"
-    elif near := likely(setting, allowed, alike=0.6):
+    elif near := OTHER_NAMES.get(setting) or likely(setting, allowed, alike=0.6):
         what_to_do = f"did you mean {near}?"
     else:
         what_to_do = "leave it out"
-    raise BadInput(f"setting {setting!r} is not one of {', '.join(allowed)}: {what_to_do}")
+    raise BadInput(f"setting {setting!r}: {what_to_do} (settings are {', '.join(allowed)})")
 
 
 def _federations(given: dict[str, Any]) -> list[Federation]:
@@ -160,7 +171,7 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
     return made
 
 
-def _seeds(seed: int, seeds: int | None, jobs: int | None) -> list[int]:
+def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> list[int]:
     """The seeds to run; BadInput where `seed`, `seeds` and `jobs` do not fit together."""
     if jobs is not None:
         whole("jobs", jobs, 1)
@@ -168,7 +179,11 @@ def _seeds(seed: int, seeds: int | None, jobs: int | None) -> list[int]:
         if jobs is not None:
             raise BadInput(f"jobs {jobs}: one run takes one process; give seeds=3 as well")
         return [seed]
-    whole("seeds", seeds, 1)
+    if isinstance(seeds, list | tuple) and seeds:
+        for each in seeds:
+            whole("a seed", each)
+        return list(dict.fromkeys(seeds))
+    whole("seeds", seeds, 1, MOST_SEEDS)
     if seed != 1:
         raise BadInput(f"seed {seed!r} beside seeds {seeds}: give one of them")
     return list(range(1, seeds + 1))
@@ -206,12 +221,30 @@ def _stored(
     where: tuple = (None, "auto", "auto"),
 ) -> Result:
     """The spec's result, read or trained; where it cannot be stored a line says so."""
+    bar = None
     try:
         with progress(rounds, "training", "round") as bar:
-            return run_one(spec, store, *where, cores(), progress=bar.reach, with_model=with_model)
+            result = run_one(
+                spec, store, *where, cores(), progress=bar.reach, with_model=with_model
+            )
+            return _looked_at(result)
+    except KeyboardInterrupt:
+        done = bar.steps if bar else 0
+        raise KeyboardInterrupt(
+            f"stopped after round {done} of {rounds}; the same call goes on from there"
+        ) from None
     except NotStored as error:  # what was trained is not lost for want of a place
         print(error, file=sys.stderr)
         return error.result
+
+
+def _looked_at(result: Result) -> Result:
+    """The result; where its last loss is far above guessing a line says so."""
+    loss = result.value("loss", "last")
+    if result.diverged is None and loss > HIGH_LOSS:
+        rate = result.config["schedule"]["lr"]
+        tell(f"the loss is {loss:,.0f} in the last round: a rate below {rate:g} may learn more")
+    return result
 
 
 def _unstored(method: Method, fed: Federation) -> Result:
@@ -220,4 +253,4 @@ def _unstored(method: Method, fed: Federation) -> Result:
         for r in run.rounds():
             bar.reach(r)
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
-    return run.result({**config, "schedule": dataclasses.asdict(fed.schedule)})
+    return _looked_at(run.result({**config, "schedule": dataclasses.asdict(fed.schedule)}))

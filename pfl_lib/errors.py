@@ -1,7 +1,12 @@
 """One exception for everything a user can get wrong, and the sentences that tell it."""
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Hashable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
+
+LARGEST = 1e15
+"""No rate, penalty or step is greater; single precision overflows soon after."""
 
 
 class BadInput(ValueError):
@@ -17,7 +22,7 @@ class BadInput(ValueError):
 def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of `allowed`; else BadInput, with the name likely meant."""
     allowed = list(allowed)
-    if value not in allowed:
+    if not isinstance(value, Hashable) or value not in allowed:
         names = [str(name) for name in allowed]
         near = likely(value, names)
         meant = f": did you mean {near}?" if near else ""
@@ -34,11 +39,13 @@ def likely(value: object, names: Iterable[str], alike: float = 0.75) -> str:
     return small[near[0]] if near else ""
 
 
-def whole(name: str, value: object, least: int | None = None) -> None:
-    """BadInput unless `value` is a whole number, `least` or more."""
+def whole(name: str, value: object, least: int | None = None, most: float = float("inf")) -> None:
+    """BadInput unless `value` is a whole number from `least` to `most`."""
     if not _is_whole(value) or (least is not None and value < least):
         or_more = "" if least is None else f", {least} or more"
         raise BadInput(f"{name} {value!r}: give a whole number{or_more}")
+    if value > most:
+        raise BadInput(f"{name} {value!r}: give a whole number of {most:,} at most")
 
 
 def number(name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
@@ -49,6 +56,15 @@ def number(name: str, value: object, wanted: str, fits: Callable[[float], bool])
         good = False
     if not good:
         raise BadInput(f"{name} {value!r}: give {wanted}")
+    if LARGEST < abs(value) < float("inf"):
+        raise BadInput(f"{name} {value!r}: give {wanted}, of {LARGEST:g} at most")
+
+
+def path_of(name: str, value: object) -> Path:
+    """`value` as a path; BadInput where it is none."""
+    if not isinstance(value, str | os.PathLike) or "\0" in os.fspath(value):
+        raise BadInput(f"{name} {value!r}: give the path of a file or folder")
+    return Path(value)
 
 
 def check_alice(alice: object, clients: int) -> None:

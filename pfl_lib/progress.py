@@ -1,17 +1,25 @@
 """Progress: a bar in a terminal or a notebook, a line now and then in a log, nothing in a page."""
 
+import functools
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+SECONDS_BEFORE_FIRST_LINE = 5.0
 SECONDS_BETWEEN_LINES = 30.0
 
 
 def headless() -> bool:
     """Whether output is kept for a page (PFL_HEADLESS=1): without bars and widgets."""
     return os.environ.get("PFL_HEADLESS", "") not in ("", "0")
+
+
+@functools.cache
+def tell(line: str) -> None:
+    """Print a line on standard error, the first time that this process has it to say."""
+    print(line, file=sys.stderr)
 
 
 @contextmanager
@@ -55,13 +63,14 @@ class _Lines(Bar):
     def __init__(self, total: int, label: str, unit: str) -> None:
         self._label = label
         self._of = f"of {total} {unit}{'' if total == 1 else 's'}"
-        self._began = self._said = time.monotonic()
+        self._began = time.monotonic()
+        self._next = self._began + SECONDS_BEFORE_FIRST_LINE
 
     def update(self, n: int = 1) -> None:
         super().update(n)
         now = time.monotonic()
-        if now - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = now
+        if now >= self._next:
+            self._next = now + SECONDS_BETWEEN_LINES
             told = f"{self._label}: {self.steps} {self._of} after {now - self._began:,.0f} s"
             print(told, file=sys.stderr, flush=True)
 
@@ -85,5 +94,10 @@ class _Shown(Bar):
 
 
 def _watched() -> bool:
-    """True in a terminal and in a notebook."""
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    """True in a terminal that has a width, and in a notebook."""
+    if "ipykernel" in sys.modules:
+        return True
+    try:
+        return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except (OSError, ValueError):
+        return False

@@ -167,7 +167,7 @@ def test_a_method_of_ones_own_runs_for_several_seeds_too(run):
     ("settings", "sentence"),
     [
         ({"seeds": 0}, "seeds 0: give a whole number, 1 or more"),
-        ({"seeds": (1, 2)}, "seeds (1, 2): give a whole number, 1 or more"),
+        ({"seeds": (1, "2")}, "a seed '2': give a whole number"),
         ({"seeds": 3, "seed": 2}, "seed 2 beside seeds 3: give one of them"),
         ({"jobs": 2}, "jobs 2: one run takes one process; give seeds=3 as well"),
         ({"jobs": 0, "seeds": 2}, "jobs 0: give a whole number, 1 or more"),
@@ -391,8 +391,8 @@ def test_what_is_no_federation_is_told_in_one_line():
 )
 def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run, method, setting, does):
     sentence = refusal(run, method, **{setting: 3})
-    assert sentence.startswith(f"setting '{setting}' is not one of dataset, partition, model, ")
-    assert sentence.endswith(f", with_model, federation: {does}")
+    assert sentence.startswith(f"setting '{setting}': {does} (settings are dataset, partition, ")
+    assert sentence.endswith(", with_model, federation)")
 
 
 def test_what_is_no_method_is_told_in_one_line(run):

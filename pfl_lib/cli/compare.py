@@ -112,19 +112,17 @@ def _all_papers(format: str, store) -> None:
     """All papers in brief, each printed value as CSV, or each sentence."""
     import pandas as pd
 
-    from pfl_lib.papers import overview, printed_tables, scorecard
+    from pfl_lib.papers import PRINTED, overview, scorecard
     from pfl_lib.papers.waffle import inputs
 
     if format == "sentences":
-        for line in scorecard.sentences(store).to_dict("records"):
-            answer = f"{line['in full']}, {line['profile']} profile"
-            if line["done right"] not in ("", "the same"):
-                answer += f"; done right: {line['done right']}"
+        for line in scorecard.answered(PRINTED, store.find).to_dict("records"):
+            answer = f"{line['answer']}, {line['profile']} profile ({line['evidence']})"
             answer = answer if line["profile"] else "not run"
             head = f"{line['paper']}, {line['where']} ({line['page']}): {answer}"
-            print(f"{head}\n{_filled(line['claim'], '    ')}\n")
+            print(f"{_filled(head)}\n{_filled(line['quote'], '    ')}\n")
         return
-    found = overview.overview(printed_tables(), store.find)
+    found = overview.overview(PRINTED, store.find)
     if format == "values":
         used = overview.settings_used(inputs.used())
         print(pd.concat([found.values, used]).to_csv(index=False), end="")
@@ -134,6 +132,6 @@ def _all_papers(format: str, store) -> None:
     for title, table in (
         ("In the exact setting", overview.exact(found)),
         ("In smaller runs", overview.smaller(found)),
-        ("Sentences", scorecard.counts(scorecard.sentences(store))),
+        ("Sentences", scorecard.counts(scorecard.answered(PRINTED, store.find))),
     ):
         print(f"{title}\n{table.to_string(index=False)}\n")

@@ -53,7 +53,7 @@ class RunSpec:
         for measure in self.measures:
             choose("measure", measure, (measures.START, *measures.MEASURES))
         whole("seed", self.seed)
-        whole("clients", self.clients, 1)
+        whole("clients", self.clients, 1, partitions.MOST_CLIENTS)
         whole("evaluate_every", self.evaluate_every, 1)
         if self.images is not None:
             whole("images", self.images, 1)

@@ -5,6 +5,7 @@ must hold.
 import contextlib
 import copy
 import math
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -217,12 +218,20 @@ class Run:
         return all(bool(value.isfinite().all()) for value in tensors)
 
     def _broken(self, model: Rows) -> list[int]:
-        """The evaluated clients whose model holds NaN or infinity."""
+        """The evaluated clients whose model holds NaN or infinity; where no client's training did,
+        a line says that the method made it.
+        """
         clients = self.fed.evaluated_clients
-        if model["theta"].dim() == 1:
-            finite = all(bool(row.isfinite().all()) for row in model.values())
-            return [] if finite else clients
-        return [i for i in clients if not all(bool(m[i].isfinite().all()) for m in model.values())]
+        finite = torch.stack([matrix.isfinite().all(-1) for matrix in model.values()]).all(0)
+        broken = [i for i in clients if not (finite[i] if finite.dim() else finite)]
+        if broken and not self.fed.non_finite:
+            names = f"client{'s' * (len(broken) > 1)} {', '.join(map(str, broken[:5]))}"
+            print(
+                f"method {self.method.name!r}: its round {self.done} gave {names} a model that is"
+                " not finite, though all training was",
+                file=sys.stderr,
+            )
+        return broken
 
     def checkpoint(self) -> dict[str, Any]:
         """All that a resumed run needs, as it is after the last finished round; what comes later

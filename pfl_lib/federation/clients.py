@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -79,6 +80,12 @@ def from_arrays(
     BadInput for clients without examples, shapes or lengths that differ, inputs that are not finite
     and labels that are no whole numbers or out of range.
     """
+    for name, pairs in (("train", train), ("test", test), ("validation", validation)):
+        if not isinstance(pairs, list | tuple):
+            raise BadInput(
+                f"{name} is {type(pairs).__name__}: give a list with a pair (inputs, labels) for"
+                " each client"
+            )
     if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
         raise BadInput(
             f"train, test and validation hold {len(train)}, {len(test)} and {len(validation)}"
@@ -110,14 +117,25 @@ def from_arrays(
     return Clients(splits, classes, shapes.pop())
 
 
+def _is_frame(part: object) -> bool:
+    return hasattr(part, "to_numpy")  # pandas' and others' frames and columns
+
+
 def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
+    where = f"client {client}'s {split} split"
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        raise BadInput(f"{where} is no pair: give (inputs, labels)")
+    if any(np.ma.isMaskedArray(part) for part in pair):
+        raise BadInput(f"{where} is a masked array: fill or drop what is masked")
     try:
-        x, y = torch.as_tensor(pair[0]), torch.as_tensor(pair[1])
+        x, y = (torch.as_tensor(one.to_numpy(copy=True) if _is_frame(one) else one) for one in pair)
     except (TypeError, ValueError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
-        raise BadInput(
-            f"client {client}'s {split} split is no pair of numbers (inputs, labels): {why}"
-        ) from None
+        raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None
+    if any(part.layout != torch.strided or part.is_meta or part.is_complex() for part in (x, y)):
+        raise BadInput(f"{where} has sparse, meta or complex tensors: give plain real numbers")
+    if not x.dim():
+        raise BadInput(f"{where} has a single number for inputs: give one row an example")
     if not len(x) or len(x) != len(y):
         raise BadInput(
             f"client {client} has {len(x)} inputs and {len(y)} labels in its {split} split: give as"

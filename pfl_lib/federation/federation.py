@@ -23,6 +23,7 @@ from pfl_lib.rows import Rows, Step, finite_rows, sgd
 # Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
 # networks are busy with arithmetic
 SMALL_MODEL = 1_000_000
+MOST_THREADS = 1_000
 
 ENGINES = ("auto", "loop", "vmap")
 
@@ -62,6 +63,9 @@ class Federation:
     ) -> None:
         whole("seed", seed)
         whole("version", version)
+        whole("threads", threads, 1, MOST_THREADS)
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise BadInput(f"dtype {dtype!r}: give torch.float32 or torch.float64")
         if name is not None and not (isinstance(name, str) and name.strip()):
             raise BadInput(f"name {name!r}: give a text, such as 'patients', or leave it out")
         check_alice(alice, len(clients))
@@ -94,6 +98,10 @@ class Federation:
         self.dtype = dtype
         given = isinstance(model, nn.Module)
         module = copy.deepcopy(model) if given else model_checks.make_module(model, seed)
+        if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
+            raise BadInput(
+                "the model has a lazy layer, whose size is not known yet: give layers their sizes"
+            )
         if next(module.parameters(), None) is None:
             kind = type(module).__name__
             raise BadInput(f"model {kind} has no parameters: there is nothing to train")

@@ -1,6 +1,7 @@
 """A user's CSV file as the clients of a federation."""
 
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,14 @@ import pandas as pd
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, whole
+from pfl_lib.errors import BadInput, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import groups
+from pfl_lib.progress import tell
 
 MOST_WORDS = 50
+MISSING = ("-", "--", "?", ".", "*")
+"""Marks of a missing value, beside those that pandas knows (empty, NA, nan, null and others)."""
 
 
 def from_csv(
@@ -30,13 +34,14 @@ def from_csv(
     """The rows of a CSV file as clients: `Federation(from_csv(...), model, schedule,
     alice=...)`.
 
-    `label`: the column to predict, with exactly two different values; the higher one, or the later
-    in the alphabet, is class 1. `split_by`: with `bins=(20, 35)` three clients hold the rows up to
+    `label`: the column to predict; its different values, in ascending or alphabetical order, are
+    the classes 0, 1, ... `split_by`: with `bins=(20, 35)` three clients hold the rows up to
     20, above 20 up to 35, and above 35, and rows without a value are a fourth; without bins each
     different value is a client, in ascending order.  `inputs`: the columns to predict from; by
     default all but the label, and but `split_by` where every client has but one value of it.
     Numbers are standardised and their gaps filled with the median; words become one column each
-    (see `preprocessing.mixed`); both use all rows of the file.
+    (see `preprocessing.mixed`); both use all rows of the file.  A line on standard error says, once
+    for each file, what every column became.
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
@@ -44,9 +49,15 @@ def from_csv(
 
     Raises `BadInput` for a file, a column, a label or a group that does not fit.
     """
-    path = Path(path)
-    if isinstance(inputs, str):
-        raise BadInput(f"inputs {inputs!r}: give a list of columns, such as inputs=[{inputs!r}]")
+    path = path_of("path", path)
+    if inputs is not None and not (_are_names(inputs) and len({*inputs}) == len(inputs)):
+        such = [inputs] if isinstance(inputs, str) else ["age", "weight"]
+        raise BadInput(
+            f"inputs {inputs!r}: give a list of columns, each once, such as inputs={such}"
+        )
+    for name, column in (("label", label), ("split_by", split_by)):
+        if not isinstance(column, str):
+            raise BadInput(f"{name} {column!r}: give the name of a column")
     if label in (inputs or ()):
         raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
     whole("seed", seed)
@@ -55,7 +66,7 @@ def from_csv(
         if name not in table:
             there = ", ".join(map(str, table.columns))
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
-    labels = _two_classes(path, table, label)
+    labels, classes = _classes(path, table, label)
     rows = _groups(path, table[split_by], bins, seed)
     if alice is not None and not (isinstance(alice, int) and 0 <= alice < len(rows)):
         raise BadInput(
@@ -65,13 +76,13 @@ def from_csv(
     names = [name for name in table if name not in left_out] if inputs is None else list(inputs)
     x = torch.from_numpy(_inputs(path, table, names))
     y = torch.from_numpy(labels)
-    dataset = Dataset(path.stem, x, y, x, y, 2, (0.0,), (1.0,), "")
+    dataset = Dataset(path.stem, x, y, x, y, classes, (0.0,), (1.0,), "")
     return from_partition(dataset, groups.hold_out(split_by, rows, alice))
 
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        table = pd.read_csv(path)
+        table = pd.read_csv(path, na_values=list(MISSING))
     except OSError as error:
         raise BadInput(
             f"{path} cannot be read ({error.strerror or error}): give the path of a CSV file"
@@ -85,7 +96,12 @@ def _read(path: Path) -> pd.DataFrame:
     return table
 
 
-def _two_classes(path: Path, table: pd.DataFrame, label: str) -> np.ndarray:
+def _are_names(inputs: object) -> bool:
+    return isinstance(inputs, list | tuple) and all(isinstance(name, str) for name in inputs)
+
+
+def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, int]:
+    """Each row's class, and how many there are."""
     column = table[label]
     if column.isna().any():
         raise BadInput(
@@ -93,13 +109,14 @@ def _two_classes(path: Path, table: pd.DataFrame, label: str) -> np.ndarray:
             " needs a label"
         )
     values = sorted(column.unique())
-    if len(values) != 2:
+    if not 2 <= len(values) <= MOST_WORDS:
         some = ", ".join(map(str, values[:5])) + (", ..." if len(values) > 5 else "")
         raise BadInput(
             f"column {label!r} of {path} has {len(values)} different"
-            f" value{'' if len(values) == 1 else 's'} ({some}): a label has exactly two classes"
+            f" value{'' if len(values) == 1 else 's'} ({some}): a label has 2 to {MOST_WORDS}"
+            " classes"
         )
-    return (column == values[1]).to_numpy().astype(np.int64)
+    return np.searchsorted(values, column.to_numpy()).astype(np.int64), len(values)
 
 
 def _groups(
@@ -111,14 +128,22 @@ def _groups(
                 f"column {column.name!r} of {path} is empty in {int(column.isna().sum())} rows:"
                 " whose are they?"
             )
+        if column.nunique() > MOST_WORDS and pd.api.types.is_numeric_dtype(column):
+            raise BadInput(
+                f"column {column.name!r} of {path} has {column.nunique()} different numbers, each a"
+                " client: group them with bins=(..., ...)"
+            )
         return groups.by_value(column.tolist(), seed)
     if not pd.api.types.is_numeric_dtype(column):
         raise BadInput(
             f"column {column.name!r} of {path} holds words, which bins cannot split: leave bins out"
         )
-    bins = list(bins)
-    if not bins or sorted(set(bins)) != bins:
+    numbers = isinstance(bins, list | tuple) and all(
+        isinstance(bound, int | float) and math.isfinite(bound) for bound in bins
+    )
+    if not numbers or not bins or sorted(set(bins)) != list(bins):
         raise BadInput(f"bins {bins}: give one number or more, in ascending order")
+    _check_finite(path, column)
     rows = groups.by_bins(column.to_numpy(dtype=float), bins, seed)
     where = [f"up to {bins[0]}", *(f"above {a} up to {b}" for a, b in itertools.pairwise(bins))]
     for words, group in zip([*where, f"above {bins[-1]}"], rows, strict=False):
@@ -139,7 +164,15 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
         if not words:
             raise BadInput(f"column {name!r} of {path} is empty: leave it out of inputs")
         if pd.api.types.is_numeric_dtype(table[name]):
+            _check_finite(path, table[name])
             continue
+        known = table[name].dropna()
+        no_numbers = known[pd.to_numeric(known, errors="coerce").isna()]
+        if len(no_numbers) < len(known) / 2:
+            raise BadInput(
+                f"column {name!r} of {path} holds numbers but for {len(no_numbers)} rows, such as"
+                f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
+            )
         if words == len(table) > 2:
             raise BadInput(
                 f"column {name!r} of {path} holds another word in each row, from which nothing is"
@@ -155,4 +188,26 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             f"{path} has no column to predict from: give it one beside the label, or name it with"
             " inputs=[...]"
         )
+    tell(_became(path, table[names]))
     return preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
+
+
+def _check_finite(path: Path, column: pd.Series) -> None:
+    if np.isinf(column.to_numpy(dtype=float)).any():
+        raise BadInput(
+            f"column {column.name!r} of {path} holds an infinite number: mend it or leave it empty"
+        )
+
+
+def _became(path: Path, table: pd.DataFrame) -> str:
+    """What each column became, in a line; a mark at whole numbers that differ in every row."""
+    told = []
+    for name in table:
+        column, gaps = table[name], int(table[name].isna().sum())
+        words = f"{name}: {column.nunique()} words"
+        if pd.api.types.is_numeric_dtype(column):
+            words = f"{name}: a number"
+            if pd.api.types.is_integer_dtype(column) and column.is_unique and len(column) > 2:
+                words += " (another in each row: an identifier? leave it out with inputs=[...])"
+        told.append(words + (f" ({gaps} missing)" if gaps else ""))
+    return f"{path.name}, {len(table)} rows; inputs are {'; '.join(told)}"

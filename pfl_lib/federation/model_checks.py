@@ -117,6 +117,11 @@ def check(
             f"the model cannot train on a batch of {size}, client {client}'s last: {why}; give"
             " another batch_size"
         ) from error
+    if len(scores) != len(batch):
+        raise BadInput(
+            f"the model gives {len(scores)} rows of scores for a batch of {len(batch)}: give one to"
+            " each example"
+        )
     if made := [name for name, _ in flat.module.named_buffers() if name not in buffers]:
         raise BadInput(
             f"the model makes buffer {made[0]} in training, which no row carries: register it when"

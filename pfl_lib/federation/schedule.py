@@ -7,6 +7,9 @@ from typing import ClassVar
 from pfl_lib.engine.augment import AUGMENTATIONS
 from pfl_lib.errors import BadInput, choose, number, whole
 
+MOST = 1_000_000
+"""Rounds, epochs or batches that no run gets to: more are a slip of the pen."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -40,9 +43,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_epochs", "batch_size"):
-            whole(name, getattr(self, name), 1)
+            whole(name, getattr(self, name), 1, MOST)
         if self.local_batches is not None:
-            whole("local_batches", self.local_batches, 1)
+            whole("local_batches", self.local_batches, 1, MOST)
         choose("order", self.order, ("shuffled", "fixed"))
         choose("augment", self.augment, AUGMENTATIONS)
         number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)

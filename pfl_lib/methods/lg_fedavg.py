@@ -12,6 +12,7 @@ from pfl_lib.engine.layout import Layer, Layout
 from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
+from pfl_lib.progress import tell
 from pfl_lib.rows import Rows, copies, model
 
 
@@ -41,7 +42,8 @@ class LGFedAvg:
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         """All clients' models; BadInput where `local` names no layer."""
-        self._shared(fed)
+        if len(self._shared(fed)) == len(fed.layout.layers):
+            tell(f"{self.name} shares every layer of this network: it is FedAvg")
         return copies(fed.initial(), len(fed))
 
     def round(

@@ -10,7 +10,10 @@ from torch import Tensor
 
 from pfl_lib.errors import number
 from pfl_lib.federation.federation import Federation
+from pfl_lib.progress import tell
 from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, select_rows, with_rows
+
+SMALL = 1e-4  # a pull of which no step of training is felt
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Mocha:
         number("coefficient", self.coefficient, "a number 0 or more", lambda v: 0 <= v < math.inf)
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
+        pull = 2 * self.coefficient * scale(fed.layout.P)
+        if 0 < pull < SMALL:
+            tell(
+                f"{self.name} pulls clients together by {pull:.0e} here: it is near local training"
+            )
         return copies(fed.initial(), len(fed))
 
     def round(

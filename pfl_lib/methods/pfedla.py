@@ -84,6 +84,7 @@ class PFedLA:
             raise BadInput(f"retained {self.retained!r}: name each layer once")
         number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         choose("scale", self.scale, ("absolute", "relative"))
+        whole("embedding", self.embedding, 1)
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:

@@ -70,7 +70,7 @@ class Waffle:
     look: ClassVar[tuple[str, str, str]] = ("#d55e00", "D", "-")
 
     def __post_init__(self) -> None:
-        number("slope", self.slope, "a finite number; the paper uses 3.2", math.isfinite)
+        number("slope", self.slope, "a number 0 or more, as 3.2", lambda v: 0 <= v < math.inf)
         choose("control", self.control, ("mean", "literal"))
         check_control(self.option, self.clip)
         choose("transition", self.transition, TRANSITIONS)

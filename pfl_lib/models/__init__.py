@@ -30,11 +30,15 @@ def _images(
             )
             raise BadInput(
                 f"model {name} takes images of {asked}, not {'x'.join(map(str, shape))}; choose"
-                " another model or data set"
+                f" {_fitting(shape)}"
             )
         return make(tuple(shape), classes)
 
     return build
+
+
+def _fitting(shape: tuple[int, ...]) -> str:
+    return "model linear" if len(shape) != 3 else "another model, such as linear"
 
 
 def _lenet5(make: Callable[[int], nn.Module]) -> Callable[[tuple[int, ...], int], nn.Module]:
@@ -42,7 +46,7 @@ def _lenet5(make: Callable[[int], nn.Module]) -> Callable[[tuple[int, ...], int]
         if tuple(shape) != (1, 28, 28):
             raise BadInput(
                 f"model lenet5 takes 1x28x28 images, not {'x'.join(map(str, shape))}; choose"
-                " another model or data set"
+                f" {_fitting(shape)}"
             )
         return make(classes)
 

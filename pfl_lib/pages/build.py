@@ -152,7 +152,7 @@ def _every_run(profile: str) -> list[RunSpec]:
 
 def _write_index(folders: Folders, pages: Mapping[str, NotebookPage], store: Store) -> None:
     """Write the index over all pages that are there."""
-    from pfl_lib.papers import EXHIBITS, printed_tables
+    from pfl_lib.papers import EXHIBITS, PRINTED
     from pfl_lib.papers.overview import headline, overview
 
     executed = folders.reports / "executed"
@@ -167,7 +167,7 @@ def _write_index(folders: Folders, pages: Mapping[str, NotebookPage], store: Sto
         for id, page in EXHIBITS.items()
         if {"paper", "small"} <= {*page.profiles} and most_stored(page, store.find)
     }
-    told = headline(overview(printed_tables(), store.find))
+    told = headline(overview(PRINTED, store.find))
     write_index(folders.reports, pages, stamps, told, stored)
 
 

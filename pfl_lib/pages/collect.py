@@ -1,5 +1,6 @@
-"""Which runs a page needs, asked of its notebook: the cells up to the one tagged `runs` are plain
-Python, which is executed here, in process; `Page.run` then says its runs and trains nothing.
+"""Which runs a page needs, asked of its notebook: the cells up to the one tagged `runs` (of a page
+without runs, `settings`) are plain Python, which is executed here, in process; `Page.run` then says
+its runs and trains nothing.
 """
 
 import contextlib
@@ -12,17 +13,18 @@ from pathlib import Path
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.papers.profiles import Profile
 
 
 @dataclass
 class Needed:
-    """What a page runs: `specs`, those of them whose trained models it shows, and the words at its
-    top.
+    """What a page runs: `specs`, those of them whose trained models it shows, and their size, None
+    of a page that has none.
     """
 
     specs: tuple[RunSpec, ...] = ()
     models: tuple[RunSpec, ...] = ()
-    banner: str = ""
+    profile: Profile | None = None
 
 
 class Collected(Exception):
@@ -44,7 +46,7 @@ def collecting() -> Needed | None:
 
 
 def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
-    """What a notebook runs with these parameters, each run once; nothing for one without runs.
+    """What a notebook runs with these parameters, each run once.
 
     Raises BadInput where its cells do, and for a parameter that it does not have.
     """
@@ -76,8 +78,8 @@ def _collecting() -> Iterator[Needed]:
 
 
 def _cells(notebook: Path) -> Iterator[tuple[str, list[str]]]:
-    """The source and the tags of a notebook's code cells up to the one tagged `runs`; of a notebook
-    without one, none.
+    """The source and the tags of a notebook's code cells up to the one tagged `runs`, or
+    `settings` where there is none.
     """
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     code = [
@@ -85,5 +87,7 @@ def _cells(notebook: Path) -> Iterator[tuple[str, list[str]]]:
         for cell in cells
         if cell["cell_type"] == "code"
     ]
-    last = max((k for k, (_, tags) in enumerate(code) if "runs" in tags), default=-1)
+    last = max(
+        (k for k, (_, tags) in enumerate(code) if {"runs", "settings"} & set(tags)), default=-1
+    )
     yield from code[: last + 1]

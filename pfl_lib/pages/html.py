@@ -14,10 +14,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from pfl_lib.pages.cited import WHERE
+from pfl_lib.pages.page import ANSWER, COMPARED
 from pfl_lib.pages.registry import NotebookPage
 
 LARGEST = 1_000_000  # bytes of a page
 TEMPLATES = Path(__file__).parent / "templates"
+SCORECARD = {ANSWER, COMPARED}  # kinds of outputs that the scorecard reads
 SET_UP = {"parameters", "injected-parameters", "settings", "runs"}  # tags of cells that go down
 
 
@@ -120,6 +122,10 @@ def render(notebook, page: NotebookPage, stamp: Stamp, links: Links) -> str:
 
     shown = nbformat.from_dict(notebook)
     shown.metadata.pop("widgets", None)
+    for cell in shown.cells:  # what is left for the scorecard alone is nothing to see
+        cell.outputs = [
+            out for out in cell.get("outputs", []) if not SCORECARD & {*out.get("data", ())}
+        ]
     shown.cells = in_reading_order(shown.cells, stamp.status == "not run")
     facts = {
         "page": page,

@@ -56,7 +56,7 @@ def write_index(
             best=best,
             stored=stored,
             general={id: name for id, name in general.items() if name},
-            live={id: name for id, name in live.items() if pages[id].paper},
+            live={id: stamps[name] for id, name in live.items() if pages[id].paper},
             words=[*LEVELS, *(f"pairs {order}" for order in ORDERS)],
         )
     )

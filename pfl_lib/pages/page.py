@@ -31,8 +31,10 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Table
+from pfl_lib.results.result import Result
+from pfl_lib.results.several import Results
 
-__all__ = ["Page", "beside"]
+__all__ = ["NotRun", "Page", "beside"]
 
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
@@ -60,8 +62,12 @@ class Page:
             if self.settings.seeds:
                 self.profile = self.profile.with_seeds(self.settings.seeds)
         self.specs: tuple[RunSpec, ...] = ()
+        self._results: dict[str, Result] = {}
+        self._sources = ""
         self._missing: set[str] = set()
-        if collecting() is None:
+        if (needed := collecting()) is not None:
+            needed.profile = self.profile
+        else:
             from pfl_lib.display import theme
 
             theme.use()
@@ -96,10 +102,17 @@ class Page:
         self._train(models, least)
         return runs
 
+    def ran(self, *results: Result | Results, of: Sequence[type] = ()) -> None:
+        """Count the results of `pfl_lib.run` among the page's runs; `of`: the reader's own classes
+        behind them, whose source counts too.
+        """
+        every = (one for some in results for one in (some if isinstance(some, Results) else [some]))
+        self._results |= {one.config["key"]: one for one in every}
+        self._sources += own.source_of(*of) if of else ""
+
     def _collect(self, needed: Needed, models: bool) -> None:
         needed.specs = self.specs
         needed.models = self.specs if models else ()
-        needed.banner = self.profile.banner if self.profile else ""
         raise Collected
 
     def _train(self, models: bool, least: int) -> None:
@@ -272,7 +285,9 @@ class Page:
         (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
         compared.
         """
-        recorded.compare(self.id, self.settings, self.specs, what, values, within, relative)
+        keys = sorted([*(spec.key for spec in self.specs), *self._results])
+        runs = "".join([*keys, self._sources])
+        recorded.compare(self.id, self.settings, runs, what, values, within, relative)
 
     def provenance(self) -> None:
         """Show where the numbers come from: profile, code, and every run with its key, versions
@@ -283,9 +298,12 @@ class Page:
         from pfl_lib.display.table import show_table
         from pfl_lib.experiments.made import NO_RECORD, code_version
 
-        found = [(spec, self.store.find(spec)) for spec in self.specs]
-        seconds = sum(result.seconds for _, result in found if result)
-        stored = sum(result is not None for _, result in found)
+        found = [(spec.slug, spec.key, self.store.find(spec)) for spec in self.specs]
+        for key, result in self._results.items():
+            method, seed = result.config["method"]["name"], result.config["seed"]
+            found.append((f"{method}, seed {seed}", key, result))
+        seconds = sum(result.seconds for *_, result in found if result)
+        stored = sum(result is not None for *_, result in found)
         told = [
             f"{self.settings.profile} profile",
             f"pfl_lib {code_version()}, Python {platform.python_version()}, torch"
@@ -295,8 +313,8 @@ class Page:
         self.say("; ".join(told))
         keys = pd.DataFrame(
             {
-                "run": spec.slug,
-                "key": spec.key[:16],
+                "run": name,
+                "key": key[:16],
                 "best, %": 100 * result.best_accuracy if result else math.nan,
                 "last, %": 100 * result.last_accuracy if result else math.nan,
                 "seconds": result.seconds if result else math.nan,
@@ -305,7 +323,7 @@ class Page:
                     for name in ("finished", "code", "torch", "device", "processor")
                 },
             }
-            for spec, result in found
+            for name, key, result in found
         )
         if len(keys):
             show_table(keys, f"The {len(keys)} runs behind this page", folded=True)

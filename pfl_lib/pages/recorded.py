@@ -11,12 +11,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
 from pfl_lib.errors import BadInput
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.pages.parameters import Settings
 
 RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be compared
@@ -30,15 +29,16 @@ RUNS = "runs"  # the name under which the digest of a page's run keys stands
 def compare(
     page: str,
     settings: Settings,
-    specs: Sequence[RunSpec],
+    runs: str,
     what: str,
     values: Mapping[str, object],
     within: float = 0.0,
     relative: float = 0.0,
 ) -> None:
-    """`compare_with_recorded`, as long as the page's runs are those that were recorded."""
-    keys = "".join(sorted(spec.key for spec in specs))
-    digest = hashlib.sha256(keys.encode()).hexdigest()[:16]
+    """`compare_with_recorded`, as long as the page's runs (their keys, and the source of the
+    reader's own classes) are those that were recorded.
+    """
+    digest = hashlib.sha256(runs.encode()).hexdigest()[:16]
     if os.environ.get(RECORD) and not _incomparable(page, settings):
         _write(page, _read(page) | {RUNS: digest})
     elif settings.profile == "quick" and _read(page).get(RUNS, digest) != digest:

@@ -8,11 +8,20 @@ A page is named after its notebook: `waffle/table1_accuracy.ipynb` is "waffle-ta
 import functools
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.experiments import own
+from pfl_lib.experiments.spec import RunSpec, check_storable
+from pfl_lib.methods import Method
+from pfl_lib.pages import collect
+from pfl_lib.papers import PRINTED, waffle
+from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Find, Table
+from pfl_lib.papers.verdicts import PROFILES
 
 PAPERS = MappingProxyType(
     {
@@ -27,13 +36,77 @@ PAPERS = MappingProxyType(
 
 @dataclass(frozen=True)
 class NotebookPage:
-    """A page: its id, its paper ("" of none), its title and first sentence, its notebook."""
+    """A page: its id, its paper ("" of none), its title and first sentence, its notebook.
+
+    `methods` name the user's own methods that stand on its printed tables (`with_methods`).
+    """
 
     id: str
     paper: str
     title: str
     about: str
     path: Path
+    methods: tuple[str | Method, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The printed tables that it sets beside ours."""
+        return tuple(shown.table for shown in PRINTED if shown.page == self.id)
+
+    def with_methods(self, methods: Sequence[str | Method]) -> "NotebookPage":
+        """The page with further methods on its printed tables, and their runs behind it: methods,
+        or "module:Class" and "path/to/file.py:Class" that name them.
+
+        Raises `BadInput` for a page without a printed table, for what names no method, and for a
+        method that says not what its results are to be stored under.
+        """
+        if methods and not self.tables:
+            raise BadInput(f"page {self.id!r} shows no printed table: no method can join it")
+        for method in methods:
+            check_storable(own.load(method) if isinstance(method, str) else method)
+        named = (own.absolute(one) if isinstance(one, str) else one for one in methods)
+        return replace(self, methods=tuple(named))
+
+    def profile(self, name: str, seeds: int | None = None) -> Profile:
+        """The profile of that name, with seeds 1 to `seeds` where given; raises `BadInput` for an
+        unknown name.  A page that shows the package, not a paper's data, is always quick.
+        """
+        choose("profile", name, PROFILES)
+        return _needed(self.path, name, seeds or 0, self.methods).profile or waffle.QUICK
+
+    def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
+        """The runs that its notebook needs."""
+        return _needed(self.path, profile.name, len(profile.seeds), self.methods).specs
+
+    def models(self, profile: Profile) -> tuple[RunSpec, ...]:
+        """Those of them whose trained models it shows, which published results do not carry."""
+        return _needed(self.path, profile.name, len(profile.seeds), self.methods).models
+
+
+def page(id: str) -> NotebookPage:
+    """The page with that id; raises `BadInput` listing the ids when there is none."""
+    return pages()[choose("table or figure", id, pages())]
+
+
+def most_stored(page: NotebookPage, find: Find, seeds: int | None = None) -> Profile | None:
+    """The profile on the paper's data of which most of a page's runs are stored, the paper's own
+    where two are level; None where no run is.  A page without runs is the paper's.
+    """
+    stored = {}
+    for name in ("paper", "small"):
+        profile = page.profile(name, seeds)
+        runs = page.runs(profile)
+        if not runs:
+            return profile
+        stored[profile] = sum(find(run) is not None for run in runs)
+    best = max(stored, key=stored.get)
+    return best if stored[best] else None
+
+
+@functools.cache
+def _needed(path: Path, profile: str, seeds: int, methods: tuple) -> collect.Needed:
+    given = {"profile": profile, "seeds": seeds}
+    return collect.needed(path, given | ({"methods": list(methods)} if methods else {}))
 
 
 @functools.cache

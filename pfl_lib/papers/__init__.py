@@ -13,7 +13,7 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
 from pfl_lib.papers.waffle import pages as of_waffle
 
-__all__ = ["EXHIBITS", "PROFILES", "Exhibit", "Profile", "exhibit"]
+__all__ = ["EXHIBITS", "PRINTED", "PROFILES", "Exhibit", "Profile", "exhibit"]
 
 # These show the package or what is stored, not the data of one paper: they are the same in every
 # profile.
@@ -73,6 +73,7 @@ def exhibit(id: str) -> Exhibit:
     return EXHIBITS[choose("table or figure", id, EXHIBITS)]
 
 
-def printed_tables() -> list[Shown]:
-    """The printed tables that pages set beside ours."""
-    return [Shown(id, t, page.profiles) for id, page in EXHIBITS.items() for t in page.tables]
+PRINTED = tuple(
+    Shown(id, table, page.profiles) for id, page in EXHIBITS.items() for table in page.tables
+)
+"""The printed tables that pages set beside ours."""

@@ -160,12 +160,14 @@ def one_model(runs: Runs) -> frozenset[str]:
 def as_printed(compared: pd.DataFrame, digits: int = 2) -> pd.DataFrame:
     """The frame of `beside` in the paper's layout: a column for each method, for each setting a
     line with the printed values, ours, the difference and the verdicts, as far as there are any.
+    A column `mark`, where the frame has one, stands behind our values.
     """
     frame = compared.assign(
         printed=with_spread(compared["printed"], compared["printed std"], digits),
         ours=with_spread(compared["ours"], compared["ours std"], digits).where(
             compared["status"] == "ran", _became(compared)
-        ),
+        )
+        + (compared["mark"] if "mark" in compared else ""),
         difference=compared["difference"].map(lambda x: "–" if x != x else f"{x:+.{digits}f}"),
     )
     shown = ["printed", "ours", "difference"]

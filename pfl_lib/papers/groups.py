@@ -2,6 +2,7 @@
 and when CFL splits its clusters.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,9 +12,8 @@ import pandas as pd
 
 from pfl_lib.federation.participation import all_met
 from pfl_lib.methods import CFL
-from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.runs import Runs
-from pfl_lib.papers.table import Find, Table
+from pfl_lib.papers.runs import Planned, Runs
+from pfl_lib.partitions import Latent
 from pfl_lib.partitions.latent import group_of
 from pfl_lib.results.summary import status
 
@@ -22,9 +22,13 @@ if TYPE_CHECKING:  # annotations only
     from pfl_lib.papers.settings import Setting
     from pfl_lib.results.result import Result
 
+PLACE = ["dataset", "setting", "method"]
 
-def truth_of(setting: "Setting") -> np.ndarray:
-    """The latent group of each client, [N]."""
+
+def truth_of(setting: "Setting") -> np.ndarray | None:
+    """The latent group of each client, [N]; None under a partition that has no groups."""
+    if not isinstance(setting.partition, Latent):
+        return None
     return np.array(group_of(setting.clients, setting.partition.groups))
 
 
@@ -72,19 +76,17 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
     return pd.DataFrame(lines)
 
 
-def recoveries(table: Table, profile: Profile, find: Find) -> dict[str, pd.DataFrame]:
-    """`recovery` of each setting of a figure with one column, for the profile's first seed; those
-    that were not run are left out.
+def recoveries(runs: Runs) -> pd.DataFrame:
+    """`recovery` of every stored run that keeps affinities, under latent groups: dataset, setting,
+    method and seed before its columns.
     """
-    found = {}
-    for row in table.run_in(profile).rows:
-        result = find(table.spec(row.setting, table.columns[0].name, profile, profile.seeds[0]))
-        if result is not None and len(result.matrices_rounds):
-            truth = truth_of(profile.make(row.at))
-            found[row.setting] = recovery(
-                result.matrices["affinity"], result.matrices_rounds, truth
-            )
-    return found
+    frames = []
+    for run in runs.planned:
+        result, truth = runs.find(run.spec), truth_of(run.row.at)
+        if result is not None and truth is not None and len(result.matrices_rounds):
+            found = recovery(result.matrices["affinity"], result.matrices_rounds, truth)
+            frames.append(found.assign(**_place(run))[[*PLACE, "seed", *found]])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def listened_to(weights: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> pd.DataFrame:
@@ -118,23 +120,57 @@ def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
 def splits(runs: Runs) -> pd.DataFrame:
     """When CFL splits its clusters, a line for each of its runs.
 
-    Columns dataset, setting, seed, clusters (at the end; missing where nothing was run), splits
-    ("round 5 into 2, 6 into 4", "never", or what became of the run), FedAvg until (the round before
-    the first split: up to there CFL is FedAvg with uniform weights), may split from (the round from
-    which a split is not ruled out, by `start_round` and by clients that have not taken part yet;
-    missing where the run ends before), then lowest and highest |mean u| (of a cluster of more than
-    two clients from that round on; NaN where there is none), epsilon_1, below which the lowest has
-    to fall, longest update (of a client in such a cluster) and epsilon_2, which it has to exceed.
+    Columns dataset, setting, method, seed, clusters (at the end; missing where nothing was run),
+    splits ("round 5 into 2, 6 into 4", "never", or what became of the run), FedAvg until (the round
+    before the first split: up to there CFL is FedAvg with uniform weights), may split from (the
+    round from which a split is not ruled out, by `start_round` and by clients that have not taken
+    part yet; missing where the run ends before), then lowest and highest |mean u| (of a cluster of
+    more than two clients from that round on; NaN where there is none), epsilon_1, below which the
+    lowest has to fall, longest update (of a client in such a cluster) and epsilon_2, which it has
+    to exceed.
     All are norms, or where the method's `relative` holds in units of round 1.
     """
     lines = [
-        {"dataset": run.row.dataset, "setting": run.row.setting, "seed": run.spec.seed}
-        | _splits_of(run.spec, runs.find(run.spec))
+        _place(run) | _splits_of(run.spec, runs.find(run.spec))
         for run in runs.planned
         if isinstance(run.spec.method, CFL)
     ]
     whole = dict.fromkeys(("clusters", "FedAvg until", "may split from"), "Int64")
     return pd.DataFrame(lines).astype(whole) if lines else pd.DataFrame()
+
+
+def degenerate(runs: Runs) -> pd.DataFrame:
+    """Where a method comes to another one: a line for each such place of a table.
+
+    CFL is FedAvg with uniform weights where no run of it splits a cluster.  MOCHA with its default
+    coefficient is local training, its penalty being 1e-5 or less for networks of a thousand
+    parameters or more.  LG-FedAvg is FedAvg where every client has its accuracy in every round, as
+    with a network of one layer.  Columns dataset, setting, method, mark ("*" or "†") and comes to.
+    """
+    lines = []
+    split = splits(runs)
+    ran = split[split["clusters"].notna()] if len(split) else split
+    for place, of in ran.groupby(PLACE, sort=False) if len(ran) else ():
+        if of["splits"].str.startswith("never").all():
+            lines.append((*place, " *", "FedAvg with uniform weights: no cluster splits"))
+    methods = {run.column.name: run.spec.method for run in runs.planned}
+    for (dataset, setting), of in runs.frame.groupby(PLACE[:2], sort=False):
+        by_method = of.pivot_table("accuracy", ["seed", "round", "client"], "method")
+        for name, other in itertools.permutations(by_method, 2):
+            apart = (by_method[name] - by_method[other]).abs().dropna()
+            twins = methods[name].name, methods[other].name
+            if twins == ("mocha", "local") and methods[name].coefficient <= 1 and len(apart):
+                words = f"{other} and a tiny penalty: {apart.mean():.2f} points a client apart"
+                lines.append((dataset, setting, name, " †", words))
+            if twins == ("lg_fedavg", "fedavg") and len(apart) and not apart.any():
+                words = f"{other}: the same accuracy of each client in each round"
+                lines.append((dataset, setting, name, " †", words))
+    return pd.DataFrame(lines, columns=[*PLACE, "mark", "comes to"], dtype=object)
+
+
+def _place(run: Planned) -> dict[str, object]:
+    names = (run.row.dataset, run.row.setting, run.column.name)
+    return dict(zip(PLACE, names, strict=True)) | {"seed": run.spec.seed}
 
 
 def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:

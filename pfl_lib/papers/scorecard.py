@@ -1,102 +1,67 @@
-"""All sentences of the papers by answer, from the pages that answer them; `papers.overview` has the
-printed values.
+"""Every sentence of the papers with its answer: those that compare methods by what is stored
+(`papers.sentences`), the others as their pages answered them from the published runs
+(`answers.csv`, which `make scorecard` collects from the executed notebooks).
 """
 
 import functools
-from collections.abc import Callable, Mapping
-from types import SimpleNamespace
+from collections.abc import Iterable
+from importlib.resources import files
 
 import pandas as pd
 
-from pfl_lib.papers import EXHIBITS
-from pfl_lib.papers.exhibits import Exhibit, most_stored
-from pfl_lib.papers.fedfomo import TABLE1 as FEDFOMO_1
-from pfl_lib.papers.fedfomo import TABLE2 as FEDFOMO_2
-from pfl_lib.papers.fedfomo import TABLE5 as FEDFOMO_5
-from pfl_lib.papers.fedfomo import claims as of_fedfomo
-from pfl_lib.papers.overview import PAPERS
-from pfl_lib.papers.pfedla import claims as of_pfedla
-from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers import sentences
+from pfl_lib.papers.overview import PAPERS, Shown
+from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.sentences import ANSWERS
-from pfl_lib.papers.waffle import cifar10_claims as of_cifar10
-from pfl_lib.papers.waffle import claims as of_waffle
-from pfl_lib.papers.weight_erosion import AVERAGES, FIGURES, tables
-from pfl_lib.papers.weight_erosion import claims as of_weight_erosion
-from pfl_lib.results.store import Store
+from pfl_lib.papers.table import Find
+
+COLUMNS = ["paper", "quote", "where", "answer", "evidence", "profile", "page"]
 
 
-def sentences(store: Store) -> pd.DataFrame:
-    """One row a sentence: paper, claim, where, answer (of `ANSWERS`), in full, profile and page.
-
-    Weight Erosion's are answered as the authors ran it; `done right` is the other answer, empty for
-    the other papers.
+def answered(shown: Iterable[Shown], find: Find) -> pd.DataFrame:
+    """A row for each sentence, with `COLUMNS`: its paper, quote and place, the answer (of
+    `ANSWERS`), the numbers behind it, the profile they are from ("" where nothing was run) and the
+    page that shows it.
     """
-    return _claims(SimpleNamespace(find=functools.cache(store.find)))  # many pages share a run
+    once = functools.cache(find)
+    compared = pd.concat(_compared(one, once) for one in shown)
+    frame = pd.concat([compared, of_pages()])
+    order = frame["paper"].map(list(PAPERS.values()).index)
+    return frame.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+
+
+def of_pages() -> pd.DataFrame:
+    """The sentences that a page answers in its own cells, as collected."""
+    text = files("pfl_lib.papers").joinpath("answers.csv")
+    with text.open(encoding="utf-8") as file:
+        return pd.read_csv(file, keep_default_na=False)[COLUMNS]
 
 
 def counts(found: pd.DataFrame) -> pd.DataFrame:
-    """Columns paper, sentences, then how many of `sentences` have each answer; `all` in the end."""
+    """Columns paper, sentences, then how many of `answered` have each answer; `all` in the end."""
     table = pd.crosstab(found["paper"], found["answer"], margins=True, margins_name="all")
     table = table.reindex(columns=[*ANSWERS, "all"], fill_value=0).rename(
         columns={"all": "sentences"}
     )
-    table = table.reindex([*PAPERS.values(), "all"])
+    table = table.reindex([*PAPERS.values(), "all"], fill_value=0)
     return table[["sentences", *ANSWERS]].rename_axis(columns=None).reset_index()
 
 
-def _claims(store: Store) -> pd.DataFrame:
-    frames, find = [], store.find
-    for id, answered in SENTENCES.items():
-        exhibit: Exhibit = EXHIBITS[id]
-        profile = most_stored(exhibit, find) or exhibit.profile("paper")
-        frame = answered(profile, store)
-        stored = any(find(run) is not None for run in exhibit.runs(profile))
-        words = frame["in full"].str.extract(rf"^({'|'.join(ANSWERS)})\b")[0]
-        frame = frame.assign(
-            paper=exhibit.paper,
-            answer=words.fillna("not run") if stored else "not run",
-            profile=profile.name if stored else "",
-            page=id,
-        )
-        frames.append(frame)
-    columns = ["paper", "claim", "where", "answer", "in full", "done right", "profile", "page"]
-    return pd.concat(frames, ignore_index=True)[columns]
-
-
-def _waffle(profile: Profile, store: Store) -> pd.DataFrame:
-    return _told(of_waffle.accuracy_claims(profile, store))
-
-
-def _cifar10(profile: Profile, store: Store) -> pd.DataFrame:
-    return _told(of_cifar10.answers(profile, store.find))
-
-
-def _weight_erosion(profile: Profile, store: Store) -> pd.DataFrame:
-    frame = tables.long(profile, store.find, FIGURES, AVERAGES)
-    answers = of_weight_erosion.answers(frame, profile, store.find)
-    return _told(answers, "as run").assign(**{"done right": answers["done right"]})
-
-
-def _fedfomo(profile: Profile, store: Store) -> pd.DataFrame:
-    told = of_fedfomo.about_tables([FEDFOMO_1, FEDFOMO_2, FEDFOMO_5], profile, store.find)
-    told["where"] = "Table " + told["table"] + ", " + told["dataset"]
-    return _told(pd.concat([told, of_fedfomo.ablations(profile, store.find)], ignore_index=True))
-
-
-def _pfedla(profile: Profile, store: Store) -> pd.DataFrame:
-    return _told(of_pfedla.all_claims(profile, store.find))
-
-
-def _told(answers: pd.DataFrame, column: str = "here") -> pd.DataFrame:
-    frame = answers[["claim", "where", column]].rename(columns={column: "in full"})
-    return frame.assign(**{"done right": ""}).reset_index(drop=True)
-
-
-SENTENCES: Mapping[str, Callable[[Profile, Store], pd.DataFrame]] = {
-    "waffle-claims": _waffle,
-    "waffle-cifar10": _cifar10,
-    "weight-erosion-claims": _weight_erosion,
-    "fedfomo-claims": _fedfomo,
-    "pfedla-claims": _pfedla,
-}
-"""The pages that answer a paper's sentences, and how."""
+def _compared(shown: Shown, find: Find) -> pd.DataFrame:
+    """A table's sentences, each in the exact setting where that has run, else in smaller runs."""
+    found = [
+        sentences.answers(Runs((shown.table.scaled(shown.profiles[name]),), find), shown.page)
+        for name in ("paper", "small")
+    ]
+    frame = pd.concat(found)
+    if frame.empty:
+        return pd.DataFrame(columns=COLUMNS)
+    frame["missing"] = frame["answer"] == "not run"
+    first = frame.sort_values("missing", kind="stable").drop_duplicates(["quote", "where"])
+    said = first[["holds", "contradicted", "open"]].astype(str)
+    evidence = said["holds"] + " hold; " + said["contradicted"] + " contradicted; " + said["open"]
+    return first.assign(
+        paper=first["paper"].map(PAPERS),
+        evidence=(evidence + " open").where(~first["missing"], ""),
+        profile=first["profile"].where(~first["missing"], ""),
+    )[COLUMNS]

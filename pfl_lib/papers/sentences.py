@@ -92,11 +92,12 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
             return pd.Series(dtype=float)
         return of[of["status"] == "ran"].set_index("seed")["value"]
 
-    found, against, common = [], [], []
+    apart = [seeds((*at, one)) - seeds((*at, other)) for *at, one, other in claim.comparisons]
+    common = [shared for pair in apart if (shared := len(pair.dropna()))]
+    found, against = [], []
     for dataset, setting, better, worse in _meant(claim, lambda place: seeds(place).mean()):
         pair = seeds((dataset, setting, better)), seeds((dataset, setting, worse))
         found.append(_holds(claim, *pair))
-        common += [shared] if (shared := len((pair[0] - pair[1]).dropna())) else []
         if found[-1] is False:
             against.append(f"{setting}: {better} above {worse}")
     # A reader's own rows have no printed values.
@@ -148,8 +149,8 @@ def _printed(claim: Claim, better: Printed, worse: Printed) -> bool | None:
 
 
 def _meant(claim: Claim, mean) -> list[Comparison]:
-    """The comparisons that a claim comes to: all, or of the rule `best` one for each setting, all
-    of those of a setting where a mean is missing.
+    """The comparisons that a claim comes to: all, or of the rule `best` one for each setting; where
+    a mean is missing, which could be the best, those with a missing one, which stay open.
     """
     if claim.rule != "best":
         return list(claim.comparisons)
@@ -160,7 +161,11 @@ def _meant(claim: Claim, mean) -> list[Comparison]:
         sides = [dict.fromkeys(one[side] for one in here) for side in (2, 3)]
         known = [{name: mean((*place, name)) for name in side} for side in sides]
         if any(math.isnan(number) for side in known for number in side.values()):
-            meant += here
+            meant += [
+                one
+                for one in here
+                if any(math.isnan(known[side][one[2 + side]]) for side in (0, 1))
+            ]
         else:
             meant.append((*place, *(max(side, key=side.get) for side in known)))
     return meant

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.partitions import by_column
 from pfl_lib.partitions.base import Partition, Recipe, called, settings
 from pfl_lib.partitions.by_column import ByColumn
@@ -64,6 +64,8 @@ FAMILIES: dict[str, type] = {
     )
 }
 
+MOST_CLIENTS = 100_000  # more than any data set here has examples for
+
 PARTITIONS: dict[str, Recipe] = {letter: LabelSkew(letter) for letter in TITLES} | by_column.SHORT
 
 
@@ -85,7 +87,7 @@ def make(
     """
     recipe = find(recipe)
     clients = recipe.default_clients if clients is None else clients
-    whole("clients", clients, 1)
+    whole("clients", clients, 1, MOST_CLIENTS)
     made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
@@ -95,6 +97,12 @@ def make(
 def find(recipe: str | Recipe) -> Recipe:
     """The recipe of a short name, or the recipe itself; BadInput for anything else."""
     if isinstance(recipe, str):
+        families = [family.__name__ for family in FAMILIES.values()]
+        if recipe not in PARTITIONS and (near := likely(recipe.replace("_", ""), families)):
+            raise BadInput(
+                f"distribution {recipe!r}: did you mean pfl_lib.partitions.{near}(), a recipe?"
+                f" Short names are {', '.join(PARTITIONS)}"
+            )
         return PARTITIONS[choose("distribution", recipe, PARTITIONS)]
     parts = ("name", "default_clients", "split")
     missing = [part for part in parts if not hasattr(recipe, part)]

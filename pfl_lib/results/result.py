@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, path_of
 from pfl_lib.results.writing import replacing
 
 PROTOCOLS = ("best", "last", "best on validation")
@@ -19,6 +19,8 @@ OVER = ("clients", "alice", "worst", "p10")
 """Whose number: the mean over the evaluated clients, Alice's, the worst client's, or the client's
 at the worst tenth (10th percentile; of a loss the 90th).
 """
+MEASURED = ("accuracy", "loss", "batch_accuracy", "bytes")
+"""What `Result.value` may be asked for, whether a run has measured it or not."""
 MODELS = ("served", "trained")
 """The served model as it is, or after the client's own local epochs (measure "trained")."""
 
@@ -126,9 +128,9 @@ class Result:
         NaN where a run has no such number: no round, no Alice, or a metric, model or split that was
         not measured.  A round in which one client's number is NaN has no mean: it is never the
         best, and where it is the last the answer is NaN, for the worst client too.  Raises BadInput
-        for an unknown protocol, over or model.
+        for an unknown metric, protocol, over or model.
         """
-        if metric == "bytes":
+        if isinstance(metric, str) and metric == "bytes":
             return float("nan") if self.bytes is None else float(sum(self.bytes))
         alice = self.config.get("alice")
         mean, each = self._read(metric, protocol, model, alice if over == "alice" else None)
@@ -155,6 +157,8 @@ class Result:
         clients, or by client `of` alone.
         """
         choose("protocol", protocol, PROTOCOLS)
+        known = {*MEASURED, *(name for name in self.metrics if name not in ("round", "client"))}
+        choose("metric", metric, sorted(known))
         column = metric if choose("model", model, MODELS) == "served" else f"{metric}_{model}"
         by = "accuracy_validation" if protocol == "best on validation" else column
         nothing = float("nan"), pd.Series(dtype=float)
@@ -206,7 +210,7 @@ class Result:
             )
         one_for_all = all(len(value) == 1 for value in self.model.values())
         row = 0 if one_for_all else evaluated_clients.index(client)
-        path = Path(path)
+        path = path_of("model file", path)
         if not path.parent.is_dir() or path.is_dir():
             raise BadInput(f"model file {path}: give a file's name in a folder that exists")
         try:

@@ -1,5 +1,6 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, path_of
 from pfl_lib.results.paired import paired
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, gather
@@ -146,15 +147,17 @@ class Comparison:
             for name, pair in found.items()
         )
 
-    def sentence(self, name: str, to: str) -> str:
-        """What `name` reaches in the best round, and by how much that is above the one named `to`,
-        paired by seed.  Raises BadInput for an unknown name.
+    def sentence(self, name: str, to: str, protocol: str = "best") -> str:
+        """What `name` reaches in the best round, or as `protocol` says, and by how much that is
+        above the one named `to`, paired by seed.  Raises BadInput for an unknown name.
         """
         choose("name", name, self.results)
-        best = self.results[name].summary()
-        rows = self.differences(to)
+        best = self.results[name].summary(protocol)
+        rows = self.differences(to, protocol)
         row = rows[rows["method"] == name].iloc[0] if name != to else None
-        words = f"*{name}* reaches {best.mean:.1f} % in the best round, mean of {len(best.seeds)}"
+        words = (
+            f"*{name}* reaches {best.mean:.1f} % in the {protocol} round, mean of {len(best.seeds)}"
+        )
         words = words if best.comparable else f"*{name}*: {best.status}, of {best.runs}"
         words += f" seed{'s' * (best.runs != 1)}"
         if row is None or math.isnan(row["difference"]):
@@ -243,7 +246,7 @@ class Comparison:
 
 
 def _written(path: str | os.PathLike, text: str) -> Path:
-    path = Path(path)
+    path = path_of("file", path)
     try:
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
@@ -254,11 +257,12 @@ def _written(path: str | os.PathLike, text: str) -> Path:
     return path
 
 
-def compare(results: Mapping[str, Result | Results]) -> Comparison:
+def compare(results: Mapping[str, Result | Results], across: bool = False) -> Comparison:
     """Results side by side, by the names they are to be shown under: `compare({"alone":
     run("local"), "WAFFLE": run("waffle", seeds=3)})`.
 
-    Raises BadInput for what is no result.
+    Raises BadInput for what is no result, and for results that differ in their data, partition,
+    schedule or in whose model is read, unless `across`.
     """
     if not isinstance(results, Mapping) or not results:
         raise BadInput(
@@ -268,9 +272,31 @@ def compare(results: Mapping[str, Result | Results]) -> Comparison:
     for name, result in results.items():
         if not isinstance(result, Result | Results):
             raise BadInput(f"{name} {result!r}: give a result, as pfl_lib.run returns it")
-    return Comparison(
-        {
-            str(name): result if isinstance(result, Results) else Results((result,))
-            for name, result in results.items()
-        }
-    )
+    named = {
+        str(name): result if isinstance(result, Results) else Results((result,))
+        for name, result in results.items()
+    }
+    if len(named) < len(results):
+        raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
+    first, *others = named
+    for other in [] if across else others:
+        if apart := _apart(named[first][0].config, named[other][0].config):
+            raise BadInput(
+                f"{other!r} and {first!r} differ in {apart}: compare results of one setting, or"
+                " give across=True"
+            )
+    return Comparison(named)
+
+
+def _apart(one: Mapping, other: Mapping) -> str:
+    """The first part of the setting in which two results' configurations differ; "" where none."""
+    names = ("dataset", "images", "partition", "clients", "validation", "alice")
+    settings = [
+        {name: config.get(name) for name in names} | dict(config.get("schedule", {}))
+        for config in (one, other)
+    ]
+    for name in settings[0] | settings[1]:
+        values = [json.dumps(setting.get(name)) for setting in settings]
+        if values[0] != values[1]:
+            return f"{name} ({values[1]} and {values[0]})"
+    return ""

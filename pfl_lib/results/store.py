@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, path_of
 from pfl_lib.results.files import BAD_FILE, read, write
 from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
@@ -47,11 +47,8 @@ class Store:
     def __init__(
         self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED
     ) -> None:
-        if results_dir is not None and not isinstance(results_dir, str | os.PathLike):
-            raise BadInput(f"results_dir {results_dir!r}: give a folder's path")
-        self.root = (
-            Path(results_dir).expanduser().absolute() if results_dir else default_results_dir()
-        )
+        given = path_of("results_dir", results_dir or "")
+        self.root = given.expanduser().absolute() if results_dir else default_results_dir()
         ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED", "0") != "0"
         self.published = None if ignored else published
         self._published = Published(self.published)

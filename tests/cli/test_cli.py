@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import itertools
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ from pfl_lib.methods import APFL, FedAvg, Local
 from pfl_lib.pages import html
 from pfl_lib.papers import waffle
 from pfl_lib.papers.exhibits import Exhibit, most_stored
-from pfl_lib.papers.scorecard import sentences
+from pfl_lib.papers.scorecard import answered
 from pfl_lib.results.store import Store
 
 
@@ -200,14 +199,13 @@ def test_compare_tells_values_that_were_not_run_from_those_that_the_profile_leav
 def test_compare_prints_every_sentence_with_its_answer_and_profile(capsys, tmp_path):
     assert main(["compare", "--format", "sentences", "--results-dir", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    found = sentences(Store(tmp_path))
-    heads = [
-        line for line in out.splitlines() if re.match(r"(WAFFLE|Weight|FedFomo|pFedLA).*\): ", line)
-    ]
-    told = [f"({row.page}): " for row in found.itertuples()]
-    assert len(heads) == len(found) > 40
-    assert all(words in head for words, head in zip(told, heads, strict=True))
-    assert sum(" profile" in head for head in heads) == (found["profile"] != "").sum()
+    found = answered(papers.PRINTED, Store(tmp_path).find)
+    said = [" ".join(part.split()) for part in out.strip().split("\n\n")]
+    assert len(said) == len(found) > 20
+    for words, line in zip(said, found.to_dict("records"), strict=True):
+        answer = f"{line['answer']}, {line['profile']} profile" if line["profile"] else "not run"
+        assert words.startswith(f"{line['paper']}, {line['where']} ({line['page']}): {answer}")
+        assert words.endswith(" ".join(line["quote"].split()))
     assert "    [APFL] struggles to achieve a better result than the other two" in out
 
 

@@ -116,7 +116,10 @@ def test_a_client_without_a_test_set_cannot_be_read(people):
         ({"label": "sick"}, "lacks column 'sick'; it has age, town, weight, ill"),
         ({"split_by": "height"}, "lacks column 'height'"),
         ({"inputs": ["weight", "shoe size"]}, "lacks column 'shoe size'"),
-        ({"inputs": "age"}, "inputs 'age': give a list of columns, such as inputs=['age']"),
+        (
+            {"inputs": "age"},
+            "inputs 'age': give a list of columns, each once, such as inputs=['age']",
+        ),
         ({"inputs": ["weight", "ill"]}, "'ill' is the label, which is to be predicted"),
         ({"seed": None}, "seed None: give a whole number"),
         ({"seed": 1.5}, "seed 1.5: give a whole number"),
@@ -128,8 +131,13 @@ def test_a_client_without_a_test_set_cannot_be_read(people):
         ({"bins": (10, 25)}, "has age up to 10: choose other bins"),
         ({"bins": (18.5, 25), "alice": 0}, "client 0 has 1 row, and one half would be empty"),
         ({"bins": (25, 50), "alice": 2}, "client 2 has 2 rows, and one half would be empty"),
-        ({"bins": (50, 25)}, "bins [50, 25]: give one number or more, in ascending order"),
-        ({"bins": ()}, "bins []: give one number or more"),
+        ({"bins": (50, 25)}, "bins (50, 25): give one number or more, in ascending order"),
+        ({"bins": ()}, "bins (): give one number or more"),
+        ({"bins": 20}, "bins 20: give one number or more"),
+        ({"bins": (1, "2")}, "bins (1, '2'): give one number or more"),
+        ({"inputs": 3}, "inputs 3: give a list of columns"),
+        ({"inputs": ["age", "age"]}, "give a list of columns, each once"),
+        ({"label": []}, "label []: give the name of a column"),
         ({"alice": 4}, "alice 4 is not one of the clients 0 to 3 that age makes"),
         ({"split_by": "town"}, "holds words, which bins cannot split"),
         ({"bins": None}, "is empty in 3 rows: whose are they?"),
@@ -144,14 +152,53 @@ def test_what_does_not_fit_is_refused_in_one_line(people, given, words):
 
 @pytest.mark.parametrize(
     ("labels", "words"),
-    [("abcab", "3 different values (a, b, c)"), ("aaaaa", "1 different value (a)")],
+    [
+        (range(60), "60 different values (0, 1, 2, 3, 4, ...): a label has 2 to 50 classes"),
+        ("aaaaa", "1 different value (a): a label has 2 to 50 classes"),
+    ],
+    ids=["60", "1"],
 )
-def test_labels_that_are_not_two_classes_are_refused(tmp_path, labels, words):
+def test_labels_of_one_class_or_too_many_are_refused(tmp_path, labels, words):
     path = tmp_path / "table.csv"
     path.write_text("group,x,y\n" + "".join(f"1,{i},{label}\n" for i, label in enumerate(labels)))
     with pytest.raises(BadInput) as caught:
         from_csv.from_csv(path, label="y", split_by="group")
-    assert words in str(caught.value) and "exactly two classes" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_three_classes_are_numbered_in_alphabetical_order(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("group,x,y\n" + "".join(f"1,{i},{y}\n" for i, y in enumerate("cabca")))
+    found = from_csv.from_csv(path, label="y", split_by="group")
+    held = {
+        row: label
+        for split in found.splits.values()
+        for row, label in zip(split.index[0].tolist(), split.labels[0].tolist(), strict=True)
+    }
+    assert found.classes == 3 and [held[row] for row in range(5)] == [2, 0, 1, 2, 0]
+
+
+def test_marks_of_missing_values_are_gaps_and_every_column_is_told(tmp_path, capsys):
+    path = tmp_path / "marked.csv"
+    rows = (
+        f"{i},{'-' if i == 3 else i % 4},{'?' if i == 5 else 'xy'[i % 2]},{i % 2}"
+        for i in range(12)
+    )
+    path.write_text("id,dose,kind,y\n" + "\n".join(rows))
+    for _ in range(2):
+        found = from_csv.from_csv(path, label="y", split_by="id", bins=(5,))
+    assert found.input_shape == (3,)
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "dose: a number (1 missing); kind: 2 words (1 missing)" in told
+    assert "id: a number (another in each row: an identifier? leave it out" in told
+
+
+def test_numbers_with_a_few_words_between_them_are_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    rows = (f"{i % 2},{'n.a.!' if i == 3 else i},{i % 3 % 2}" for i in range(9))
+    path.write_text("group,x,y\n" + "\n".join(rows))
+    with pytest.raises(BadInput, match="holds numbers but for 1 rows, such as 'n.a.!': mend them"):
+        from_csv.from_csv(path, label="y", split_by="group")
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,11 @@ def test_the_pool_is_the_share_of_all_examples_or_of_a_clients_mean_and_all_give
         assert len(places.unique()) == len(places) and places.max() < sizes[client]
 
 
+def test_clients_with_as_many_examples_give_others_of_them():
+    one, other = (gifts([400] * 2, 0.05, 1, "all")[client].tolist() for client in (0, 1))
+    assert len(one) == len(other) == 20 and set(one) != set(other)
+
+
 def test_gifts_follow_the_seed_alone():
     one, again, other = (gifts([400] * 100, 0.05, seed, "client") for seed in (1, 1, 2))
     assert one.keys() == again.keys() != other.keys()

@@ -25,11 +25,12 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     assert log == {"models_up": 2, "models_down": 2}
 
 
-def test_the_step_descends_the_whole_objective_of_a_client(small):
-    """One full batch moves w_i by -lr times autograd's gradient of f_i(w_i) + c (|W|^2 + tr(W Omega
-    W^T)) in w_i, with Omega = (I - 11^T/N)^2 written out.
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_the_step_descends_the_whole_objective_of_a_client(small, participation):
+    """One full batch moves a participant's w_i by -lr times autograd's gradient of f_i(w_i) + c
+    (|W|^2 + tr(W Omega W^T)) in w_i, over all N clients, with Omega = (I - 11^T/N)^2 written out.
     """
-    fed = small(alice=None, batch_size=9, rounds=1)
+    fed = small(alice=None, batch_size=9, rounds=1, participation=participation)
     random = torch.Generator().manual_seed(1)
     shape = (len(fed), fed.layout.P)
     theta = torch.randn(shape, generator=random, dtype=torch.float64)
@@ -40,7 +41,8 @@ def test_the_step_descends_the_whole_objective_of_a_client(small):
     n = len(fed)
     omega = torch.eye(n, dtype=torch.float64) - 1 / n
     omega = omega @ omega
-    for i in range(n):
+    assert len(fed.participants(1)) == n * participation
+    for i in fed.participants(1):
         own = theta[i].clone().requires_grad_()
         columns = torch.stack([*theta[:i], own, *theta[i + 1 :]]).T
         penalty = c * (columns.square().sum() + (columns @ omega @ columns.T).trace())

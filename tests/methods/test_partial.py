@@ -112,6 +112,14 @@ def test_fedrep_two_rounds_by_hand(pencil, two_layers, play, exactly):
     assert log["models_up"] == log["models_down"] == 1
 
 
+def test_the_heads_batches_are_drawn_apart_from_the_bodys(small):
+    fed = small(alice=None, local_epochs=2)
+    purposes, train = [], fed.train
+    fed.train = lambda *a, **kw: purposes.append(kw.get("purpose", "batches")) or train(*a, **kw)
+    FedRep().round(fed, FedRep().start(fed), 1)
+    assert len(purposes) == len(set(purposes)) == 2
+
+
 @pytest.mark.parametrize("settings", [{}, MOMENTUM], ids=["plain", "momentum"])
 def test_the_head_trains_on_the_received_body_and_then_the_body_under_the_new_head(small, settings):
     """Ten local epochs are nine of the head and one of the body; what does not train does not

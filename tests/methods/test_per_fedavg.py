@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad
 
-from pfl_lib import BadInput
+from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.per_fedavg import PerFedAvg, halves
 from pfl_lib.rows import Batch
@@ -136,3 +136,20 @@ def test_bad_settings_are_refused(settings, said):
     with pytest.raises(BadInput) as refused:
         PerFedAvg(**settings)
     assert str(refused.value) == said
+
+
+def test_running_statistics_are_those_of_the_halves_that_the_outer_gradients_are_of():
+    """One batch of six without an inner step: the second half is the first to be an outer one.
+    Means move by a tenth towards each half's.
+    """
+    net = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    pair = (x, torch.tensor([0, 1, 2, 0, 1, 2]))
+    schedule = Schedule(1, batch_size=6, lr=0.1, order="fixed")
+    fed = Federation.from_arrays([pair], [pair], net, schedule, device="cpu", dtype=torch.float64)
+    method = PerFedAvg(alpha=0.0)
+    state, _ = method.round(fed, method.start(fed), 1)
+    with torch.no_grad():
+        halves = net.double()[0](x).split(3)
+    expected = 0.9 * 0.1 * halves[1].mean(0) + 0.1 * halves[0].mean(0)
+    torch.testing.assert_close(state["statistics"].flatten()[:5], expected)

@@ -85,9 +85,13 @@ def test_a_step_of_zero_leaves_all_models_as_they_are(small, play):
     assert torch.equal(state["hypernetwork"], method.start(fed)["hypernetwork"])
 
 
-def test_the_hypernetworks_step_is_the_gradient_by_finite_differences(small):
-    """phi and v move by step * d mean_i <h(v_i; phi), Delta_i>: central differences in float64."""
-    fed = small(alice=None)
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_the_hypernetworks_step_is_the_gradient_by_finite_differences(small, participation):
+    """phi and v move by step * d mean_i <h(v_i; phi), Delta_i>, the mean over the participants:
+    central differences in float64.
+    """
+    fed = small(alice=None, participation=participation)
+    there = fed.participants(1)
     method = PFedHN(step=1e-3, embedding=3, hidden=(4, 5), **BARE)
     state = shaken(fed, method)
     trained, train = [], fed.train
@@ -101,7 +105,7 @@ def test_the_hypernetworks_step_is_the_gradient_by_finite_differences(small):
     )
 
     def gained(network: torch.Tensor) -> torch.Tensor:
-        return (models(network, blocks, range(4)) * updates).sum() / 4
+        return (models(network, blocks, there) * updates).sum() / (4 * participation)
 
     gradient = (after["hypernetwork"] - before) / method.step
     random = torch.Generator().manual_seed(0)

@@ -46,6 +46,16 @@ def test_two_steps_a_batch_and_two_batches_by_hand(pencil, play, exactly, restar
     exactly(state["theta"], [(w + 5 / 4) / 4, 0])
 
 
+def test_momentum_is_the_inner_problems_alone(pencil, play, exactly):
+    """lr 1/2, momentum 1/2, lambda 1, K 1 from w, eta 1/2, p = 4 twice: theta = 2, w = 1; then g =
+    -3, velocity -2 - 3, theta = 1 + 5/2, w = 1 + (7/2 - 1)/2 = 9/4.
+    """
+    fed = pencil([[(4, 0), (4, 0)]] * 2, alice=None, rounds=1, momentum=0.5)
+    [(state, _)] = play(PFedMe(lam=1, steps=1, eta=0.5, restart=True), fed)
+    exactly(state["personal"], [[7 / 2, 0]] * 2)
+    exactly(state["theta"], [9 / 4, 0])
+
+
 @pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
 def test_lambda_zero_leaves_the_shared_model_where_it_is(small, play, settings):
     fed = small(alice=None, **settings)

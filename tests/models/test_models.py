@@ -193,11 +193,11 @@ def test_lenet5_has_tanh_units_unless_relu_is_asked_for():
 def test_lenet5_refuses_colour_pictures_and_tables():
     with pytest.raises(
         BadInput,
-        match="^model lenet5 takes 1x28x28 images, not 3x32x32; choose another model or data",
+        match="^model lenet5 takes 1x28x28 images, not 3x32x32; choose another model, such",
     ):
         models.build("lenet5", (3, 32, 32), 10)
     with pytest.raises(
         BadInput,
-        match="^model lenet5 takes 1x28x28 images, not 9; choose another model or data set$",
+        match="^model lenet5 takes 1x28x28 images, not 9; choose model linear$",
     ):
         models.build("lenet5", (9,), 2)

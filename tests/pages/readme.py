@@ -59,7 +59,7 @@ def picture(store: Store, file: Path) -> str:
 def block(store: Store, image: Path) -> str:
     """What stands in the README: the picture and the headline."""
     alt = picture(store, ROOT / image)
-    found = overview(papers.printed_tables(), store.find)
+    found = overview(papers.PRINTED, store.find)
     lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in headline(found))]
     return "\n".join(lines)
 

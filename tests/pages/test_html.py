@@ -5,21 +5,18 @@ import dataclasses
 import io
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
-import pandas as pd
 import pytest
 from PIL import Image, ImageDraw
 
-from pfl_lib.display.table_format import to_html
-from pfl_lib.pages import cited, html, index, order, summary
+from pfl_lib.pages import cited, html, index
 from pfl_lib.pages.recorded import values_compared
-from pfl_lib.pages.up_to_date import made_from
+from pfl_lib.pages.registry import NotebookPage
 
 PIXEL = base64.b64encode(b"not really a picture").decode()
-PAGE = html.Page(
-    "waffle-fig3", "Figure 3: <weights>", "About it.", Path("/n/waffle/fig3.ipynb"), "WAFFLE"
+PAGE = NotebookPage(
+    "waffle-fig3", "WAFFLE", "Figure 3: <weights>", "About it.", Path("/n/waffle/fig3.ipynb")
 )
 NO_LINKS = html.Links()
 STAMP = html.Stamp(
@@ -58,7 +55,7 @@ def made(tmp_path, *outputs, links=None, **cells):
     "page, fault",
     [
         ('<script src="https://cdn.example/x.js"></script>', "script src"),
-        ('<script src=""></script>', "empty src"),
+        ('<script src=""></script>', "script src=''"),
         ('<link rel="stylesheet" href="style.css">', "link href"),
         ('<img src="figure.png" alt="a figure">', "img src"),
         ('<img src="data:image/png;base64,AA">', "without alt text"),
@@ -104,7 +101,7 @@ def test_a_page_stands_alone_and_carries_its_alt_text_stamp_and_code(tmp_path):
         "digits &amp; co.",
         "commit 1a2b3c4",
         "2026-11-21 08:30 UTC",
-        "4.2 sec",
+        "4 s",
     ):
         assert words in page, words
     assert page.count('href="index.html"') == 2 and "weights" in page and "<details" in page
@@ -198,13 +195,14 @@ def test_a_page_whose_runs_are_missing_is_not_run_in_grey_with_the_command_and_t
 def test_a_page_lists_its_sections_and_links_to_the_pages_beside_it(tmp_path):
     source = executed(
         tmp_path / "executed.ipynb",
-        markdown="# T\n\n## The *figure*\n\nx\n\n## Checks\n\ny\n\n## Checks",
+        markdown="# T\n\n## The *figure*\n\nx\n\n## Checks\n\ny",
     )
-    after = dataclasses.replace(PAGE, id="b", title="Figure <4>")
-    links = html.Links(pages={"b": "b.html"})
-    html.finish(source, tmp_path / "page.html", PAGE, STAMP, links, (None, after))
+    links = html.Links(
+        pages={PAGE.id: "page.html", "b": "b.html"}, titles={PAGE.id: "", "b": "Figure <4>"}
+    )
+    html.finish(source, tmp_path / "page.html", PAGE, STAMP, links)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for id, words in (("the-figure", "The figure"), ("checks", "Checks"), ("checks-2", "Checks")):
+    for id, words in (("The-figure", "The <em>figure</em>"), ("Checks", "Checks")):
         assert f'<h2 id="{id}">' in page and f'<a href="#{id}">{words}</a>' in page
     assert (
         page.count('href="b.html" rel="next">Figure &lt;4&gt; →') == 2 and 'rel="prev"' not in page
@@ -218,7 +216,7 @@ def test_a_pages_parameters_and_runs_stand_below_its_answer_before_the_checks(tm
     text = nbformat.v4.new_markdown_cell
     cells = [text("# T"), code("a = 1", "parameters"), code("check()", "settings")]
     cells += [code("run()", "runs"), code("say()", "answer"), text("## Checks"), code("assert a")]
-    sources = [cell.source for cell in order.answer_first(cells)]
+    sources = [cell.source for cell in html.in_reading_order(cells)]
     assert sources == [
         "# T",
         "say()",
@@ -229,35 +227,29 @@ def test_a_pages_parameters_and_runs_stand_below_its_answer_before_the_checks(tm
         "## Checks",
         "assert a",
     ]
-    cells[0] = text("# T\n\nWhat it is.\n\nThe methods.\n\n- one")
-    moved = [cell.source for cell in order.answer_first(cells)]
-    assert moved[:3] == ["# T\n\nWhat it is.", "say()", "The methods.\n\n- one"]
-    assert moved[3:] == sources[2:] and cells[0].source.endswith("- one")
     cells[2].outputs = [error("BadInput", "too bad")]
-    assert order.answer_first(cells) == cells, "what went wrong is read first"
+    assert html.in_reading_order(cells) == cells, "what went wrong is read first"
 
 
-def test_captions_say_what_was_run_once_and_again_where_it_is_not_the_same():
-    """Two tables of one run, then another's, then the first's again."""
-
-    def captioned(*banners):
-        frames = [pd.DataFrame({"x": [1]}) for _ in banners]
-        for frame, banner in zip(frames, banners, strict=True):
-            frame.attrs["banner"] = banner
-        return [to_html(frame, "A table") for frame in frames]
-
-    text = html.said_once(
-        "".join(captioned("ten rounds", "ten rounds", "five rounds", "ten rounds"))
-    )
-    assert re.findall(r"\w+ rounds", text) == ["ten rounds", "five rounds", "ten rounds"]
-    assert text.count("<br") == 3 and text.count("A table") == 4
+def test_what_a_cell_leaves_for_the_scorecard_alone_is_not_on_the_page(tmp_path):
+    kind = "application/vnd.pfl-lib.answer+json"
+    hidden = nbformat.v4.new_output("display_data", {kind: {"answer": "never seen"}})
+    seen = nbformat.v4.new_output("display_data", {"text/plain": "seen here"})
+    _, page = made(tmp_path, hidden, seen)
+    assert "seen here" in page and "never seen" not in page and kind not in page
 
 
-def test_what_a_cell_leaves_for_the_scorecard_alone_is_not_on_the_page():
-    hidden = nbformat.v4.new_output("display_data", {"application/vnd.pfl-lib.answer+json": {}})
-    seen = nbformat.v4.new_output("display_data", {"text/plain": "seen"})
-    stream = nbformat.v4.new_output("stream", text="printed")
-    assert [html._is_seen(out) for out in (hidden, seen, stream)] == [False, True, True]
+def test_a_telephone_folds_all_of_a_banner_but_its_first_sentence_and_the_stored_runs(tmp_path):
+    banner = "Small: 3.4 < 5, seed 1. The paper has 2.5 times as many. Five epochs."
+    stamp = dataclasses.replace(STAMP, profile="small", banner=banner, runs="3 of 5 runs")
+    source = executed(tmp_path / "executed.ipynb")
+    html.finish(source, tmp_path / "page.html", PAGE, stamp, NO_LINKS)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    (line,) = re.findall(r'<p class="banner small">(.*?)</p>', page, flags=re.DOTALL)
+    (folded,) = re.findall(r'<span class="more">(.*?)</span>', line)
+    assert folded == "The paper has 2.5 times as many. Five epochs." and "checkbox" in line
+    shown = re.sub(r"<label>.*?</label>|<span.*?</span>|<[^>]*>", "", line)
+    assert shown.split() == "Small: 3.4 &lt; 5, seed 1. Stored: 3 of 5 runs.".split()
 
 
 def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
@@ -269,8 +261,8 @@ def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
 
 # --- the index ---
 
-NEVER = html.Page("waffle-fig8", "Figure 8", "Omega.", Path("/n/waffle/fig8.ipynb"), "WAFFLE")
-CARD = html.Page("scorecard", "Scorecard", "All values.", Path("/n/02_scorecard.ipynb"), "")
+NEVER = NotebookPage("waffle-fig8", "WAFFLE", "Figure 8", "Omega.", Path("/n/waffle/fig8.ipynb"))
+CARD = NotebookPage("scorecard", "", "Scorecard", "All values.", Path("/n/02_scorecard.ipynb"))
 PAPER = dataclasses.replace(
     STAMP,
     profile="paper",
@@ -287,7 +279,7 @@ def listed(tmp_path):
 
     def build(stamps) -> str:
         pages = {page.id: page for page in (PAGE, NEVER, CARD)}
-        written = index.build_index(tmp_path, pages, stamps, ["What < came out."], {NEVER.id})
+        written = index.write_index(tmp_path, pages, stamps, ["What < came out."], {NEVER.id})
         text = written.read_text(encoding="utf-8")
         assert html.faults(text) == []
         return text.partition("</style>")[2]
@@ -375,9 +367,9 @@ def test_values_compared_are_counted_from_what_a_notebook_prints():
 def test_a_small_picture_is_as_wide_as_the_index_shows_it_and_keeps_its_shape():
     buffer = io.BytesIO()
     Image.new("RGB", (1344, 672), "white").save(buffer, "PNG")
-    head, _, data = summary.small(buffer.getvalue()).partition(",")
+    head, _, data = index.small(buffer.getvalue()).partition(",")
     assert head == "data:image/png;base64"
-    assert Image.open(io.BytesIO(base64.b64decode(data))).size == (summary.WIDTH, 160)
+    assert Image.open(io.BytesIO(base64.b64decode(data))).size == (index.WIDTH, 160)
 
 
 def test_a_small_picture_keeps_the_colour_of_a_few_marks_among_letters():
@@ -388,43 +380,7 @@ def test_a_small_picture_keeps_the_colour_of_a_few_marks_among_letters():
         draw.ellipse((8, 26 * line + 4, 24, 26 * line + 20), fill=("#029e73", "#d55e00")[line % 2])
     buffer = io.BytesIO()
     picture.save(buffer, "PNG")
-    data = summary.small(buffer.getvalue()).partition(",")[2]
+    data = index.small(buffer.getvalue()).partition(",")[2]
     shown = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
     green, orange = (shown.getpixel((8, 13 * line + 6)) for line in (0, 1))
     assert green[1] > green[0] + 80 and orange[0] > orange[2] + 120
-
-
-def test_a_notebook_is_described_by_the_first_sentence_below_its_heading(tmp_path):
-    text = "# Title\n\nWhat *it* is, see [Table 2](table2.ipynb) and p<sub>d</sub>. More.\n\nRest."
-    source = executed(tmp_path / "notebook.ipynb", markdown=text)
-    assert html.describe(source) == "What it is, see Table 2 and pd."
-
-
-def test_a_page_is_made_from_its_notebook_parameters_and_runs_but_not_from_the_number_of_jobs(
-    tmp_path,
-):
-    class Run:
-        key = "1a2b"
-
-    class Store:
-        def __init__(self, stored):
-            self.stored = stored
-
-        def find(self, cell, with_model=False):
-            models = {"published": None, "trained": {"weight": 1}}
-            found = SimpleNamespace(model=models[self.stored]) if self.stored else None
-            return found if found and (found.model or not with_model) else None
-
-    def digest(profile="quick", jobs=1, stored="trained", plots_only=False):
-        parameters = {"profile": profile, "jobs": jobs, "plots_only": plots_only}
-        return made_from(tmp_path / "notebook.ipynb", parameters, [Run()], Store(stored))
-
-    executed(tmp_path / "notebook.ipynb")
-    first = digest()
-    assert digest() == digest(jobs=2) == digest(plots_only=True) == first
-    assert digest(stored="", plots_only=True) != digest(
-        stored=""
-    )  # one of them has something to train
-    assert len({first, digest(profile="small"), digest(stored=""), digest(stored="published")}) == 4
-    executed(tmp_path / "notebook.ipynb", source="other()")
-    assert digest() != first

@@ -442,6 +442,7 @@ def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
 @pytest.mark.parametrize("quiet", ["headless", "not shown"])
 def test_headless_progress_prints_nothing_but_what_is_said(quiet, monkeypatch, capsys):
     monkeypatch.setenv("PFL_HEADLESS", "1" if quiet == "headless" else "")
+    monkeypatch.setattr("pfl_lib.progress.SECONDS_BEFORE_FIRST_LINE", 0.0)
     monkeypatch.setattr("pfl_lib.progress.SECONDS_BETWEEN_LINES", 0.0)
     with progress(2, "training", "run", shown=quiet == "headless") as bar:
         bar.update()

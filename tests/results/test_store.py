@@ -637,5 +637,5 @@ def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, change):
 
 
 def test_a_results_folder_that_is_no_path_is_refused():
-    with pytest.raises(BadInput, match="^results_dir 3: give a folder's path$"):
+    with pytest.raises(BadInput, match="^results_dir 3: give the path of a file or folder$"):
         Store(3)

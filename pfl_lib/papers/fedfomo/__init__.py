@@ -39,7 +39,6 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import (
     CFL,
@@ -53,7 +52,7 @@ from pfl_lib.methods import (
     PerFedAvg,
     PFedMe,
 )
-from pfl_lib.papers.exhibits import Exhibit, by_notebook, nothing
+from pfl_lib.papers.exhibits import Exhibit, by_notebook
 from pfl_lib.papers.profiles import Profile, only
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
@@ -89,11 +88,6 @@ COLUMNS = (
     Column("FedFomo (n=10)", FedFomo(10)),
 )
 METHODS = tuple(column.name for column in COLUMNS)
-OURS = ("FedFomo (n=5)", "FedFomo (n=10)")
-OTHERS = tuple(name for name in METHODS if name not in OURS)
-GLOBAL = ("FedAvg", "FedAvg + Data", "FedProx")  # one model for all clients
-PERSONALISED = tuple(name for name in OTHERS if name not in (*GLOBAL, "Local Training"))
-"""The others whose clients learn from each other, each with a model of its own."""
 
 
 def setting(dataset: str, partition: Recipe, clients: int = 15) -> Setting:
@@ -191,15 +185,13 @@ FIGURE9 = _table(
 ).only(columns=("FedFomo (n=5)",))
 
 
-READINGS = _table(
-    "readings",
-    (*TABLE1.rows, *TABLE2.only(["latent_D10_15_clients"]).rows),
-    (
-        Column("FedAvg + Data, the released code's pool", FedAvgData(pool="client")),
-        Column("CFL, limits relative to round 1", CFL()),
-    ),
+READINGS = (
+    Column("FedAvg + Data, one client's", FedAvgData(pool="client"), own=True),
+    Column("CFL, relative limits", CFL(), own=True),
 )
-"""Readings that the tables do not take, where they were run."""
+"""Readings that the tables do not take: the released code's pool, 5 % of one client's data; limits
+of CFL relative to round 1.
+"""
 
 
 # --- profiles ---
@@ -285,20 +277,12 @@ def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
 
 # --- pages ---
 
-ALL = _table("all", (*TABLE1.rows, *TABLE2.rows, *TABLE5.rows))
-"""Every setting of the tables, for the page of the paper's sentences."""
 
-
-def _claimed(profile: Profile) -> tuple[RunSpec, ...]:
-    shown = (TABLE1, TABLE2, TABLE5, FIGURE2, FIGURE3, FIGURE9, READINGS)
-    return tuple(dict.fromkeys(run for table in shown for run in table.runs(profile)))
-
-
-def _page(name: str, title: str, table: Table, seeds: int = 3, **shown) -> Exhibit:
+def _page(name: str, title: str, table: Table, seeds: int = 3) -> Exhibit:
     id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
-    return Exhibit(
-        id, "FedFomo", title, notebook, profiles(table, seeds), **{"runs": table.runs, **shown}
-    )
+    tables = (table,) if name.startswith("table") else ()
+    runs = by_notebook(notebook)
+    return Exhibit(id, "FedFomo", title, notebook, profiles(table, seeds), runs, tables)
 
 
 def _of_digits(page: Exhibit) -> Exhibit:
@@ -318,36 +302,18 @@ PAGES = (
         "table1_pathological",
         "Table 1: accuracy of eleven methods with two shards a client",
         TABLE1,
-        runs=by_notebook("fedfomo/table1_pathological.ipynb"),
-        tables=(TABLE1,),
     ),
-    _page(
-        "table2_latent",
-        "Table 2: accuracy under latent distributions of CIFAR-10",
-        TABLE2,
-        runs=by_notebook("fedfomo/table2_latent.ipynb"),
-        tables=(TABLE2,),
-    ),
+    _page("table2_latent", "Table 2: accuracy under latent distributions of CIFAR-10", TABLE2),
     _page(
         "table5_latent_cifar100",
         "Table 5: accuracy under latent distributions of CIFAR-100",
         TABLE5,
-        runs=by_notebook("fedfomo/table5_latent_cifar100.ipynb"),
-        tables=(TABLE5,),
     ),
     _page("fig1_many_clients", "Figure 1: accuracy with 100 clients", FIGURE1),
     _page("fig2_affinity", "Figure 2: do the affinities P find the latent groups?", FIGURE2),
     _page("fig3_exploration", "Figure 3: exploration ε and downloads M", FIGURE3),
     _page("fig7_weights", "Figure 7: who listens to whom", FIGURE7),
-    _of_digits(
-        _page(
-            "fig8_pipeline",
-            "Figure 8: how latent distributions are made",
-            FIGURE7,
-            runs=nothing,
-        )
-    ),
+    _of_digits(_page("fig8_pipeline", "Figure 8: how latent distributions are made", FIGURE7)),
     _page("fig9_validation", "Figure 9: the share held out for validation", FIGURE9, seeds=5),
-    _page("claims", "What the paper says, and what its runs say", ALL, runs=_claimed),
 )
 """The tables and figures of the paper, in its order."""

@@ -1,0 +1,175 @@
+"""What a user may get wrong is told in one line, before anything is trained."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import pfl_lib
+from pfl_lib import BadInput, Federation, Schedule, progress
+from pfl_lib.federation.from_csv import from_csv
+from pfl_lib.methods import LGFedAvg, Mocha, PFedLA, Waffle
+
+X, Y = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
+
+
+def federation(first=(X, Y), model=lambda: nn.Linear(3, 2), **settings) -> Federation:
+    schedule = Schedule(rounds=1, batch_size=4)
+    test = [(X, Y)] * 2
+    return Federation.from_arrays([first, (X, Y)], test, model, schedule, device="cpu", **settings)
+
+
+def run(**settings):
+    common = {"dataset": "digits", "model": "linear", "rounds": 1}
+    return pfl_lib.run("fedavg", **common | settings)
+
+
+class Lazy(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.LazyLinear(2))
+
+
+class Summed(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).sum(0, keepdim=True)
+
+
+HUGE = 10**30
+CALLS = {
+    "no training data": (
+        lambda: Federation.from_arrays(None, [(X, Y)], nn.Linear(3, 2), Schedule(1)),
+        "train is NoneType: give a list with a pair",
+    ),
+    "a pair of one": (lambda: federation((X,)), "client 0's train split is no pair"),
+    "a third part": (lambda: federation((X, Y, Y)), "client 0's train split is no pair"),
+    "one number": (lambda: federation((torch.tensor(1.0), Y)), "a single number for inputs"),
+    "sparse": (lambda: federation((X.to_sparse(), Y)), "give plain real numbers"),
+    "meta": (lambda: federation((X.to("meta"), Y)), "give plain real numbers"),
+    "complex": (lambda: federation((X.to(torch.complex64), Y)), "give plain real numbers"),
+    "masked": (lambda: federation((np.ma.masked_array(X.numpy()), Y)), "fill or drop what is"),
+    "dtype": (lambda: federation(dtype="x"), "dtype 'x': give torch.float32 or torch.float64"),
+    **{
+        f"threads {threads!r}": (lambda threads=threads: federation(threads=threads), "threads ")
+        for threads in (None, 0, -1, False, HUGE)
+    },
+    "lazy": (lambda: federation(model=Lazy), "the model has a lazy layer"),
+    "summed": (lambda: federation(model=lambda: Summed(3, 2)), "1 rows of scores for a batch of 4"),
+    "embedding": (lambda: PFedLA(embedding=None), "embedding None: give a whole number"),
+    "lr": (lambda: run(lr=1e308), "lr 1e+308: give a number above 0, of 1e+15 at most"),
+    "decay": (lambda: run(weight_decay=HUGE), "a number 0 or more, of 1e+15 at most"),
+    **{
+        f"{name} {value:.0e}": (
+            lambda name=name, value=value: run(**{name: value}),
+            f"{name} {value}",
+        )
+        for name, value in (
+            ("batch_size", HUGE),
+            ("clients", HUGE),
+            ("clients", 10**9),
+            ("seeds", HUGE),
+            ("local_batches", 10**7),
+            ("rounds", HUGE),
+        )
+    },
+    "results_dir": (lambda: run(results_dir="\0"), "results_dir '\\x00': give the path"),
+    "with_model": (lambda: run(with_model="no"), "with_model 'no': give True or False"),
+    "another's name": (lambda: run(learning_rate=0.1), "'learning_rate': did you mean lr?"),
+    "a family": (lambda: run(partition="dirichlet"), "did you mean pfl_lib.partitions.Dirichlet()"),
+    "a module": (lambda: run(model=nn.Linear(64, 10)), "make a pfl_lib.Federation and give"),
+    "a slope": (lambda: Waffle(slope=-1), "slope -1: give a number 0 or more"),
+    "images": (
+        lambda: run(dataset="breast_cancer", partition="radius_strict", model="lenet5"),
+        "takes 1x28x28 images, not 10; choose model linear",
+    ),
+    "names in arrays": (lambda: run(dataset=np.array(["digits"])), "dataset array(['digits']"),
+    "path": (lambda: from_csv(None, label="y", split_by="x"), "path None: give the path"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_it_is_refused_in_one_line(name):
+    call, words = CALLS[name]
+    with pytest.raises(BadInput) as refused:
+        call()
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_frame_is_read_as_the_array_it_holds():
+    of_frame, of_tensor = (federation((x, Y)) for x in (pd.DataFrame(X.numpy()), X))
+    pools = [fed.clients.splits["train"].pool.x for fed in (of_frame, of_tensor)]
+    assert torch.equal(*pools)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return pfl_lib.run("fedavg", federation=federation())
+
+
+def test_a_metric_that_is_none_is_named(result):
+    for wrong in ("acuracy", []):
+        with pytest.raises(BadInput, match="^metric .* is not one of accuracy,"):
+            result.value(wrong)
+    with pytest.raises(BadInput, match="^model file None: give the path"):
+        result.save_model(None, client=0)
+
+
+def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):
+    with pytest.raises(BadInput, match="two of them read alike"):
+        pfl_lib.compare({1: result, "1": result})
+    for settings, apart in (
+        ({"alice": 0}, "alice"),
+        ({"schedule": Schedule(rounds=2, batch_size=4)}, "rounds"),
+    ):
+        given = {"schedule": Schedule(rounds=1, batch_size=4), "device": "cpu"} | settings
+        fed = Federation.from_arrays([(X, Y)] * 2, [(X, Y)] * 2, nn.Linear(3, 2), **given)
+        results = {"one": result, "other": pfl_lib.run("fedavg", federation=fed)}
+        with pytest.raises(BadInput, match=f"^'other' and 'one' differ in {apart} "):
+            pfl_lib.compare(results)
+        assert len(pfl_lib.compare(results, across=True).table) == 2
+
+
+def test_seeds_may_be_a_list(results_dir):
+    results = run(seeds=[3, 1], results_dir=results_dir)
+    assert results.seeds == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (LGFedAvg(), "lg_fedavg shares every layer of this network: it is FedAvg"),
+        (Mocha(), "it is near local training"),
+    ],
+)
+def test_a_method_that_comes_to_another_one_says_so(method, words, capsys):
+    progress.tell.cache_clear()
+    wide = nn.Sequential(nn.Linear(3, 2000), nn.Linear(2000, 2))
+    fed = federation(model=nn.Linear(3, 2) if method.name == "lg_fedavg" else wide)
+    method.start(fed)
+    assert words in capsys.readouterr().err
+
+
+def test_a_round_that_makes_nan_of_finite_models_is_told_from_training_that_diverged(capsys):
+    class Divided(type(pfl_lib.methods.make_method("local"))):
+        def round(self, fed, state, r):
+            state, log = super().round(fed, state, r)
+            state["theta"][1] = 0 * state["theta"][1] / 0
+            return state, log
+
+    result = pfl_lib.run(Divided(), federation=federation())
+    assert result.diverged == 1
+    told = capsys.readouterr().err
+    assert "its round 1 gave client 1 a model that is not finite, though all training was" in told
+    pfl_lib.run("local", federation=federation(), results_dir=None)
+    assert "though all training was" not in capsys.readouterr().err
+
+
+def test_a_loss_far_above_guessing_is_told(capsys):
+    progress.tell.cache_clear()
+    x = torch.eye(4)[:, :3] * 1e3
+    test = [(x, 1 - Y)] * 2
+    fed = Federation.from_arrays(
+        [(x, Y)] * 2, test, nn.Linear(3, 2), Schedule(1, lr=10.0), device="cpu"
+    )
+    assert pfl_lib.run("fedavg", federation=fed).diverged is None
+    assert "in the last round: a rate below 10 may learn more" in capsys.readouterr().err
