@@ -42,12 +42,3 @@ def test_claims_count_sentences_as_run_and_those_asked_done_right():
         "Of the paper's 3 sentences 2 hold as run by the authors; of the 2 about averages or"
         " accuracies 0 hold done right."
     )
-
-
-def test_examples_say_whether_the_first_comes_out():
-    first = pd.DataFrame({"loss": [9.0], "client 1": [0.2], "client 2": [0.4]})
-    second = pd.DataFrame({"computed": [2.0], "formula": [2.0 + 1e-9]})
-    third = pd.DataFrame({"client 1": [1.0, 1500.0]})
-    said = erosion.examples(first, second, third)
-    assert said.startswith("Example 1 comes out") and "1e-09" in said and "1,500" in said
-    assert "does not come out" in erosion.examples(first + 1, second, third)

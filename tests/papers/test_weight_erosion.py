@@ -579,17 +579,6 @@ def test_where_the_two_measures_differ_is_read_from_the_table():
     assert sentences.two_measures({"AGE_STRICT": table[:1]}).endswith("apart here: nowhere.")
 
 
-def test_example_1_comes_out_or_not_by_the_largest_distance():
-    near, far = (
-        pd.DataFrame({"Alice's loss": [9.0], "client 1": [0.1], "client 2": [d]})
-        for d in (0.4, 1.2)
-    )
-    assert "0.10 to 0.40 times" in sentences.first_distances(
-        near
-    ) and "as the example says" in sentences.first_distances(near)
-    assert "the example does not come out" in sentences.first_distances(far)
-
-
 def test_one_example_is_worth_a_hundred_by_the_size_of_the_test_set():
     told = sentences.one_example({("AGE_STRICT", 0): 125, ("AGE_STRICT", 2): 162}, (0, 2))
     assert told == "One test example is 0.8 points for client 0, 0.6 points for client 2."
@@ -721,7 +710,7 @@ def test_the_grid_has_an_alt_text_with_its_ends(store):
 @pytest.fixture(scope="module")
 def clients() -> list[gradients.Rows]:
     cancer = data.load("breast_cancer")
-    return gradients.clients(cancer, partitions.make("radius_strict", cancer))
+    return gradients.rows_of_clients(cancer, partitions.make("radius_strict", cancer))
 
 
 def test_a_clients_derivatives_are_those_of_its_loss_and_of_a_federation(clients):
@@ -749,22 +738,20 @@ def test_a_clients_derivatives_are_those_of_its_loss_and_of_a_federation(clients
 
 
 def test_at_the_global_model_of_two_clients_the_distance_is_one_plus_the_ratio_of_sizes(clients):
-    second = gradients.example_2(clients)
-    assert second["formula"].tolist() == [1 + 171 / size for size in (126, 131, 141)]
-    assert second["computed"].to_numpy() == pytest.approx(second["formula"].to_numpy(), rel=1e-7)
+    alice, *others = clients
+    for other, size in zip(others, (126, 131, 141), strict=True):
+        both = gradients.Rows(torch.cat([alice.x, other.x]), torch.cat([alice.y, other.y]))
+        found = gradients.distances([alice, other], gradients.minimum(both))[1]
+        assert found.item() == pytest.approx(1 + 171 / size, rel=1e-7)
 
 
-def test_on_the_way_to_the_local_model_distances_grow_without_bound(clients):
-    path = gradients.example_3(clients, steps=500)
-    assert list(path.index) == [1, 2, 5, 10, 20, 50, 100, 200, 500]
-    assert (path.iloc[-1] > 20).all() and path.diff().iloc[2:].gt(0).all(axis=None)
+def test_at_the_local_model_distances_are_without_bound(clients):
     local = gradients.minimum(clients[0])
-    assert (
-        clients[0].gradient(local).norm() < 1e-10
-        and gradients.distances(clients, local)[1:].min() > 1e9
-    )
+    assert clients[0].gradient(local).norm() < 1e-10
+    assert gradients.distances(clients, local)[1:].min() > 1e9
 
 
 def test_at_zero_every_clients_loss_is_that_of_knowing_nothing(clients):
-    first = gradients.example_1(clients, scales=(0.0,), draws=1)
-    assert first["Alice's loss"].item() == pytest.approx(np.log(2) / 2)
+    nothing = torch.zeros(22, dtype=torch.float64)
+    for client in clients:
+        assert client.data_loss(nothing).item() == pytest.approx(np.log(2) / 2)

@@ -303,30 +303,3 @@ def _about_penalties(table: pd.DataFrame) -> str:
 
 
 # --- Appendix A ---
-
-
-def distances(path: pd.DataFrame, title: str = "") -> tuple["Figure", str]:
-    """Appendix A as one line for each client: relative distance to Alice's gradient while Alice's
-    loss is being minimised.
-
-    `path`: index step (from 1), a column for each client; both axes are logarithmic.
-    """
-    head = (
-        "Line plot on logarithmic axes: relative distance of the clients' gradients to Alice's,"
-        f" over {path.index[-1]:,} steps:"
-    )
-    return _figure(head, [partial(_path, path)], 3.8, 0, title)
-
-
-def _path(path: pd.DataFrame, axes: "Axes") -> str:
-    for place, (name, curve) in enumerate(path.items()):
-        shown = {
-            "color": CLIENT_COLOURS[(place + 1) % 4],
-            "linestyle": ("-", "--", "-.")[place % 3],
-        }
-        axes.plot(path.index, curve, label=name, **shown)
-    axes.axhline(1, color="#888888", linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="gradient steps on Alice's own loss")
-    axes.set_ylabel("relative distance")
-    first, last = path.iloc[0], path.iloc[-1]
-    return "; ".join(f"{name} from {first[name]:.2f} to {last[name]:,.0f}" for name in path) + "."

@@ -9,8 +9,6 @@ import pandas as pd
 from pfl_lib.papers.weight_erosion import RIGHT
 from pfl_lib.papers.weight_erosion.tables import CLEAR, SHORT
 
-LOW = 0.5  # a relative distance below it is "very low"
-
 
 def one_example(sizes: Mapping[tuple[str, int], int], clients: Iterable[int]) -> str:
     """What a single test example of AGE_STRICT is in points: "One test example is 0.8 points for
@@ -102,30 +100,6 @@ def penalties(grid: pd.DataFrame) -> str:
         for client, rows in grid[grid["status"] == "ran"].groupby("client")
     ]
     return f"Over the grid of penalties, {'; '.join(words) or 'nothing was run'}."
-
-
-def first_distances(first: pd.DataFrame) -> str:
-    """Whether Example 1 of Appendix A comes out; `first`: `gradients.example_1`."""
-    found = first.filter(like="client").to_numpy()
-    low = found.max() < LOW
-    return (
-        f"At these models the others' gradients are {found.min():.2f} to {found.max():.2f} times as"
-        " far from Alice's as that is long,"
-        f" {'as the example says' if low else 'so the example does not come out'}"
-        f" ({'all' if low else 'not all'} are below {LOW:g})."
-    )
-
-
-def examples(first: pd.DataFrame, second: pd.DataFrame, third: pd.DataFrame) -> str:
-    """Which of Appendix A's three examples come out, with their distances."""
-    found = first.filter(like="client").to_numpy()
-    apart = (second["computed"] - second["formula"]).abs().max()
-    return (
-        f"Example 1 {'comes' if found.max() < LOW else 'does not come'} out: distances at a new"
-        f" model are {found.min():.2f} to {found.max():.2f}. Example 2's formula holds to"
-        f" {apart:.0e}. Example 3: on the way to the local model distances grow to"
-        f" {third.iloc[-1].max():,.0f}."
-    )
 
 
 def claims(answers: pd.DataFrame) -> str:
