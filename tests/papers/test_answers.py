@@ -1,6 +1,5 @@
 """The sentences that answer the pages: their numbers are those of the frames they are made from."""
 
-import numpy as np
 import pandas as pd
 
 from pfl_lib.papers.weight_erosion import sentences as erosion
@@ -18,20 +17,6 @@ def test_figure_1_counts_clients_above_level_and_below():
     said = erosion.figure_1({"STRICT": ends([80, 70], [78, 70]), "SOME": ends([60, "?"], [61, 1])})
     told = "above FedAvg for 1, level for 1 and below for 1 of 3 cases, clients of 2 splits (+0.3"
     assert told in said
-
-
-def test_penalties_leave_out_what_did_not_run():
-    grid = pd.DataFrame(
-        {
-            "client": [0, 0, 0],
-            "others": [0.5, 0.1, np.nan],
-            "accuracy": [80.0, 82.0, np.nan],
-            "status": ["ran", "ran", "not run"],
-        }
-    )
-    said = erosion.penalties(grid)
-    assert "falls from 0.50 to 0.10" in said and "between 80.0 and 82.0 %" in said
-    assert erosion.penalties(grid.tail(1)).endswith("nothing was run.")
 
 
 def test_claims_count_sentences_as_run_and_those_asked_done_right():

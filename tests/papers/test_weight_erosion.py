@@ -215,23 +215,15 @@ def ends_in(find) -> pd.DataFrame:
     return tables.in_the_end(tables.long(SHORT, find, paper.FIGURES), "AGE_STRICT", SHORT)
 
 
-def grid_in(find) -> pd.DataFrame:
-    return tables.grid(tables.long(SHORT, find, paper.GRID))
-
-
-def ends_of_grid_in(find) -> pd.DataFrame:
-    return tables.ends_of_grid(tables.long(SHORT, find, paper.ENDS))
-
-
 def answers_in(profile, find) -> pd.DataFrame:
     return claims.answers(tables.long(profile, find, paper.FIGURES, paper.AVERAGES), profile, find)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Store:
-    """All runs behind the sentences, and the grid, three rounds long, on breast cancer."""
+    """All runs behind the sentences, three rounds long, on breast cancer."""
     store = Store(tmp_path_factory.mktemp("results"), published=None)
-    run_many([*paper.claim_runs(SHORT), *paper.penalty_runs(SHORT)], store, jobs=1, progress=False)
+    run_many(paper.claim_runs(SHORT), store, jobs=1, progress=False)
     return store
 
 
@@ -295,11 +287,6 @@ def test_numbers_of_the_figures_link_to_their_runs_and_words_do_not(store):
         for _ in range(3 if method == "WE" else 2)
     ]
     assert linked(ends)[:9] == of_client_0 and len(linked(ends)) == 4 * 9
-    ends_of_grid = tables.in_words(ends_of_grid_in(store.find))
-    assert linked(ends_of_grid)[:2] == [of_client_0[5], of_client_0[0]]
-    grid = linked(tables.grid_in_words(grid_in(store.find)))
-    assert len(grid) == 2 * len(paper.PENALTIES)
-    assert grid[-1] == place("client 2", "p_d 0.1, p_s 5", table=paper.GRID)
     find = diverging(store, (figures.spec("client 0", "WE", SHORT, 1), 1))
     assert of_client_0[2] not in linked(tables.in_words(ends_in(find)))
 
@@ -334,8 +321,6 @@ def test_what_is_not_run_is_a_word(tmp_path):
         == {"WE not run; Local not run"}
     )
     assert set(gains["over FedAvg, in examples"]) == {"WE not run; FedAvg not run"}
-    assert set(grid_in(empty.find)["status"]) == set(ends_of_grid_in(empty.find)["accuracy (%)"])
-    assert set(tables.grid_in_words(grid_in(empty.find))["accuracy (%)"]) == {"not run"}
     in_the_end = ends_in(empty.find)
     assert len(in_the_end) == 16 and set(in_the_end["predicted rightly"]) == {"not run"}
     answers = answers_in(dataclasses.replace(SHORT, name="paper"), empty.find)
@@ -416,32 +401,6 @@ def test_weights_by_round_end_with_the_round_at_which_a_run_diverged(store):
     )
     run = store.find(paper.spec("WE", "AGE_STRICT", 2, SHORT))
     assert shown["Alice 2, client 3"].tolist() == run.weights[:, 3].tolist()
-
-
-def test_in_the_grid_and_at_its_ends_a_diverged_run_is_words(store):
-    find = diverging(
-        store,
-        (paper.GRID.spec("client 0", "p_d 0.1, p_s 5", SHORT, 1), 1),
-        (paper.spec("Local", "AGE_STRICT", 2, SHORT), 3),
-    )
-    grid = grid_in(find)
-    assert len(grid) == 2 * len(paper.PENALTIES)
-    shown = tables.grid_in_words(grid).set_index(["client", "p_d", "p_s"])
-    assert shown.loc[(0, "0.1", "5")].tolist() == ["diverged at round 1", "–", "–"]
-    ends = ends_of_grid_in(find).set_index(["client", "method"])["accuracy (%)"]
-    assert ends[2, "Local"] == "diverged at round 3"
-    assert (
-        ends[0, "Local"]
-        == 100 * store.find(paper.spec("Local", "AGE_STRICT", 0, SHORT)).last_accuracy
-    )
-    figure, alt = pictures.penalties(grid)
-    assert "Client 0, p_d 0.1, p_s 5: diverged at round 1." in alt
-    assert "diverged\nround 1" in [text.get_text() for text in figure.axes[0].texts]
-
-
-def test_a_grid_without_any_run_can_be_drawn(tmp_path):
-    _, alt = pictures.penalties(grid_in(Store(tmp_path, published=None).find))
-    assert "Client 2, p_d 0, p_s 0; " in alt and alt.endswith("not run.") and "nan" not in alt
 
 
 def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(store):
@@ -579,11 +538,6 @@ def test_where_the_two_measures_differ_is_read_from_the_table():
     assert sentences.two_measures({"AGE_STRICT": table[:1]}).endswith("apart here: nowhere.")
 
 
-def test_one_example_is_worth_a_hundred_by_the_size_of_the_test_set():
-    told = sentences.one_example({("AGE_STRICT", 0): 125, ("AGE_STRICT", 2): 162}, (0, 2))
-    assert told == "One test example is 0.8 points for client 0, 0.6 points for client 2."
-
-
 def test_ninety_percent_is_neither_reached_nor_missed_within_the_floor():
     for accuracy, answer in ((90.3, None), (89.7, None), (90.41, True), (89.5, False)):
         single = {("AGE_STRICT", 2, m, paper.RUN): accuracy for m in ("Local", "WE")}
@@ -599,19 +553,6 @@ def test_the_quick_profile_answers_nothing(store):
         len(answers) == len(claims.CLAIMS) and answers["as run"].str.startswith("no answer").all()
     )
     assert answers["numbers"].str.len().min() > 0
-
-
-def test_without_a_distance_penalty_the_grid_is_fedavg_and_penalties_only_take_weight(store):
-    grid = grid_in(store.find)
-    assert len(grid) == 2 * len(paper.PENALTIES)
-    for client in paper.FIGURE_2_CLIENTS:
-        averaged = store.find(paper.spec("FedAvg", "AGE_STRICT", client, SHORT))
-        free = grid[(grid["client"] == client) & (grid["p_d"] == 0)]
-        assert (free["accuracy"] == 100 * averaged.last_accuracy).all() and (
-            free["others"] == 1
-        ).all()
-        weights = grid[grid["client"] == client].pivot(index="p_d", columns="p_s", values="others")
-        assert (weights.diff().dropna() < 0).all(axis=None)
 
 
 def test_figure_1_draws_weights_dotted_accuracies_full_and_baselines_dashed(store):
@@ -656,7 +597,7 @@ def test_figure_2_draws_a_bar_for_each_output_bias_first(store):
 
 
 @pytest.mark.parametrize("profile", [QUICK, FULL], ids=["quick", "paper"])
-@pytest.mark.parametrize("name", ["figure 1", "figure 2", "grid"])
+@pytest.mark.parametrize("name", ["figure 1", "figure 2"])
 def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(store, profile, name):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
@@ -670,7 +611,6 @@ def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(st
         "figure 2": lambda: pictures.parameters(
             results[0], data.DATASETS["breast_cancer"].inputs, title
         ),
-        "grid": lambda: pictures.penalties(grid_in(store.find)),
     }[name]()
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -696,12 +636,6 @@ def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(st
             and box.y0 >= -1
             and box.y1 <= figure.bbox.y1 + 1
         ), text
-
-
-def test_the_grid_has_an_alt_text_with_its_ends(store):
-    grid = grid_in(store.find)
-    _, alt = pictures.penalties(grid)
-    assert f"to {grid.loc[grid['client'] == 0, 'accuracy'].max():.1f}" in alt
 
 
 # --- Appendix A ---

@@ -2,20 +2,12 @@
 of them is typed in.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
 from pfl_lib.papers.weight_erosion import RIGHT
 from pfl_lib.papers.weight_erosion.tables import CLEAR, SHORT
-
-
-def one_example(sizes: Mapping[tuple[str, int], int], clients: Iterable[int]) -> str:
-    """What a single test example of AGE_STRICT is in points: "One test example is 0.8 points for
-    client 0, 0.6 points for client 2."
-    """
-    words = [f"{100 / sizes['AGE_STRICT', c]:.1f} points for client {c}" for c in clients]
-    return f"One test example is {', '.join(words)}."
 
 
 def two_measures(ends: Mapping[str, pd.DataFrame]) -> str:
@@ -89,17 +81,6 @@ def figure_2(learned: Mapping[tuple[int, str], pd.DataFrame]) -> str:
             name = effect.abs().idxmax()
             words.append(f"{name} for client {client} ({effect[name]:+.2f})".replace("-", "−"))
     return f"What counts most in Weight Erosion's models: {'; '.join(words) or 'not run'}."
-
-
-def penalties(grid: pd.DataFrame) -> str:
-    """Between what accuracies and weights the grid of penalties moves; `grid`: `tables.grid`."""
-    words = [
-        f"for client {client} the others' mean weight falls from {rows['others'].max():.2f} to"
-        f" {rows['others'].min():.2f} and accuracy lies between {rows['accuracy'].min():.1f} and"
-        f" {rows['accuracy'].max():.1f} %"
-        for client, rows in grid[grid["status"] == "ran"].groupby("client")
-    ]
-    return f"Over the grid of penalties, {'; '.join(words) or 'nothing was run'}."
 
 
 def claims(answers: pd.DataFrame) -> str:
