@@ -21,8 +21,9 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
-from pfl_lib.pages import notebook
+from pfl_lib.pages.page import Page
 from pfl_lib.papers import weight_erosion as paper
+from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.weight_erosion import claims, gradients, sentences, tables
 from pfl_lib.papers.weight_erosion import figures as pictures
 from pfl_lib.results.result import Result
@@ -199,7 +200,6 @@ def test_every_page_has_its_runs_and_no_run_twice():
             assert bool(specs) == (page.id != "weight-erosion-gradient-distances")
             assert page.tables == ()
             assert set(page.models(page.profile(name))) <= set(specs)
-    assert set(paper.figure_2_runs(FULL)) <= set(paper.figure_runs(FULL))
 
 
 # --- tables, pictures, sentences ---
@@ -291,22 +291,12 @@ def test_numbers_of_the_figures_link_to_their_runs_and_words_do_not(store):
     assert of_client_0[2] not in linked(tables.in_words(ends_in(find)))
 
 
-def test_averages_link_to_their_first_run_and_parameters_to_that_of_their_column(store):
+def test_averages_link_to_their_first_run(store):
     (first, *_), averages = paper.SPLITS, tables.averages(finals_in(store.find), SHORT)
     of_first = [paper.spec(method, first, 0, SHORT, 1).slug for method in paper.AVERAGED]
     found = linked(averages)
     assert found[:3] == [run_place(slug) for slug in of_first]
     assert len(found) == len(averages) * len(paper.AVERAGED)
-    inputs = data.DATASETS["breast_cancer"].inputs
-    runs = paper.results(store.find, SHORT, first)[0]
-    learned = {(0, name): pictures.learned(run, inputs) for name, run in runs.items()}
-    table = tables.parameters(learned, 0, SHORT)
-    places = [run_place(paper.spec(name, first, 0, SHORT).slug) for name in runs]
-    assert linked(table) == [place for place in places for _ in range(3)]
-    effect = table["WE: class 1"] - table["WE: class 0"]
-    assert table["WE: effect"].tolist() == effect.tolist()
-    assert table["parameter"].tolist() == ["Bias term", *inputs]
-    assert len(tables.parameters(learned, 2, SHORT)) == 0
 
 
 def test_what_is_not_run_is_a_word(tmp_path):
@@ -421,24 +411,6 @@ def test_figure_1_tells_diverged_runs_in_words_and_draws_them_as_far_as_they_go(
     assert list(lines["Global (authors' code)"].get_xdata()) == [0, 1, 2]
 
 
-def test_figure_2_shows_no_parameters_of_a_diverged_run_or_one_published_without_its_model(store):
-    results = paper.results(store.find, SHORT, "AGE_STRICT")[0]
-    inputs = data.DATASETS["breast_cancer"].inputs
-    nan = {
-        name: torch.full_like(value, torch.nan) for name, value in results["FedAvg"].model.items()
-    }
-    results["FedAvg"] = dataclasses.replace(results["FedAvg"], diverged=2, model=nan)
-    results["WE"] = dataclasses.replace(results["WE"], model=None)
-    figure, alt = pictures.parameters(results, inputs)
-    told = {axes.get_title(): [text.get_text() for text in axes.texts] for axes in figure.axes}
-    assert told["FedAvg"] == ["diverged at round 2"] and told["Weight Erosion"] == [
-        "published without its model"
-    ]
-    assert told["Local"] == [] and "FedAvg: diverged at round 2." in alt
-    nothing = {name: results[name] for name in ("FedAvg", "WE")}
-    assert "WE" not in pictures.parameters(nothing, inputs)[1]
-
-
 def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(store, tmp_path):
     full = dataclasses.replace(SHORT, name="paper")
     spec = paper.spec("FedAvg", "AGE_SOME", 3, SHORT)
@@ -454,44 +426,46 @@ def test_sentences_are_not_judged_on_diverged_or_missing_runs_and_say_which(stor
     assert "published without its model" in bare["numbers"][0]
 
 
+PARAMETERS = {
+    "profile": "quick",
+    "seeds": 0,
+    "data_dir": "",
+    "results_dir": "",
+    "jobs": 1,
+    "device": "cpu",
+    "plots_only": False,
+}
+
+
 @pytest.mark.parametrize("by", ["notebook", "reproduce"])
-@pytest.mark.parametrize("id, count", [("weight-erosion-fig2", 8), ("weight-erosion-claims", 16)])
-def test_pages_that_show_parameters_train_what_is_published_without_its_model(
-    store, tmp_path, id, count, by
+def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model(
+    store, tmp_path, by
 ):
     """Nothing else, and not where stored results are only to be drawn."""
-    page = dataclasses.replace(papers.exhibit(id), profiles={"quick": SHORT})
-    specs, published = page.runs(SHORT), Store(tmp_path, published=None)
+    table = paper.FIGURES.only(["client 0"], datasets=["AGE_STRICT"]).scaled(SHORT).with_seeds(1)
+    specs, published = Runs((table,), store.find).specs, Store(tmp_path, published=None)
     for spec in specs:
         published.save(spec, dataclasses.replace(store.find(spec), model=None))
     (tmp_path / "cells").rename(tmp_path / "published")
     mine = Store(tmp_path / "mine", tmp_path / "published")
-    given = {
-        "profile": "quick",
-        "seeds": None,
-        "data_dir": None,
-        "jobs": 1,
-        "device": "cpu",
-        "headless": True,
-        "store": mine,
-    }
-    given |= {"backend": "loky", "scheduler": None, "hours": None}
-    for plots_only, trained in ((True, 0), (False, count)):
-        settings = SimpleNamespace(**given, plots_only=plots_only)
+    for plots_only, trained in ((True, 0), (False, 4)):
+        given = PARAMETERS | {"plots_only": plots_only}
         if by == "notebook":
-            notebook.run(page, SHORT, settings)
+            kinds = {name: type(value) for name, value in given.items()}
+            page = Page("weight-erosion-fig2", given | {"__annotations__": kinds})
+            page.store = mine
+            page.run(table, models=True)
         else:
-            assert reproduce.train("quick", [page], settings, mine) == 0
+            page = dataclasses.replace(
+                papers.exhibit("weight-erosion-fig2"),
+                profiles={"quick": SHORT},
+                runs=lambda profile: specs,
+                models=lambda profile: specs,
+            )
+            given |= {"seeds": None, "data_dir": None, "headless": True, "store": mine}
+            given |= {"backend": "loky", "scheduler": None, "hours": None}
+            assert reproduce.train("quick", [page], SimpleNamespace(**given), mine) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
-    found = paper.results(mine.find, SHORT, "AGE_STRICT")
-    assert not any(
-        pictures.no_parameters(run)
-        for client in paper.FIGURE_2_CLIENTS
-        for run in found[client].values()
-    )
-    if id == "weight-erosion-claims":
-        frame = tables.long(SHORT, mine.find, paper.FIGURES, paper.AVERAGES)
-        assert isinstance(claims.evidence(frame, SHORT, mine.find), claims.Evidence)
 
 
 # --- sentences made from results ---
@@ -576,28 +550,8 @@ def test_figure_1_draws_weights_dotted_accuracies_full_and_baselines_dashed(stor
     assert f"Weight Erosion {last:.3f}" in alt
 
 
-def test_figure_2_draws_a_bar_for_each_output_bias_first(store):
-    results = paper.results(store.find, SHORT, "AGE_STRICT")[0]
-    inputs = data.DATASETS["breast_cancer"].inputs
-    figure, alt = pictures.parameters(results, inputs)
-    model = results["WE"].model
-    bars = figure.axes[list(results).index("WE")].containers
-    for output in (0, 1):
-        widths = [bar.get_width() for bar in bars[output]]
-        expected = [
-            model["linear.bias"][0, output].item(),
-            *model["linear.weight"][0, output].tolist(),
-        ]
-        assert widths == pytest.approx(expected)
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
-        "Bias term",
-        *inputs,
-    ]
-    assert "Weight Erosion: " in alt
-
-
 @pytest.mark.parametrize("profile", [QUICK, FULL], ids=["quick", "paper"])
-@pytest.mark.parametrize("name", ["figure 1", "figure 2"])
+@pytest.mark.parametrize("name", ["figure 1"])
 def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(store, profile, name):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
@@ -607,9 +561,6 @@ def test_figures_have_the_width_of_all_with_texts_of_9_points_and_more_inside(st
     figure, _ = {
         "figure 1": lambda: pictures.accuracies_and_weights(
             results, dict.fromkeys(paper.CLIENTS, 0.25), title=title
-        ),
-        "figure 2": lambda: pictures.parameters(
-            results[0], data.DATASETS["breast_cancer"].inputs, title
         ),
     }[name]()
     canvas = FigureCanvasAgg(figure)

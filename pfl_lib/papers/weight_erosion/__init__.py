@@ -228,11 +228,6 @@ def figure_runs(profile: Profile) -> tuple[RunSpec, ...]:
     return runs(profile, FIGURES)
 
 
-def figure_2_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """Those of them whose parameters Figure 2 shows."""
-    return runs(profile, OF_FIGURE_2)
-
-
 def claim_runs(profile: Profile) -> tuple[RunSpec, ...]:
     """Everything that the paper's sentences are about."""
     return runs(profile, FIGURES, AVERAGES)
@@ -258,8 +253,8 @@ PAGES = (
         "fig2",
         "fig2_parameters",
         "Figure 2: what the models have learned",
-        runs=figure_2_runs,
-        models=figure_2_runs,
+        runs=by_notebook("weight_erosion/fig2_parameters.ipynb"),
+        models=by_notebook("weight_erosion/fig2_parameters.ipynb"),
     ),
     _page(
         "penalties",

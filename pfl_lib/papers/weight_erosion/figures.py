@@ -190,54 +190,6 @@ def learned(result: "Result", inputs: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(values, index=["Bias term", *inputs], columns=["class 0", "class 1"])
 
 
-def parameters(
-    results: Mapping[str, "Result"], inputs: Sequence[str], title: str = ""
-) -> tuple["Figure", str]:
-    """Figure 2, one of its two rows: each method's weights of both outputs for the bias and every
-    input, as bars.
-
-    `results`: method -> result (2 outputs).  Bars of the first output (class 0) are black, of the
-    second grey; the shorter one lies in front.  The axis reaches as far as the largest weight; the
-    paper's ends at 1.  Where a result has no parameters to show there is a word in place of bars.
-    """
-    shown = {
-        method: no_parameters(result) or learned(result, inputs)
-        for method, result in results.items()
-    }
-    tables = [table for table in shown.values() if not isinstance(table, str)]
-    reach = 1.04 * max((table.abs().to_numpy().max() for table in tables), default=1)
-    head = (
-        f"Bar charts of the learned parameters{', ' + title if title else ''}; the three largest"
-        " weights for class 1."
-    )
-    pictures = [partial(_bars, NAMES[m], table, inputs, reach) for m, table in shown.items()]
-    return _figure(head, pictures, 0.55 + 0.26 * (len(inputs) + 1), 0.8, title)
-
-
-def _bars(
-    name: str, table: pd.DataFrame | str, inputs: Sequence[str], reach: float, axes: "Axes"
-) -> str:
-    axes.set(title=name, xlim=(-reach, reach), ylim=(len(inputs) + 0.5, -0.5))
-    axes.set_yticks(range(len(inputs) + 1), ["Bias term", *inputs])
-    if isinstance(table, str):
-        axes.text(0.5, 0.5, table, transform=axes.transAxes, ha="center")
-        axes.grid(False)
-        return f"{name}: {table}."
-    places, values = np.arange(len(table)), table.to_numpy()
-    same_side = np.sign(values[:, 0]) == np.sign(values[:, 1])
-    for output, (label, colour) in enumerate(OUTPUTS.items()):
-        in_front = same_side & (np.abs(values[:, output]) < np.abs(values[:, 1 - output]))
-        shown = {"height": 0.74, "color": colour, "linewidth": 0, "label": label}
-        for bar, front in zip(axes.barh(places, values[:, output], **shown), in_front, strict=True):
-            bar.set_zorder(3 if front else 2)
-    axes.axvline(0, color="black", linewidth=1.5, zorder=4)
-    axes.grid(False, axis="y")
-    of_class_1 = table["class 1"].drop("Bias term")
-    largest = of_class_1[of_class_1.abs().nlargest(3).index]
-    listed = ", ".join(f"{input} {value:+.2f}" for input, value in largest.items())
-    return f"{name}: {listed.replace('-', '−')}."
-
-
 # --- penalties ---
 
 

@@ -70,19 +70,6 @@ def figure_1(ends: Mapping[str, pd.DataFrame]) -> str:
     return f"In single runs Weight Erosion ends {'; '.join(words) or 'nowhere: it was not run'}."
 
 
-def figure_2(learned: Mapping[tuple[int, str], pd.DataFrame]) -> str:
-    """The input with the largest effect in each model of Weight Erosion; `learned`: (client,
-    method) -> parameters of class 0 and class 1.
-    """
-    words = []
-    for (client, method), both in learned.items():
-        if method == "WE":
-            effect = (both["class 1"] - both["class 0"]).drop("Bias term")
-            name = effect.abs().idxmax()
-            words.append(f"{name} for client {client} ({effect[name]:+.2f})".replace("-", "−"))
-    return f"What counts most in Weight Erosion's models: {'; '.join(words) or 'not run'}."
-
-
 def claims(answers: pd.DataFrame) -> str:
     """How many of the paper's sentences hold in its own way and done right; `answers`:
     `claims.answers`.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.table_format import OfRun, keep, of_runs, written
+from pfl_lib.display.table_format import keep, of_runs, written
 from pfl_lib.display.tables import by_round, vanishing
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
@@ -106,26 +106,6 @@ def in_words(table: pd.DataFrame, digits: int = 1) -> pd.DataFrame:
             runs = table["run"].where(numbers & table[name].notna(), "")
             shown[name] = pd.Series(of_runs(words, runs), table.index, dtype=object)
     return keep(table, shown)
-
-
-def parameters(
-    learned: Mapping[tuple[int, str], pd.DataFrame], alice: int, profile: Profile
-) -> pd.DataFrame:
-    """What the models of Figure 2 for one client have learned, a row for each parameter.
-
-    `learned`: (client, method) -> `figures.learned`.  For each method both classes' weights and
-    their difference, the effect; each heading links to the run.
-    """
-    table, headings = {}, ["parameter"]
-    for (client, method), both in learned.items():
-        if client == alice:
-            run = paper.spec(method, "AGE_STRICT", alice, profile).slug
-            of = both.assign(effect=both["class 1"] - both["class 0"])
-            table |= {f"{method}: {name}": of[name] for name in of}
-            headings += [OfRun(f"{method}: {name}", run) for name in of]
-    told = profile.table(pd.DataFrame(table).rename_axis("parameter").reset_index())
-    told.columns = pd.Index(headings[: told.shape[1]], dtype=object)  # plain words do not link
-    return told
 
 
 # --- averages over initial models, and gains ---
