@@ -1,6 +1,5 @@
 """The sentences that answer the pages: their numbers are those of the frames they are made from."""
 
-import numpy as np
 import pandas as pd
 
 from pfl_lib.papers.weight_erosion import sentences as erosion
@@ -20,20 +19,6 @@ def test_figure_1_counts_clients_above_level_and_below():
     assert told in said
 
 
-def test_penalties_leave_out_what_did_not_run():
-    grid = pd.DataFrame(
-        {
-            "client": [0, 0, 0],
-            "others": [0.5, 0.1, np.nan],
-            "accuracy": [80.0, 82.0, np.nan],
-            "status": ["ran", "ran", "not run"],
-        }
-    )
-    said = erosion.penalties(grid)
-    assert "falls from 0.50 to 0.10" in said and "between 80.0 and 82.0 %" in said
-    assert erosion.penalties(grid.tail(1)).endswith("nothing was run.")
-
-
 def test_claims_count_sentences_as_run_and_those_asked_done_right():
     answers = pd.DataFrame(
         {"as run": ["yes", "yes", "no"], "done right": ["the same", "no", "undecided"]}
@@ -42,12 +27,3 @@ def test_claims_count_sentences_as_run_and_those_asked_done_right():
         "Of the paper's 3 sentences 2 hold as run by the authors; of the 2 about averages or"
         " accuracies 0 hold done right."
     )
-
-
-def test_examples_say_whether_the_first_comes_out():
-    first = pd.DataFrame({"loss": [9.0], "client 1": [0.2], "client 2": [0.4]})
-    second = pd.DataFrame({"computed": [2.0], "formula": [2.0 + 1e-9]})
-    third = pd.DataFrame({"client 1": [1.0, 1500.0]})
-    said = erosion.examples(first, second, third)
-    assert said.startswith("Example 1 comes out") and "1e-09" in said and "1,500" in said
-    assert "does not come out" in erosion.examples(first + 1, second, third)

@@ -31,11 +31,10 @@ from itertools import product
 
 import numpy as np
 
-from pfl_lib.display.tables import alone_from
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.exhibits import Exhibit, by_notebook
 from pfl_lib.papers.metrics import ACCURACY, Metric, column
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
@@ -47,7 +46,6 @@ SPLITS = ("AGE_STRICT", "AGE_SOME")
 CLIENTS = (0, 1, 2, 3)
 AVERAGED = ("Local", "WE", "FedAvg")  # those with a run for every seed
 METHODS = (*AVERAGED, "Global (code)")
-PENALTIES = tuple(product((0.0, 0.003, 0.01, 0.03, 0.1), (0.0, 0.2, 1.0, 5.0)))  # p_d, p_s
 FIGURE_2_CLIENTS = (0, 2)
 
 # Our name for a split and its batch size: 161 gives client 1 three batches and the others two, 132
@@ -59,7 +57,7 @@ BY_RADIUS = {"age_strict": "radius_strict", "age_some": "radius_some"}
 
 # The two ways to measure accuracy, see `measures.batch_accuracy`
 RUN, RIGHT = "as the paper measures", "predicted rightly"
-BEFORE, OTHERS, MEAN, ALONE = "before round 1", "weight of the others (%)", "mean weight", "alone"
+BEFORE, OTHERS, MEAN = "before round 1", "weight of the others (%)", "mean weight"
 WEIGHTS = tuple(f"{MEAN} of client {client}" for client in CLIENTS)
 
 
@@ -78,10 +76,6 @@ def _of_weights(name: str, read) -> Metric:
     return Metric(
         name, "", 0, 0, lambda run, *_: np.nan if run.weights is None else float(read(run))
     )
-
-
-def _alone(result: Result) -> float:
-    return alone_from(result.weights, result.config["alice"]) or np.nan
 
 
 ACCURACIES = (
@@ -118,23 +112,13 @@ def _rows(model: str) -> tuple[Row, ...]:
     return tuple(Row(split, f"client {alice}", at) for (split, alice), at in settings.items())
 
 
-def _erosion(p_d: float, p_s: float) -> WeightErosion:
-    # With p_d = 0 p_s has no part
-    return WeightErosion(p_d, p_s if p_d else 0.0, counting="after")
-
-
-def of_penalties(p_d: float, p_s: float) -> str:
-    """The name of a column of `GRID`."""
-    return f"p_d {p_d:g}, p_s {p_s:g}"
-
-
 FIGURES = Table(
     PAPER,
     "figure1",
     rows=_rows("linear-authors"),
     columns=(
         Column("Local", Local()),
-        Column("WE", _erosion(0.01, 0.2)),
+        Column("WE", WeightErosion(p_d=0.01, p_s=0.2, counting="after")),
         Column("FedAvg", FedAvg(weighting="uniform")),
         Column("Global (code)", BrokenGlobal(), lambda setting: setting.scheduled(lr=0.07)),
     ),
@@ -148,19 +132,6 @@ AVERAGES = replace(FIGURES, name="averages", rows=_rows("linear"), metrics=ACCUR
 )
 """The runs of every seed, which averages are taken over."""
 OF_FIGURE_2 = FIGURES.only([f"client {c}" for c in FIGURE_2_CLIENTS], datasets=["AGE_STRICT"])
-GRID = replace(
-    OF_FIGURE_2,
-    name="penalties",
-    columns=tuple(Column(of_penalties(*pair), _erosion(*pair)) for pair in PENALTIES),
-    metrics=(
-        ACCURACIES[1],
-        _of_weights(MEAN, lambda run: _others(run).mean()),
-        _of_weights(ALONE, _alone),
-    ),
-)
-"""Weight Erosion over the grid of p_d and p_s, for the two clients of Figure 2."""
-ENDS = replace(OF_FIGURE_2, name="ends").only(columns=["FedAvg", "Local"])
-"""What the grid lies between."""
 
 
 def _radius(setting: Setting) -> Setting:
@@ -257,16 +228,6 @@ def figure_runs(profile: Profile) -> tuple[RunSpec, ...]:
     return runs(profile, FIGURES)
 
 
-def figure_2_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """Those of them whose parameters Figure 2 shows."""
-    return runs(profile, OF_FIGURE_2)
-
-
-def penalty_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """The grid, and what it lies between: Local and FedAvg."""
-    return runs(profile, GRID, ENDS)
-
-
 def claim_runs(profile: Profile) -> tuple[RunSpec, ...]:
     """Everything that the paper's sentences are about."""
     return runs(profile, FIGURES, AVERAGES)
@@ -292,10 +253,15 @@ PAGES = (
         "fig2",
         "fig2_parameters",
         "Figure 2: what the models have learned",
-        runs=figure_2_runs,
-        models=figure_2_runs,
+        runs=by_notebook("weight_erosion/fig2_parameters.ipynb"),
+        models=by_notebook("weight_erosion/fig2_parameters.ipynb"),
     ),
-    _page("penalties", "penalties", "What the two penalties do", runs=penalty_runs),
+    _page(
+        "penalties",
+        "penalties",
+        "What the two penalties do",
+        runs=by_notebook("weight_erosion/penalties.ipynb"),
+    ),
     _page("gradient-distances", "gradient_distances", "Appendix A: how far apart gradients are"),
     _page(
         "claims",

@@ -1,16 +1,12 @@
-"""Weight Erosion, Appendix A: relative distances between full gradients, its three examples
-computed.
+"""Full gradients of Weight Erosion's own losses, for the three examples of its Appendix A.
 
-The paper argues about them in words; here a client's loss is the paper's own, over all of its rows:
-half the cross-entropy of the linear model plus 1e-3 * ||theta||^2 / 2, which is convex and has one
-minimum.  Client 0 is Alice.
+A client's loss is over all of its rows: half the cross-entropy of the linear model plus 1e-3 *
+||theta||^2 / 2, which is convex and has one minimum.  Client 0 is Alice.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -33,10 +29,14 @@ class Rows:
     x: Tensor
     y: Tensor
 
+    def data_loss(self, theta: Tensor) -> Tensor:
+        """Half the mean cross-entropy at theta [2 (F + 1)], a number."""
+        logits = self.x @ theta.reshape(2, -1).T
+        return LOSSES["half_cross_entropy"](logits, self.y).mean()
+
     def loss(self, theta: Tensor) -> Tensor:
         """The client's loss at theta [2 (F + 1)], a number."""
-        logits = self.x @ theta.reshape(2, -1).T
-        return LOSSES["half_cross_entropy"](logits, self.y).mean() + L2 / 2 * theta.square().sum()
+        return self.data_loss(theta) + L2 / 2 * theta.square().sum()
 
     def gradient(self, theta: Tensor) -> Tensor:
         """Its gradient [2 (F + 1)]: X^T (p - onehot) / 2n + 1e-3 theta."""
@@ -54,7 +54,7 @@ class Rows:
         return torch.kron(signs, block) + L2 * torch.eye(len(theta), dtype=torch.float64)
 
 
-def clients(dataset: Dataset, partition: Partition) -> list[Rows]:
+def rows_of_clients(dataset: Dataset, partition: Partition) -> list[Rows]:
     """Every client of a table's partition with all of its rows, training and test."""
     held = [torch.cat(both) for both in zip(partition.test, partition.train, strict=True)]
     inputs = dataset.train_x.double()
@@ -82,57 +82,3 @@ def minimum(rows: Rows) -> Tensor:
 def distances(everybody: Sequence[Rows], theta: Tensor) -> Tensor:
     """Eq. 4 with full gradients at one model: each client's relative distance to Alice's, [n]."""
     return relative_distances(torch.stack([rows.gradient(theta) for rows in everybody]), 0)
-
-
-def _of_others(found: Tensor) -> dict[str, float]:
-    return {f"client {i}": float(distance) for i, distance in enumerate(found) if i}
-
-
-def example_1(everybody: Sequence[Rows], scales: Sequence[float], draws: int = 20) -> pd.DataFrame:
-    """ "The model has just been randomly initialized and performs very sub-optimally": are the
-    others close then?
-
-    `scales`: standard deviations of a normal random model.  A row for each: the mean over `draws`
-    models of Alice's loss and of each other client's relative distance.
-    """
-    rows, alice = [], everybody[0]
-    for scale in scales:
-        models = np.random.RandomState(0).randn(draws, 2 * alice.x.shape[1]) * scale
-        models = [torch.from_numpy(model) for model in models]
-        found = torch.stack([distances(everybody, model) for model in models]).mean(0)
-        data_loss = np.mean([float(alice.loss(m) - L2 / 2 * m.square().sum()) for m in models])
-        start = {"spread of the start": scale, "Alice's loss": data_loss}
-        rows.append(start | _of_others(found))
-    return pd.DataFrame(rows)
-
-
-def example_2(everybody: Sequence[Rows]) -> pd.DataFrame:
-    """ "f is the global model for 2 agents": the distance is 1 + |S_0| / |S_i| exactly, whatever
-    the data.
-
-    A row for each other client: sizes, the distance computed at the minimum over both clients'
-    rows, and the formula's.
-    """
-    lines, (alice, *others) = [], everybody
-    for i, other in enumerate(others, 1):
-        both = Rows(torch.cat([alice.x, other.x]), torch.cat([alice.y, other.y]))
-        line = {"client": i, "Alice's rows": len(alice.y), "client's rows": len(other.y)}
-        line["computed"] = float(distances([alice, other], minimum(both))[1])
-        lines.append(line | {"formula": 1 + len(alice.y) / len(other.y)})
-    return pd.DataFrame(lines)
-
-
-def example_3(everybody: Sequence[Rows], steps: int = 2_000, lr: float = 1.0) -> pd.DataFrame:
-    """ "f is the local model of agent 0": on the way there distances grow without bound.
-
-    Gradient descent on Alice's loss from zero; index step (those of the form 1, 2, 5, 10, ...), a
-    column for each other client with its relative distance.
-    """
-    theta = torch.zeros(2 * everybody[0].x.shape[1], dtype=torch.float64)
-    shown = {k * 10**d for d in range(9) for k in (1, 2, 5)}
-    rows = {}
-    for step in range(1, steps + 1):
-        if step in shown:
-            rows[step] = _of_others(distances(everybody, theta))
-        theta = theta - lr * everybody[0].gradient(theta)
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("step")

@@ -2,22 +2,12 @@
 of them is typed in.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
 from pfl_lib.papers.weight_erosion import RIGHT
 from pfl_lib.papers.weight_erosion.tables import CLEAR, SHORT
-
-LOW = 0.5  # a relative distance below it is "very low"
-
-
-def one_example(sizes: Mapping[tuple[str, int], int], clients: Iterable[int]) -> str:
-    """What a single test example of AGE_STRICT is in points: "One test example is 0.8 points for
-    client 0, 0.6 points for client 2."
-    """
-    words = [f"{100 / sizes['AGE_STRICT', c]:.1f} points for client {c}" for c in clients]
-    return f"One test example is {', '.join(words)}."
 
 
 def two_measures(ends: Mapping[str, pd.DataFrame]) -> str:
@@ -78,54 +68,6 @@ def figure_1(ends: Mapping[str, pd.DataFrame]) -> str:
                 f" ({gain.mean():+.1f} points on average)".replace("-", "−")
             )
     return f"In single runs Weight Erosion ends {'; '.join(words) or 'nowhere: it was not run'}."
-
-
-def figure_2(learned: Mapping[tuple[int, str], pd.DataFrame]) -> str:
-    """The input with the largest effect in each model of Weight Erosion; `learned`: (client,
-    method) -> parameters of class 0 and class 1.
-    """
-    words = []
-    for (client, method), both in learned.items():
-        if method == "WE":
-            effect = (both["class 1"] - both["class 0"]).drop("Bias term")
-            name = effect.abs().idxmax()
-            words.append(f"{name} for client {client} ({effect[name]:+.2f})".replace("-", "−"))
-    return f"What counts most in Weight Erosion's models: {'; '.join(words) or 'not run'}."
-
-
-def penalties(grid: pd.DataFrame) -> str:
-    """Between what accuracies and weights the grid of penalties moves; `grid`: `tables.grid`."""
-    words = [
-        f"for client {client} the others' mean weight falls from {rows['others'].max():.2f} to"
-        f" {rows['others'].min():.2f} and accuracy lies between {rows['accuracy'].min():.1f} and"
-        f" {rows['accuracy'].max():.1f} %"
-        for client, rows in grid[grid["status"] == "ran"].groupby("client")
-    ]
-    return f"Over the grid of penalties, {'; '.join(words) or 'nothing was run'}."
-
-
-def first_distances(first: pd.DataFrame) -> str:
-    """Whether Example 1 of Appendix A comes out; `first`: `gradients.example_1`."""
-    found = first.filter(like="client").to_numpy()
-    low = found.max() < LOW
-    return (
-        f"At these models the others' gradients are {found.min():.2f} to {found.max():.2f} times as"
-        " far from Alice's as that is long,"
-        f" {'as the example says' if low else 'so the example does not come out'}"
-        f" ({'all' if low else 'not all'} are below {LOW:g})."
-    )
-
-
-def examples(first: pd.DataFrame, second: pd.DataFrame, third: pd.DataFrame) -> str:
-    """Which of Appendix A's three examples come out, with their distances."""
-    found = first.filter(like="client").to_numpy()
-    apart = (second["computed"] - second["formula"]).abs().max()
-    return (
-        f"Example 1 {'comes' if found.max() < LOW else 'does not come'} out: distances at a new"
-        f" model are {found.min():.2f} to {found.max():.2f}. Example 2's formula holds to"
-        f" {apart:.0e}. Example 3: on the way to the local model distances grow to"
-        f" {third.iloc[-1].max():,.0f}."
-    )
 
 
 def claims(answers: pd.DataFrame) -> str:

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.display.table_format import OfRun, keep, of_runs, written
+from pfl_lib.display.table_format import keep, of_runs, written
 from pfl_lib.display.tables import by_round, vanishing
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.table import NOT_MEASURED, Find, Table, gathered
-from pfl_lib.papers.weight_erosion import ALONE, BEFORE, MEAN, OTHERS, RIGHT, RUN
+from pfl_lib.papers.weight_erosion import BEFORE, OTHERS, RIGHT, RUN
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, differences, few_seeds
 
@@ -37,7 +37,6 @@ READ_OFF = {
     ("AGE_STRICT", 2): {"Local": 92.5, "WE": 92.0, "Global (code)": 30.0},
     ("AGE_STRICT", 3): {"Local": 73.0, "WE": 73.0, "Global (code)": 55.0},
 }
-PENALTIES_OF = {paper.of_penalties(*pair): pair for pair in paper.PENALTIES}
 
 # --- the long frame and its pivots ---
 
@@ -107,69 +106,6 @@ def in_words(table: pd.DataFrame, digits: int = 1) -> pd.DataFrame:
             runs = table["run"].where(numbers & table[name].notna(), "")
             shown[name] = pd.Series(of_runs(words, runs), table.index, dtype=object)
     return keep(table, shown)
-
-
-def parameters(
-    learned: Mapping[tuple[int, str], pd.DataFrame], alice: int, profile: Profile
-) -> pd.DataFrame:
-    """What the models of Figure 2 for one client have learned, a row for each parameter.
-
-    `learned`: (client, method) -> `figures.learned`.  For each method both classes' weights and
-    their difference, the effect; each heading links to the run.
-    """
-    table, headings = {}, ["parameter"]
-    for (client, method), both in learned.items():
-        if client == alice:
-            run = paper.spec(method, "AGE_STRICT", alice, profile).slug
-            of = both.assign(effect=both["class 1"] - both["class 0"])
-            table |= {f"{method}: {name}": of[name] for name in of}
-            headings += [OfRun(f"{method}: {name}", run) for name in of]
-    told = profile.table(pd.DataFrame(table).rename_axis("parameter").reset_index())
-    told.columns = pd.Index(headings[: told.shape[1]], dtype=object)  # plain words do not link
-    return told
-
-
-def grid(frame: pd.DataFrame) -> pd.DataFrame:
-    """Weight Erosion on AGE_STRICT for each client of Figure 2 and each pair of penalties.
-
-    Columns client, p_d, p_s, accuracy (percent predicted rightly in the end), others (the mean
-    weight of the other clients over all rounds), alone (the round from which they all weigh 0, nan
-    if never), status and run (its slug); nan in all three unless the status is "ran".  Without a
-    distance penalty p_s has no part, so those rows are one run.
-    """
-    accuracy, others, alone = (_of(frame, paper.GRID, name) for name in (RIGHT, MEAN, ALONE))
-    p_d, p_s = zip(*accuracy["method"].map(PENALTIES_OF), strict=True)
-    columns = {"client": accuracy["client"], "p_d": p_d, "p_s": p_s, "accuracy": accuracy["value"]}
-    columns |= {"others": others["value"], "alone": alone["value"], "status": accuracy["status"]}
-    columns["run"] = accuracy["run"]
-    return keep(frame, columns)
-
-
-def grid_in_words(grid: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `grid` as they are read: accuracy or status, "0.512" for the others' weight,
-    "round 12" or "never"; accuracies link to their runs.
-    """
-    ran = grid["status"] == "ran"
-    accuracy = grid["accuracy"].map("{:.1f}".format).where(ran, grid["status"])
-    linked = of_runs(accuracy, grid["run"].where(ran, ""))
-    columns = {
-        "client": grid["client"],
-        "p_d": grid["p_d"].map("{:g}".format),
-        "p_s": grid["p_s"].map("{:g}".format),
-        ACCURACY_PERCENT: pd.Series(linked, grid.index, dtype=object),
-        "mean weight of the others": grid["others"].map("{:.3f}".format).where(ran, "–"),
-        "alone from": grid["alone"].map(_from).where(ran, "–"),
-    }
-    return keep(grid, columns)
-
-
-def ends_of_grid(frame: pd.DataFrame) -> pd.DataFrame:
-    """What the grid lies between: columns client, method (FedAvg or Local), accuracy (%) after the
-    last round, or its status, and run (its slug).
-    """
-    ends = _of(frame, paper.ENDS, RIGHT)
-    columns = {ACCURACY_PERCENT: _worded(ends), "run": ends["run"]}
-    return keep(frame, ends[["client", "method"]].assign(**columns))
 
 
 # --- averages over initial models, and gains ---
