@@ -11,7 +11,7 @@ from pfl_lib import partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.experiments.own_data import FederationRun
-from pfl_lib.experiments.runner import federation_of, run_many, run_one
+from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
@@ -59,6 +59,7 @@ def run(
     device: str = "auto",
     engine: str = "auto",
     with_model: bool = False,
+    on_round: OnRound = None,
     federation: Federation | Callable[[int], Federation] | None = None,
     **unknown: Never,  # refused in our own words; type checkers refuse them as well
 ) -> Result | Results:
@@ -74,7 +75,9 @@ def run(
     Shards(per_client=2), or a frozen dataclass of your own with `name`, `default_clients` and
     `split`.  `validation` is the share of each client's training examples that is held out.  The
     schedule's settings, from `rounds` to `augment`, are those of `Schedule`.  The results that come
-    with the package hold no model to save; `with_model` trains them again.
+    with the package hold no model to save; `with_model` trains them again.  `on_round` is called
+    with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
+    stored.
 
     A `federation` (see `Federation.from_arrays`) has data, model, schedule, seed and Alice of its
     own; with `seeds`, give a function that makes the federation of a seed.  A federation's results
@@ -92,7 +95,7 @@ def run(
         raise BadInput(f"with_model {with_model!r}: give True or False")
     if federation is not None:
         made = _federations(given)
-        results = [_on(method, fed, results_dir, with_model) for fed in made]
+        results = [_on(method, fed, results_dir, with_model, on_round) for fed in made]
         return results[0] if seeds is None else Results(tuple(results))
     if model is not None and not isinstance(model, str):
         raise BadInput(
@@ -124,9 +127,10 @@ def run(
             run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
     if storable:
         store, rounds = Store(results_dir), spec.schedule.rounds
-        results = [_stored(spec, rounds, store, with_model, where) for spec in specs]
+        results = [_stored(spec, rounds, store, with_model, on_round, where) for spec in specs]
     else:
-        results = [_unstored(method, federation_of(spec, *where, cores())) for spec in specs]
+        made = (federation_of(spec, *where, cores()) for spec in specs)
+        results = [_unstored(method, fed, on_round) for fed in made]
     return results[0] if seeds is None else Results(tuple(results))
 
 
@@ -160,7 +164,7 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
                 f"federation {fed!r}: give a pfl_lib.Federation, as Federation.from_arrays makes"
                 " one"
             )
-    allowed = ("federation", "with_model", "results_dir", "seeds")
+    allowed = ("federation", "with_model", "on_round", "results_dir", "seeds")
     defaults = run.__kwdefaults__.items()
     others = [name for name, default in defaults if name not in allowed and given[name] != default]
     if others:
@@ -190,7 +194,11 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
 
 
 def _on(
-    method: Method, fed: Federation, results_dir: str | os.PathLike | None, with_model: bool
+    method: Method,
+    fed: Federation,
+    results_dir: str | os.PathLike | None,
+    with_model: bool,
+    on_round: OnRound,
 ) -> Result:
     """One method on one federation: stored where it has a name."""
     if fed.name is None and results_dir is not None:
@@ -198,9 +206,9 @@ def _on(
             "results_dir: a federation without a name is not stored: give it name='mine'"
         )
     if fed.name is None or not _storable(method):
-        return _unstored(method, fed)
+        return _unstored(method, fed, on_round)
     store, rounds = Store(results_dir), fed.schedule.rounds
-    return _stored(FederationRun(method, fed), rounds, store, with_model)
+    return _stored(FederationRun(method, fed), rounds, store, with_model, on_round)
 
 
 def _storable(method: Method, recipe: Recipe | None = None) -> bool:
@@ -218,6 +226,7 @@ def _stored(
     rounds: int,
     store: Store,
     with_model: bool,
+    on_round: OnRound,
     where: tuple = (None, "auto", "auto"),
 ) -> Result:
     """The spec's result, read or trained; where it cannot be stored a line says so."""
@@ -225,7 +234,13 @@ def _stored(
     try:
         with progress(rounds, "training", "round") as bar:
             result = run_one(
-                spec, store, *where, cores(), progress=bar.reach, with_model=with_model
+                spec,
+                store,
+                *where,
+                cores(),
+                progress=bar.reach,
+                with_model=with_model,
+                on_round=on_round,
             )
             return _looked_at(result)
     except KeyboardInterrupt:
@@ -247,10 +262,11 @@ def _looked_at(result: Result) -> Result:
     return result
 
 
-def _unstored(method: Method, fed: Federation) -> Result:
+def _unstored(method: Method, fed: Federation, on_round: OnRound) -> Result:
     with one_thread(), progress(fed.schedule.rounds, "training", "round") as bar:
         run = Run(method, fed)
         for r in run.rounds():
             bar.reach(r)
+            tell_rounds(run.metrics[-len(fed) :], on_round, r)
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     return _looked_at(run.result({**config, "schedule": dataclasses.asdict(fed.schedule)}))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -392,7 +393,7 @@ def test_what_is_no_federation_is_told_in_one_line():
 def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run, method, setting, does):
     sentence = refusal(run, method, **{setting: 3})
     assert sentence.startswith(f"setting '{setting}': {does} (settings are dataset, partition, ")
-    assert sentence.endswith(", with_model, federation)")
+    assert sentence.endswith(", with_model, on_round, federation)")
 
 
 def test_what_is_no_method_is_told_in_one_line(run):
@@ -443,3 +444,35 @@ def test_a_result_that_cannot_be_stored_is_returned_and_a_line_says_so(run, monk
     assert result.metrics["round"].tolist() == [1, 2] and result.model is not None
     [line] = capsys.readouterr().err.splitlines()
     assert " could not be stored in " in line and "No space left on device" in line
+
+
+def test_on_round_gets_the_rows_of_each_round_also_of_a_stored_result_and_of_a_resumed_run(
+    tmp_path,
+):
+    setting = {"model": "linear", "rounds": 3, "alice": None, "results_dir": tmp_path}
+    seen = []
+    result = pfl_lib.run("fedavg", **setting, on_round=seen.append)
+    assert [len(rows) for rows in seen] == [10, 10, 10]
+    pd.testing.assert_frame_equal(pd.concat(seen, ignore_index=True), result.metrics)
+    again = []
+    pfl_lib.run("fedavg", **setting, on_round=again.append)
+    pd.testing.assert_frame_equal(pd.concat(again, ignore_index=True), result.metrics)
+    told = []
+
+    def interrupt(rows):
+        told.append(rows)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    other = setting | {"rounds": 4}
+    with pytest.raises(KeyboardInterrupt):
+        pfl_lib.run("fedavg", **other, on_round=interrupt)
+    resumed = []
+    whole = pfl_lib.run("fedavg", **other, on_round=resumed.append)
+    pd.testing.assert_frame_equal(pd.concat(resumed, ignore_index=True), whole.metrics)
+
+
+def test_on_round_is_called_for_a_federation_too():
+    seen = []
+    result = pfl_lib.run("local", federation=own(), on_round=seen.append)
+    pd.testing.assert_frame_equal(pd.concat(seen, ignore_index=True), result.metrics)

@@ -5,9 +5,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import pandas as pd
 
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, whole
@@ -32,6 +34,7 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 
 CHECKPOINT_SECONDS = 15.0
+OnRound = Callable[[pd.DataFrame], object] | None
 STORED, NOT_STORED, STOPPED, NOT_STARTED = "stored", "not stored", "stopped", "not started"
 """Further outcomes of a run; a stopped one resumes from its checkpoint."""
 
@@ -75,28 +78,41 @@ def run_one(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     with_model: bool = False,
     stop: Stop = NEVER,
+    on_round: OnRound = None,
 ) -> Result:
     """The spec's result: from the store, else by running it, from its last checkpoint if it was
     interrupted.
 
-    `progress` is called with the number of each finished round.  `with_model`: a stored result
-    without its model, as published ones are, does not do.  A `FederationRun` has data, device and
+    `progress` is called with the number of each finished round, `on_round` with the rows of
+    `Result.metrics` of each evaluated one, of those too that are stored.  `with_model`: a stored
+    result without its model, as published ones are, does not do.  A `FederationRun` has data, device and
     engine already.  Raises NotStored, which holds the result, where it cannot be written, Stopped
     where `stop` ends the run, and Interrupted at Ctrl-C and SIGTERM.
     """
     _check_names(device, engine)
     found = store.find(spec, with_model)
     if found is not None:
+        tell_rounds(found.metrics.to_dict("records"), on_round)
         return found
     settings = (data_dir, device, engine, threads, checkpoint_seconds, stop)
     with contextlib.closing(training(spec, store, *settings)) as rounds:
         run = next(rounds)
+        tell_rounds(run.metrics, on_round)
         for _ in rounds:
             if progress is not None:
                 progress(run.done)
+            tell_rounds(run.metrics[-len(run.fed) :], on_round, run.done)
     result = run.result(stored_config(spec))
     store.save(spec, result)
     return result
+
+
+def tell_rounds(metrics: Sequence[Mapping[str, float]], on_round: OnRound, since: int = 0) -> None:
+    """Call `on_round` with the rows of each round from `since` on."""
+    if on_round is not None:
+        rows = pd.DataFrame([row for row in metrics if row["round"] >= since])
+        for _, of_round in rows.groupby("round") if len(rows) else ():
+            on_round(of_round)
 
 
 def training(

@@ -1,8 +1,9 @@
 """Which runs a page needs, asked of its notebook: the cells up to the one tagged `runs` (of a page
 without runs, `settings`) are plain Python, which is executed here, in process; `Page.run` then says
-its runs and trains nothing.
+its runs and trains nothing.  What draws is not imported: a machine that only trains may lack it.
 """
 
+import ast
 import contextlib
 import io
 import json
@@ -14,6 +15,8 @@ from pathlib import Path
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers.profiles import Profile
+
+DRAWS = {"IPython", "ipywidgets", "matplotlib", "seaborn"}
 
 
 @dataclass
@@ -54,13 +57,13 @@ def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
         namespace: dict[str, object] = {"__name__": "__main__", "__annotations__": {}}
         for source, tags in _cells(notebook):
             if "parameters" in tags:
-                exec(compile(source, str(notebook), "exec"), namespace)
+                exec(_compiled(source, notebook), namespace)
                 for name in parameters.keys() - namespace["__annotations__"].keys():
                     raise BadInput(f"{notebook.name} has no parameter {name!r}")
                 namespace |= parameters
                 continue
             with contextlib.suppress(Collected):
-                exec(compile(source, str(notebook), "exec"), namespace)
+                exec(_compiled(source, notebook), namespace)
             if "runs" in tags:
                 break
     return found
@@ -75,6 +78,24 @@ def _collecting() -> Iterator[Needed]:
             yield now.needed
     finally:
         _now.reset(token)
+
+
+def _compiled(source: str, notebook: Path):
+    """A cell's code without its imports of what draws."""
+    tree = ast.parse(source, str(notebook))
+    tree.body = [
+        line
+        for line in tree.body
+        if not isinstance(line, ast.Import | ast.ImportFrom) or not _packages(line) & DRAWS
+    ]
+    return compile(tree, str(notebook), "exec")
+
+
+def _packages(line: ast.Import | ast.ImportFrom) -> set[str]:
+    names = (
+        [line.module or ""] if isinstance(line, ast.ImportFrom) else [n.name for n in line.names]
+    )
+    return {name.partition(".")[0] for name in names}
 
 
 def _cells(notebook: Path) -> Iterator[tuple[str, list[str]]]:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfl_lib.pages.notebook import NotRun
+from pfl_lib.pages.page import NotRun
 
 START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
 

@@ -8,16 +8,15 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pfl_lib.errors import BadInput
+from pfl_lib.pages.page import NotRun
 from pfl_lib.pages.parameters import Settings, settings
 
 __all__ = [
     "NotRun",
     "Settings",
     "banner",
-    "beside",
     "partition_of",
     "partitions_of",
     "provenance",
@@ -27,12 +26,6 @@ __all__ = [
     "show_html",
     "show_partitions",
 ]
-
-
-class NotRun(BadInput):
-    """The runs behind a page are missing, and nothing may be trained: the page is not run, which is
-    no failure.
-    """
 
 
 def banner(profile) -> None:
@@ -52,16 +45,6 @@ def banner(profile) -> None:
         },
         raw=True,
     )
-
-
-def beside(name: str) -> Path:
-    """A file that ships with the notebooks, wherever a notebook is run; BadInput where it is
-    missing.
-    """
-    for folder in (Path.cwd(), Path(__file__).resolve().parents[2] / "notebooks"):
-        if (folder / name).is_file():
-            return folder / name
-    raise BadInput(f"{name} is neither here nor among the notebooks: give another file's path")
 
 
 def say(words: str) -> None:

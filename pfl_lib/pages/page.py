@@ -14,6 +14,8 @@ import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -24,8 +26,6 @@ from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.methods import short_name
 from pfl_lib.pages import recorded
 from pfl_lib.pages.collect import Collected, Needed, collecting
-from pfl_lib.pages.notebook import NotRun, beside
-from pfl_lib.pages.parameters import settings
 from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
@@ -33,14 +33,29 @@ from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Table
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results
-
-__all__ = ["NotRun", "Page", "beside"]
+from pfl_lib.results.store import Store
 
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
 """The types of outputs that hold a sentence's answer, and what came of a page's printed values; the
 scorecard reads them.
 """
+
+
+class NotRun(BadInput):
+    """The runs behind a page are missing, and nothing may be trained: the page is not run, which is
+    no failure.
+    """
+
+
+def beside(name: str) -> Path:
+    """A file that ships with the notebooks, wherever a notebook is run; BadInput where it is
+    missing.
+    """
+    for folder in (Path.cwd(), Path(__file__).resolve().parents[2] / "notebooks"):
+        if (folder / name).is_file():
+            return folder / name
+    raise BadInput(f"{name} is neither here nor among the notebooks: give another file's path")
 
 
 class Page:
@@ -54,8 +69,15 @@ class Page:
         """Check the parameters (`globals()` of the notebook), set the theme of its figures, and
         say at the top what the profile runs.
         """
-        self.id, self.settings = id, settings(namespace)
-        self.store = self.settings.store
+        self.id = id
+        if collecting() is None:
+            from pfl_lib.pages.parameters import settings
+
+            self.settings = settings(namespace)
+        else:  # checked before; where only training is done, pydantic may be missing
+            names = namespace["__annotations__"]
+            self.settings = SimpleNamespace(**{name: namespace[name] for name in names})
+        self.store = Store(self.settings.results_dir or None)
         self.profile = None
         if profiles is not None:
             self.profile = profiles[self.settings.profile]

@@ -14,9 +14,12 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
-from pfl_lib.pages.parameters import Settings
+
+if TYPE_CHECKING:  # it needs pydantic, which a machine that only trains may lack
+    from pfl_lib.pages.parameters import Settings
 
 RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be compared
 AGREE = "values as recorded"
@@ -28,7 +31,7 @@ RUNS = "runs"  # the name under which the digest of a page's run keys stands
 
 def compare(
     page: str,
-    settings: Settings,
+    settings: "Settings",
     runs: str,
     what: str,
     values: Mapping[str, object],
@@ -49,7 +52,7 @@ def compare(
 
 def compare_with_recorded(
     page: str,
-    settings: Settings,
+    settings: "Settings",
     what: str,
     values: Mapping[str, object],
     within: float = 0.0,
@@ -92,7 +95,7 @@ def values_compared(printed: str) -> int:
     return sum(map(int, re.findall(rf"(\d+) {AGREE}", printed)))
 
 
-def _incomparable(page: str, settings: Settings) -> str:
+def _incomparable(page: str, settings: "Settings") -> str:
     if settings.profile != "quick":
         return "those are the quick profile's"
     if settings.plots_only:
@@ -104,8 +107,10 @@ def _incomparable(page: str, settings: Settings) -> str:
     return f"those are for other {', '.join(changed)}" if changed else ""
 
 
-def _own_parameters(settings: Settings) -> dict[str, object]:
+def _own_parameters(settings: "Settings") -> dict[str, object]:
     """The parameters that this notebook alone has."""
+    from pfl_lib.pages.parameters import Settings
+
     return {
         name: getattr(settings, name)
         for name in type(settings).model_fields
@@ -132,7 +137,7 @@ def _agree(value: object, known: object, within: float, relative: float) -> bool
     return abs(value - known) <= max(within, relative * abs(known))
 
 
-def _record(page: str, settings: Settings, what: str, found: dict[str, object]) -> None:
+def _record(page: str, settings: "Settings", what: str, found: dict[str, object]) -> None:
     # Six digits: many more than any tolerance asks for, and few enough to be read.
     kept = {
         name: float(f"{value:.6g}") if isinstance(value, float) else value

@@ -445,8 +445,8 @@ def test_a_client_that_is_away_weighs_nothing_and_keeps_its_variate(small, play)
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"slope": math.inf}, "slope inf: give a finite number; the paper uses 3.2"),
-        ({"slope": "steep"}, "slope 'steep': give a finite number; the paper uses 3.2"),
+        ({"slope": math.inf}, "slope inf: give a number 0 or more, as 3.2"),
+        ({"slope": "steep"}, "slope 'steep': give a number 0 or more, as 3.2"),
         ({"control": "sum"}, "control 'sum' is not one of mean, literal"),
         ({"transition": "flat"}, "transition 'flat' is not one of sigmoid, linear, step"),
         ({"psi": "slow"}, "psi 'slow' is not one of same, sigmoid, linear, step"),
