@@ -84,10 +84,10 @@ def run_one(
     interrupted.
 
     `progress` is called with the number of each finished round, `on_round` with the rows of
-    `Result.metrics` of each evaluated one, of those too that are stored.  `with_model`: a stored
-    result without its model, as published ones are, does not do.  A `FederationRun` has data, device and
-    engine already.  Raises NotStored, which holds the result, where it cannot be written, Stopped
-    where `stop` ends the run, and Interrupted at Ctrl-C and SIGTERM.
+    `Result.metrics` of each evaluated one, of those too that are stored. `with_model`: a stored
+    result without its model, as published ones are, does not do. A `FederationRun` has data, device
+    and engine already. Raises NotStored, which holds the result, where it cannot be written,
+    Stopped where `stop` ends the run, and Interrupted at Ctrl-C and SIGTERM.
     """
     _check_names(device, engine)
     found = store.find(spec, with_model)

@@ -87,7 +87,7 @@ def summary(executed: Path) -> dict[str, object]:
         "answer": answers[0] if answers else "",
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",
         "compared": values_compared("".join(output.get("text", "") for _, output in outputs)),
-        "verdicts": verdicts | pairs,
+        "verdicts": {**verdicts, **pairs},
     }
 
 

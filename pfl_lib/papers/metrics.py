@@ -1,5 +1,6 @@
 """What a table prints: which number of a result, in which unit, how near is near enough."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,9 +33,13 @@ class Metric:
 
 
 def column(name: str, scale: float = 1.0) -> Read:
-    """Reads a column of `Result.metrics` by a table's protocol, times `scale`."""
+    """Reads a column of `Result.metrics` by a table's protocol, times `scale`; of a method that
+    does not log it NaN.
+    """
 
     def read(result: "Result", protocol: str, over: str, model: str) -> float:
+        if name not in result.metrics and name != "bytes":
+            return math.nan
         return scale * result.value(name, protocol, over, model)
 
     return read
