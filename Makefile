@@ -88,8 +88,10 @@ test-arithmetic: test-threads
 	OMP_NUM_THREADS=1 $(IN_VENV) $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests/methods tests/experiments tests/papers
 	@$(MAKE) --no-print-directory test-notebooks
 
-# After results were published: the README's scorecard and its picture.
+# After results were published: what the pages answer, the README's scorecard and its picture.
 scorecard: setup
+	PFL_IGNORE_PUBLISHED=0 $(PYTHON) -m pfl_lib reproduce --plots-only $(ARGS)
+	$(PYTHON) tests/pages/answers.py reports/build/executed
 	PFL_IGNORE_PUBLISHED=0 $(PYTHON) tests/pages/readme.py
 
 bench: setup
