@@ -7,9 +7,12 @@ import numpy as np
 from pfl_lib.display import theme
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
+    import os
+
     from matplotlib.figure import Figure
 
     from pfl_lib.data.source import Dataset
+    from pfl_lib.partitions import Recipe
     from pfl_lib.partitions.base import Partition
 
 FEW = 20  # clients; more have no room for a number in each cell
@@ -25,6 +28,30 @@ def show(dataset: "Dataset", partition: "Partition", title: str) -> None:
     draw(figure, dataset, partition)
     figure.suptitle(title)
     theme.show(figure, f"{title}: {says(dataset, partition)}")
+
+
+def plot(
+    dataset: str = "digits",
+    partition: "str | Recipe" = "C",
+    clients: int | None = None,
+    *,
+    images: int | None = None,
+    seed: int = 1,
+    alice: int | None = 0,
+    data_dir: "str | os.PathLike | None" = None,
+) -> "Figure":
+    """Draw who holds which labels; the arguments are those of `pfl_lib.run`.  Returns the
+    matplotlib figure, to be shown or saved.  Raises BadInput for what does not fit.
+    """
+    from matplotlib.figure import Figure
+
+    from pfl_lib import data, partitions
+
+    of = data.load(dataset, data_dir, images)
+    with theme.theme():
+        figure = Figure(layout="constrained")
+        draw(figure, of, partitions.make(partition, of, clients, seed, alice))
+    return figure
 
 
 def says(dataset: "Dataset", partition: "Partition") -> str:

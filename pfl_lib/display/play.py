@@ -52,20 +52,26 @@ draw();
 @dataclass(frozen=True)
 class Explorer:
     """`words` say in a sentence what it shows first; `to_html()` is its piece of a page, `widget()`
-    its widgets.  As the last line of a notebook's cell it shows itself.
+    its widgets, `still()` the PNG that stands for these where nothing runs.  As the last line of a
+    notebook's cell it shows itself.
     """
 
     words: str
     to_html: Callable[[], str]
     widget: Callable[[], Any]
+    still: Callable[[], bytes] | None = None
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         if headless():
             display({"text/html": self.to_html(), "text/plain": self.words}, raw=True)
-        else:
-            display(self.widget())
+            return
+        bundle, alt = self.widget()._repr_mimebundle_(), {}
+        if self.still is not None:
+            bundle["image/png"] = base64.b64encode(self.still()).decode()
+            alt = {"image/png": {"alt": self.words}}
+        display(bundle | {"text/plain": self.words}, alt, raw=True)
 
     def __repr__(self) -> str:
         return f"<Explorer: {self.words}>"
@@ -82,14 +88,24 @@ class Pictures:
     title: str = ""
     below: Callable[..., str] = lambda *choice: ""
 
-    def picture(self, choice: Sequence[object]) -> str:
-        """The picture of a choice and its sentence, as HTML."""
+    def figure(self, choice: Sequence[object]):
+        """The matplotlib figure of a choice."""
         from matplotlib.figure import Figure
 
+        figure = Figure(figsize=(theme.WIDTH, 3.6), layout="constrained")
+        self.draw(figure, *choice)
+        return figure
+
+    def png(self, choice: Sequence[object]) -> bytes:
+        """The picture of a choice."""
+        with theme.theme():
+            return theme.png(self.figure(choice), DPI, COLOURS)
+
+    def picture(self, choice: Sequence[object]) -> str:
+        """The picture of a choice and its sentence, as HTML."""
         words = self.says(*choice)
         with theme.theme():
-            figure = Figure(figsize=(theme.WIDTH, 3.6), layout="constrained")
-            self.draw(figure, *choice)
+            figure = self.figure(choice)
             image = picture(figure, words) if figure.axes else ""
         return f'{image}<p class="words">{html.escape(words)}</p>'
 
@@ -121,6 +137,7 @@ def explorer(
         pictures.says(*_first(shown)),
         lambda: to_html(pictures, shown),
         lambda: widget(pictures, shown if widgets is None else widgets()),
+        lambda: pictures.png(_first(shown)),
     )
 
 

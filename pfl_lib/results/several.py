@@ -15,6 +15,8 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, gather
 from pfl_lib.results.writing import replacing
 
+PARTS = ("table", "rounds")  # of a comparison, as files have them
+
 
 @dataclass(frozen=True, repr=False)
 class Results:
@@ -172,26 +174,42 @@ class Comparison:
         sure = "too close to tell" if verdict == "undecided" else f"{verdict} with 95 % confidence"
         return f"{words} ({row['95 % from']:.1f} to {row['95 % to']:.1f}: {sure})."
 
-    def to_csv(self, path: str | os.PathLike) -> Path:
-        """Write every number behind it as a CSV file: a row for each name, seed, round and client,
-        with accuracy (0 to 1), loss and what the method logs.  Returns the file's path.
+    def to_csv(self, path: str | os.PathLike, of: str = "rounds") -> Path:
+        """Write a CSV file: of the "rounds" every number behind it, a row for each name, seed,
+        round and client, with accuracy (0 to 1), loss and what the method logs; of the "table" its
+        rows.  Returns the file's path.
         """
-        frames = [
-            result.metrics.assign(name=name, seed=seed)
-            for name, several in self.results.items()
-            for seed, result in zip(several.seeds, several, strict=True)
-        ]
-        frame = pd.concat(frames)
-        front = ["name", "seed", "round", "client"]
-        frame = frame[[*front, *(name for name in frame.columns if name not in front)]]
+        named = self.table.reset_index(names="method")
+        frame = self._rounds() if choose("of", of, PARTS) == "rounds" else named
         return _written(path, frame.to_csv(index=False))
 
-    def to_latex(self, path: str | os.PathLike | None = None) -> str:
+    def to_latex(self, path: str | os.PathLike | None = None, of: str = "table") -> str:
         """The table as LaTeX (package booktabs), each number with its standard deviation over
-        seeds; written to `path` as well, where one is given.
+        seeds, or of the "rounds" every number behind it; written to `path` as well, where one is
+        given.
         """
         from pfl_lib.display import table
 
+        if choose("of", of, PARTS) == "rounds":
+            text = table.latex(self._rounds(), digits=4)
+        else:
+            text = table.latex(self._spreads())
+        if path is not None:
+            _written(path, text)
+        return text
+
+    def _rounds(self) -> pd.DataFrame:
+        frames = (
+            result.metrics.assign(name=name, seed=seed)
+            for name, several in self.results.items()
+            for seed, result in zip(several.seeds, several, strict=True)
+        )
+        frame = pd.concat(frames, ignore_index=True)
+        front = ["name", "seed", "round", "client"]
+        return frame[[*front, *(name for name in frame.columns if name not in front)]]
+
+    def _spreads(self) -> pd.DataFrame:
+        """The table with each number and its spread in one cell."""
         rows = {}
         for name, row in self.table.iterrows():
             spread = [row["± best"], row["± last"], math.nan]
@@ -204,10 +222,7 @@ class Comparison:
             rows[name] = [row["seeds"], *numbers]
         head = ["seeds", "best round (%)", "last round (%)", "worst client (%)"]
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=head)
-        text = table.latex(frame.reset_index(names="method"))
-        if path is not None:
-            _written(path, text)
-        return text
+        return frame.reset_index(names="method")
 
     def plot(self):
         """Draw accuracy by round, a line for each name, its mean over seeds and a band of one
@@ -296,7 +311,7 @@ def _apart(one: Mapping, other: Mapping) -> str:
         for config in (one, other)
     ]
     for name in settings[0] | settings[1]:
-        values = [json.dumps(setting.get(name)) for setting in settings]
+        values = [json.dumps(setting.get(name), sort_keys=True) for setting in settings]
         if values[0] != values[1]:
             return f"{name} ({values[1]} and {values[0]})"
     return ""

@@ -310,7 +310,7 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     )
     assert (
         listed.index("The bad page") < listed.index("The good page")
-        and "What it is about." in listed
+        and "What it is <em>about</em>." in listed
     )
     assert html.faults(good) == html.faults(bad) == html.faults(listed) == []
 
@@ -320,7 +320,7 @@ def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_o
     assert main([*two_pages, "--only", "good"]) == 0
     printed = capsys.readouterr().out
     assert "1 pages: 1 of 1 runs stored" in printed and "training" not in printed
-    assert "1 page up to date (quick/good.html)" in printed
+    assert "up to date: quick/good.html" in printed
     assert (tmp_path / "reports" / "executed" / "quick" / "good.ipynb").stat().st_mtime_ns == made
     assert 'chip failed">failed' in (tmp_path / "reports" / "index.html").read_text()
 

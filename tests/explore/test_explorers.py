@@ -1,5 +1,6 @@
 """The explorers: what they show first, their piece of a page, their widgets."""
 
+import base64
 import html
 import re
 import time
@@ -99,15 +100,19 @@ def test_every_explorer_has_widgets(every_kind):
         assert isinstance(shown.widget(), ipywidgets.VBox), shown
 
 
-def test_an_explorer_shows_words_beside_its_html_on_a_page_and_widgets_in_jupyterlab(monkeypatch):
+def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_jupyterlab(
+    monkeypatch,
+):
     shown = []
-    monkeypatch.setattr("IPython.display.display", lambda what, **_: shown.append(what))
+    monkeypatch.setattr("IPython.display.display", lambda what, *_, **__: shown.append(what))
     explorer = explore.weights(OF_ALICE)
     explorer._ipython_display_()
     monkeypatch.setenv("PFL_HEADLESS", "0")
     explorer._ipython_display_()
     assert shown[0]["text/plain"] == explorer.words and "<figure" in shown[0]["text/html"]
-    assert type(shown[1]).__name__ == "VBox"
+    assert "application/vnd.jupyter.widget-view+json" in shown[1]
+    picture = base64.b64decode(shown[1]["image/png"])  # where no kernel draws
+    assert picture[:4] == b"\x89PNG" and shown[1]["text/plain"] == explorer.words
     assert repr(explorer) == f"<Explorer: {explorer.words}>"
 
 

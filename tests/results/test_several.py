@@ -101,6 +101,10 @@ def test_a_comparison_is_written_as_csv_with_every_number(tmp_path):
     assert written.groupby("name")["accuracy"].sum().to_dict() == pytest.approx(
         {"several": 3.6, "one": 0.6}
     )
+    compare({"several": SEVERAL, "one": ONE}).to_csv(tmp_path / "table.csv", of="table")
+    assert pd.read_csv(tmp_path / "table.csv")["method"].tolist() == ["several", "one"]
+    with pytest.raises(BadInput, match="of 'clients'"):
+        compare({"one": ONE}).to_csv(tmp_path / "mine.csv", of="clients")
     with pytest.raises(BadInput, match="give a file in a folder that exists"):
         compare({"one": ONE}).to_csv(tmp_path / "nowhere" / "mine.csv")
 
@@ -112,6 +116,8 @@ def test_a_comparison_is_written_as_latex(tmp_path):
     assert lines[0] == r"\begin{tabular}{lrrrr}" and lines[-1] == r"\end{tabular}"
     assert lines[4] == r"a\_b & 2 & 70.00 $\pm$ 14.14 & 60.00 $\pm$ 28.28 & 60.00 \\"
     assert lines[5] == r"broken & 2 & diverged at round 2 (seed 2) &  &  \\"
+    every = compare({"several": SEVERAL, "one": ONE}).to_latex(of="rounds").splitlines()
+    assert len([line for line in every if line.startswith(("several", "one"))]) == 9
 
 
 @pytest.mark.parametrize(
@@ -127,3 +133,13 @@ def test_what_is_no_result_is_refused(wrong, sentence):
     with pytest.raises(BadInput) as refused:
         compare(wrong)
     assert str(refused.value).startswith(sentence)
+
+
+def test_the_order_in_which_a_partition_is_described_makes_no_setting_apart():
+    def of(partition):
+        return Result({**ONE.config, "partition": partition}, ONE.metrics, None, None, 1.0)
+
+    one = of({"name": "dirichlet", "alpha": 0.3})
+    assert compare({"one": one, "other": of({"alpha": 0.3, "name": "dirichlet"})})
+    with pytest.raises(BadInput, match="differ in partition"):
+        compare({"one": one, "other": of({"alpha": 0.1, "name": "dirichlet"})})

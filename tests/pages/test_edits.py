@@ -1,0 +1,97 @@
+"""What the tutorials and a paper's notebook invite one to change can be changed: edited, each runs
+to its end, and says that nothing was compared with recorded numbers.
+"""
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+CSV = "site,dose,sex,outcome\n" + "".join(
+    f"{'abc'[k % 3]},{k * 7 % 11},{'mf'[k % 2]},{'yes' if k * 7 % 11 > 5 else 'no'}\n"
+    for k in range(90)
+)
+
+DIRICHLET = "from pfl_lib.partitions.dirichlet import Dirichlet\n"
+
+EDITS = {
+    "01_quickstart.ipynb": {
+        "five rounds": {'"rounds": 10': '"rounds": 5'},
+        "five clients": {'"partition": "C", "rounds"': '"partition": "A", "clients": 5, "rounds"'},
+        "another partition": {
+            "import pandas as pd\n": f"import pandas as pd\n{DIRICHLET}",
+            '"partition": "C"': '"partition": Dirichlet(0.3)',
+        },
+        "three clinics": {"(60, 150), (150, 300), (300, 469)": "(60, 150), (150, 469)"},
+        "the method's body": {
+            "weights = weights / weights.sum()\n        return average": (
+                "weights = (weights / weights.sum()) ** 2\n        weights = weights"
+                " / weights.sum()\n        return average"
+            ),
+            'version = "same direction", "Same direction", 1': (
+                'version = "same direction", "Same direction", 2'
+            ),
+        },
+    },
+    "03_your_method.ipynb": {
+        "five rounds": {'"rounds": 15': '"rounds": 5'},
+        "five clients": {'"partition": "C"': '"partition": "A", "clients": 5'},
+        "label skew": {
+            "import torch\n": f"import torch\n{DIRICHLET}",
+            '"partition": "C"': '"partition": Dirichlet(0.1)',
+        },
+        "further methods": {'"Local": "local"': '"Local": "local", "Ditto": "ditto"'},
+        "the method's body": {
+            "** self.power": "** (1 + self.power)",
+            '"Same direction", 1\n': '"Same direction", 2\n',
+        },
+    },
+    "04_your_data.ipynb": {
+        "one's own file": {
+            'file = beside("patients.csv")': 'file = "mine.csv"',
+            'label="recovered", split_by="age", bins=(20, 35)': 'label="outcome", split_by="site"',
+        },
+        "other bins": {"bins=(20, 35)": "bins=(25,)", "alice=2": "alice=1"},
+        "another model": {
+            "lambda: nn.Linear(*clients.input_shape, clients.classes)": (
+                "lambda: nn.Sequential(nn.Linear(*clients.input_shape, 8), nn.ReLU(),"
+                " nn.Linear(8, clients.classes))"
+            )
+        },
+        "other methods": {'"Ditto": "ditto"': '"APFL": "apfl", "FedProx": "fedprox"'},
+        "the partition's body": {".argsort()": ".argsort(descending=True)", "1, 5\n": "2, 4\n"},
+    },
+    "waffle/table1_accuracy.ipynb": {
+        "another rate": {"waffle.TABLE1": "waffle.TABLE1.scheduled(lr=0.05)"},
+        "another number of clients": {"waffle.TABLE1": "waffle.TABLE1.clients(20)"},
+        "fewer methods": {"waffle.TABLE1": 'waffle.TABLE1.only(["C"], ["FedAvg", "WAFFLE"])'},
+    },
+}
+
+
+def edited(name: str, edit: str):
+    """The notebook after an edit, each part of which is found in it."""
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    for old, new in EDITS[name][edit].items():
+        cells = [cell for cell in notebook.cells if cell.cell_type == "code" and old in cell.source]
+        assert cells, f"{name}: {old!r} is not there any more"
+        for cell in cells:
+            cell.source = cell.source.replace(old, new)
+    return notebook
+
+
+@pytest.mark.parametrize(("name", "edit"), [(name, edit) for name in EDITS for edit in EDITS[name]])
+def test_an_edited_notebook_runs_to_its_end_and_compares_nothing(name, edit, tmp_path, monkeypatch):
+    monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path / "results"))
+    monkeypatch.setenv("PFL_HEADLESS", "1")
+    for file in ("patients.csv", "same_direction.py"):
+        (tmp_path / file).write_bytes((FOLDER / file).read_bytes())
+    (tmp_path / "mine.csv").write_text(CSV)
+    notebook = edited(name, edit)
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, kernel_name="python3", resources=where, timeout=300).execute()
+    told = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
+    assert "not compared with" in told and "as recorded" not in told
