@@ -98,7 +98,7 @@ bench: setup
 	@$(PYTHON) -m benchmarks $(ARGS)
 
 lab: setup
-	$(IN_VENV) $(PYTHON) -m jupyterlab notebooks/00_index.ipynb $(ARGS)
+	$(IN_VENV) $(PYTHON) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00_index.ipynb $(ARGS)
 
 format: setup
 	$(PYTHON) -m ruff check --fix

@@ -17,6 +17,7 @@ SHADES = {
     "diverged": "rgba(204, 51, 17, 0.22)",
     "not run": "rgba(128, 128, 128, 0.14)",
 }
+MINUS = r"(?<![\w-])-(?=\d)"
 LATEX = {"−": "$-$", "±": r"$\pm$", NONE: "--", "Δ": r"$\Delta$", "Ω": r"$\Omega$"}
 
 
@@ -81,6 +82,8 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
         shown = shown.set_caption("")
     page = re.sub(r'<th (?=[^>]*class="(row|col)_heading)', r'<th scope="\1" ', shown.to_html())
     name = html.escape(caption)
+    # One sign for minus, as figures have it; hyphens within words and dates stay.
+    page = re.sub(r"<td.*?</td>", lambda cell: re.sub(MINUS, "−", cell[0]), page)
     page = (
         f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"'
         f' style="overflow-x:auto">{page}</div>'
@@ -105,4 +108,4 @@ def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
         column_format="l" * index + columns,
         multirow_align="naive",
     )
-    return text.translate(str.maketrans(LATEX))
+    return re.sub(MINUS, "−", text).translate(str.maketrans(LATEX))

@@ -14,6 +14,7 @@ from pfl_lib.pages.registry import NotebookPage
 from pfl_lib.papers.judge import LEVELS, ORDERS
 
 RESULTS, LIVE = ("paper", "small"), "quick"
+PAIRS = dict(zip(ORDERS, ("pairs stand", "pairs turned", "pairs open"), strict=True))
 WIDTH = 320  # pixels of a small picture, twice what the index shows
 COLOURS = 64
 
@@ -57,7 +58,7 @@ def write_index(
             stored=stored,
             general={id: name for id, name in general.items() if name},
             live={id: stamps[name] for id, name in live.items() if pages[id].paper},
-            words=[*LEVELS, *(f"pairs {order}" for order in ORDERS)],
+            words=[*LEVELS, *PAIRS.values()],
         )
     )
     index = folder / "index.html"
@@ -82,7 +83,7 @@ def summary(executed: Path) -> dict[str, object]:
     pictures = [data["image/png"] for data in shown if "image/png" in data]
     compared = [data[COMPARED] for data in shown if COMPARED in data]
     verdicts = Counter(value["verdict"] for one in compared for value in one["values"])
-    pairs = Counter(f"pairs {pair['order']}" for one in compared for pair in one["pairs"])
+    pairs = Counter(PAIRS[pair["order"]] for one in compared for pair in one["pairs"])
     return {
         "answer": answers[0] if answers else "",
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",

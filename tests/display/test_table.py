@@ -66,3 +66,13 @@ def test_latex_has_booktabs_rules_and_no_sign_that_it_would_misread():
     assert r"\toprule" in text and r"\bottomrule" in text and r"\caption{Runs \& times}" in text
     assert r"50 \% $\pm$ 1" in text and "$-$2" in text and "--" in text
     assert r"\multirow" not in table.latex(VERDICTS, "Table 1")
+
+
+def test_a_table_has_one_sign_for_minus_and_keeps_hyphens(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda what, **_: shown.append(what))
+    frame = pd.DataFrame({"gain": [-0.5, 1.0], "told": ["A -0.10; B +1", "2026-11-24, one-shot"]})
+    table.show_table(frame, "Gains")
+    page = shown[0]["text/html"]
+    assert "−0.50" in page and "A −0.10" in page and "2026-11-24, one-shot" in page
+    assert "$-$0.50" in table.latex(frame)
