@@ -3,11 +3,11 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Never
 
-from pfl_lib import partitions
+from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.experiments.own_data import FederationRun
@@ -20,12 +20,14 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, check_method, make_method
 from pfl_lib.partitions import Recipe
 from pfl_lib.progress import progress, tell
-from pfl_lib.results.result import Result
+from pfl_lib.results.result import Result, of_each_alice
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import NotStored, Store
 
 MOST_SEEDS = 10_000
 OTHER_NAMES = {"learning_rate": "lr", "epochs": "local_epochs", "distribution": "partition"}
+EACH = "each"  # client as Alice
+ONE_ALICE = "is made for one Alice: give each of them by number"
 HIGH_LOSS = 100.0  # guessing among ten classes has 2.3
 
 
@@ -53,7 +55,7 @@ def run(
     seed: int = 1,
     seeds: int | Sequence[int] | None = None,
     jobs: int | None = None,
-    alice: int | None = 0,
+    alice: int | str | None = 0,
     data_dir: str | os.PathLike | None = None,
     results_dir: str | os.PathLike | None = None,
     device: str = "auto",
@@ -69,7 +71,8 @@ def run(
     processes of their own, and returned as `Results`.
 
     `method` is a name, or an instance with hyper-parameters, such as Waffle(slope=3.2).  `alice` is
-    the client whose model is read (None: all clients, and accuracies are their mean).  `model`
+    the client whose model is read (None: all clients, and accuracies are their mean; "each": a run
+    for every client as Alice, for methods that make one client's model, read as one).  `model`
     defaults to what fits the data set (lenet5; linear for tables), `clients` to the partition's
     number.  `partition` is a short name ("A" to "B*", "age_strict", ...), a recipe such as
     Shards(per_client=2), or a frozen dataclass of your own with `name`, `default_clients` and
@@ -93,6 +96,8 @@ def run(
         _refuse(name, method)
     if not isinstance(with_model, bool):
         raise BadInput(f"with_model {with_model!r}: give True or False")
+    if alice == EACH:
+        return _each_as_alice(given)
     if federation is not None:
         made = _federations(given)
         results = [_on(method, fed, results_dir, with_model, on_round) for fed in made]
@@ -132,6 +137,27 @@ def run(
         made = (federation_of(spec, *where, cores()) for spec in specs)
         results = [_unstored(method, fed, on_round) for fed in made]
     return results[0] if seeds is None else Results(tuple(results))
+
+
+def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
+    """Every client as Alice once: their runs as one, in which all clients' models are read."""
+    if given["federation"] is not None:
+        raise BadInput(f"alice 'each': a federation {ONE_ALICE}")
+    recipe = partitions.find(given["partition"])
+    count = recipe.default_clients if given["clients"] is None else given["clients"]
+    data_set = data.load(given["dataset"], given["data_dir"], given["images"])
+    whole("clients", count, 1)
+    splits = {
+        partitions.make(recipe, data_set, count, given["seed"], client).checksum()
+        for client in range(count)
+    }
+    if len(splits) > 1:
+        raise BadInput(f"alice 'each': partition {partitions.called(recipe)} {ONE_ALICE}")
+    settings = {name: value for name, value in given.items() if name != "unknown"}
+    every = [run(**settings | {"alice": client}) for client in range(count)]
+    if given["seeds"] is None:
+        return of_each_alice(every)
+    return Results(tuple(map(of_each_alice, zip(*every, strict=True))))
 
 
 def _refuse(setting: str, method: Method) -> Never:

@@ -476,3 +476,33 @@ def test_on_round_is_called_for_a_federation_too():
     seen = []
     result = pfl_lib.run("local", federation=own(), on_round=seen.append)
     pd.testing.assert_frame_equal(pd.concat(seen, ignore_index=True), result.metrics)
+
+
+@dataclass(frozen=True)
+class AroundAlice:
+    """Alice holds the first images, whoever she is."""
+
+    name, version, default_clients = "around Alice", 1, 3
+
+    def split(self, dataset, clients, seed, alice):
+        parts = (torch.arange(len(pool)).chunk(3) for pool in (dataset.train_y, dataset.test_y))
+        return partitions.Partition(self.name, *(part[-alice:] + part[:-alice] for part in parts))
+
+
+def test_each_client_as_alice_once_reads_as_one_result_of_all_clients(tmp_path):
+    common = {"partition": "B", "clients": 10, "model": "linear", "rounds": 2}
+    common |= {"results_dir": tmp_path, "seeds": 2}
+    each = pfl_lib.run("waffle", alice="each", **common)
+    alone = pfl_lib.run("waffle", alice=3, **common)
+    assert each.seeds == (1, 2) and each[1].weights.shape == (2, 10, 10)
+    np.testing.assert_array_equal(each[1].weights[:, 3], alone[1].weights)
+    rows = each[1].metrics
+    assert rows["client"].tolist() == [*range(10)] * 2
+    assert rows[rows["client"] == 3]["loss"].tolist() == alone[1].metrics["loss"].tolist()
+    compared = pfl_lib.compare(
+        {"WAFFLE": each, "FedAvg": pfl_lib.run("fedavg", alice=None, **common)}
+    )
+    assert len(compared.table) == 2
+    for wrong in ({"partition": AroundAlice()}, {"federation": own()}):
+        with pytest.raises(BadInput, match="is made for one Alice"):
+            pfl_lib.run("waffle", alice="each", **wrong)

@@ -457,7 +457,7 @@ BUDGETS = {
     "partitions": 1610,
     "data": 750,
     "experiments": 1870,
-    "results": 1545,
+    "results": 1570,
     "papers": 7760,
     "display": 2675,
     "explore": 480,

@@ -297,6 +297,7 @@ def alice_of(fed: Federation, title: str) -> int:
     """The client whose model the method makes; BadInput where the federation names none."""
     if fed.alice is None:
         raise BadInput(
-            f"{title} makes one client's model: give alice=0, or another client's number"
+            f"{title} makes one client's model: give alice=0, or another client's number, or"
+            ' "each" for every client in turn'
         )
     return fed.alice

@@ -1,6 +1,7 @@
 """What one run gave."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -239,3 +240,26 @@ def _means(rows: pd.DataFrame, columns: list[str], known: bool = False) -> pd.Da
         return means
     unknown = rows[columns].isna()
     return means.mask(unknown.groupby(rows["round"]).any()) if unknown.to_numpy().any() else means
+
+
+def of_each_alice(results: Sequence[Result]) -> Result:
+    """The runs of one setting with each client as Alice in turn as one result: a row of metrics for
+    every client and round, row i of the weights [rounds, N, N] those of client i's run.  Where one
+    diverged, it ends with the first round that did.
+    """
+    ends = [result.diverged for result in results if result.diverged is not None]
+    end = min(ends, default=None)
+    metrics = pd.concat([result.metrics for result in results], ignore_index=True)
+    metrics = metrics.sort_values(["round", "client"], ignore_index=True)
+    weights = None
+    if all(result.weights is not None for result in results):
+        rounds = min(len(result.weights) for result in results)
+        weights = np.stack([result.weights[:rounds] for result in results], axis=1)
+    return Result(
+        results[0].config | {"alice": None, "keys": [r.config.get("key") for r in results]},
+        metrics if end is None else metrics[metrics["round"] < end],
+        weights,
+        end,
+        sum(result.seconds for result in results),
+        non_finite={k: v for result in results for k, v in result.non_finite.items()},
+    )
