@@ -9,6 +9,12 @@ from pfl_lib.errors import BadInput
 
 ALL_PAPERS = ("scorecard", "values", "sentences")
 RAN = ("ran", "diverged")
+FORMATS = (
+    "for reading; all papers in brief (scorecard); all printed values with their verdicts (values);"
+    " the papers' sentences with their answers (sentences); the values of the pages with ours"
+    " (csv); every run's number (runs); a table for a paper, with the package booktabs (latex)"
+    " (table)"
+)
 
 
 @click.command("compare")
@@ -21,12 +27,7 @@ RAN = ("ran", "diverged")
     "--format",
     type=click.Choice(["table", *ALL_PAPERS, "csv", "runs", "latex"]),
     default="table",
-    help=(
-        "for reading; all papers in brief (scorecard); all printed values with their verdicts"
-        " (values); the papers' sentences with their answers (sentences); the values of the pages"
-        " with ours (csv); every run's number (runs); a table for a paper, with the package"
-        " booktabs (latex) (table)"
-    ),
+    help=FORMATS,
 )
 def command(only, further, method, profile, seeds, results_dir, format) -> None:
     """Print the papers' values beside ours, in percent, with difference and verdict.
@@ -38,7 +39,7 @@ def command(only, further, method, profile, seeds, results_dir, format) -> None:
     import pandas as pd
 
     from pfl_lib.display.table import latex
-    from pfl_lib.papers import EXHIBITS, PROFILES, compare
+    from pfl_lib.papers import PRINTED, PROFILES, compare
     from pfl_lib.papers.runs import Runs
     from pfl_lib.results.store import Store
 
@@ -47,36 +48,31 @@ def command(only, further, method, profile, seeds, results_dir, format) -> None:
         if only or further or method or profile or seeds:
             left_out = "leave --only, --method, --profile and --seeds out"
             raise BadInput(f"--format {format} is about all papers: {left_out}")
-        _all_papers(format, store)
-        return
+        return _all_papers(format, store)
     pages, found = options.pages(only + further, method), []
-    for page in pages:
+    printed = [(page, shown) for page in pages for shown in page.printed]
+    for page, shown in printed:
         for name in [profile] if profile else reversed(PROFILES):
-            size = page.profile(name, seeds)
-            for table in page.tables:
-                runs = Runs((table.scaled(size),), store.find)
-                beside = compare.beside(runs).assign(page=page.id)
-                if profile or beside["status"].isin(RAN).any():
-                    found.append((page, size, runs, beside))
+            size = shown.profiles[name].with_seeds(seeds) if seeds else shown.profiles[name]
+            runs = Runs((shown.table.scaled(size),), store.find)
+            beside = compare.beside(runs).assign(page=page.id)
+            if profile or beside["status"].isin(RAN).any():
+                found.append((page, size, runs, beside))
     if not found:
-        comparing = [page.id for page in EXHIBITS.values() if page.tables]
         why = "nothing was run yet (pfl-lib reproduce)"
-        if not any(page.id in comparing for page in pages):
-            why = f"printed results stand on {', '.join(comparing)}"
+        if not printed:
+            why = f"printed results stand on {', '.join(shown.page for shown in PRINTED)}"
         print(f"nothing to compare: {why}")
     elif format == "csv":
         print(pd.concat([beside for *_, beside in found]).to_csv(index=False), end="")
     elif format == "runs":
         frames = [r.values.assign(page=page.id, profile=size.name) for page, size, r, _ in found]
         print(pd.concat(frames).to_csv(index=False), end="")
-    elif format == "latex":
-        for page, size, _, beside in found:
-            title = f"{page.paper}, {page.title}"
-            print(_filled(f"{title}. {size.banner}", "% "))
-            print(latex(compare.as_printed(beside), title))
-    else:
-        for page, size, runs, beside in found:
-            print(_filled(f"{page.paper}, {page.title}. {size.banner}"))
+    for page, size, runs, beside in found if format in ("latex", "table") else ():
+        print(_filled(f"{page.heading}. {size.banner}", "% " * (format == "latex")))
+        if format == "latex":
+            print(latex(compare.as_printed(beside), page.heading))
+        else:
             _print(runs, beside)
 
 
@@ -115,8 +111,9 @@ def _all_papers(format: str, store) -> None:
     from pfl_lib.papers import PRINTED, overview, scorecard
     from pfl_lib.papers.waffle import inputs
 
+    answered = scorecard.answered(PRINTED, store.find) if format != "values" else None
     if format == "sentences":
-        for line in scorecard.answered(PRINTED, store.find).to_dict("records"):
+        for line in answered.to_dict("records"):
             answer = f"{line['answer']}, {line['profile']} profile ({line['evidence']})"
             answer = answer if line["profile"] else "not run"
             head = f"{line['paper']}, {line['where']} ({line['page']}): {answer}"
@@ -132,6 +129,6 @@ def _all_papers(format: str, store) -> None:
     for title, table in (
         ("In the exact setting", overview.exact(found)),
         ("In smaller runs", overview.smaller(found)),
-        ("Sentences", scorecard.counts(scorecard.answered(PRINTED, store.find))),
+        ("Sentences", scorecard.counts(answered)),
     ):
         print(f"{title}\n{table.to_string(index=False)}\n")

@@ -3,6 +3,7 @@
 import click
 
 from pfl_lib.cli import options
+from pfl_lib.errors import BadInput
 
 
 @click.command("list")
@@ -15,15 +16,16 @@ def command(words: tuple[str, ...]) -> None:
     from pfl_lib.data import DATASETS
     from pfl_lib.methods import METHODS
     from pfl_lib.models import MODELS
-    from pfl_lib.papers import EXHIBITS
+    from pfl_lib.pages import registry
     from pfl_lib.partitions import FAMILIES, PARTITIONS
 
-    unnamed = {*FAMILIES.values()} - {type(recipe) for recipe in PARTITIONS.values()}
+    try:
+        pages = {id: page.heading for id, page in registry.pages().items()}
+    except BadInput:  # installed without its notebooks
+        pages = {}
+    named = {type(recipe) for recipe in PARTITIONS.values()}
     sections = {
-        "pages (reproduce --only ID)": {
-            id: f"{page.paper}, {page.title}" if page.paper else page.title
-            for id, page in EXHIBITS.items()
-        },
+        "pages (reproduce --only ID)": pages,
         "profiles (--profile)": options.PROFILES,
         "methods": {name: method.title for name, method in METHODS.items()},
         "data sets": {name: source.title for name, source in DATASETS.items()},
@@ -31,7 +33,7 @@ def command(words: tuple[str, ...]) -> None:
         "recipes of distributions (pfl_lib.partitions)": {
             family.__name__: f"{family().title}; {family().default_clients} clients by default"
             for family in FAMILIES.values()
-            if family in unnamed
+            if family not in named
         },
         "models": dict.fromkeys(MODELS, ""),
     }

@@ -9,14 +9,13 @@ import click
 from pfl_lib.errors import BadInput
 
 if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
-    from pfl_lib.papers.exhibits import Exhibit
+    from pfl_lib.pages.registry import NotebookPage
 
 PROFILES = {
     "quick": "small data that need no download; shows that the code works",
     "small": "the paper's data, with fewer images, rounds or seeds, or a smaller network",
     "paper": "the paper's setting; where something stands in, the page says so",
 }
-OWN = "a method of your own on the tables that --only names: module:Class or path/to/file.py:Class"
 NUMBER = click.IntRange(min=1)
 
 
@@ -39,27 +38,25 @@ def profile(words: str, default: str | None = None) -> Callable:
     return click.option("--profile", type=click.Choice(list(PROFILES)), default=default, help=words)
 
 
+OWN = "a method of your own on the tables that --only names: module:Class or path/to/file.py:Class"
 method = click.option("--method", multiple=True, metavar="M", help=f"{OWN} (several: again)")
-seeds = click.option(
-    "--seeds", type=NUMBER, metavar="N", help="seeds 1 to N, not the profile's own"
-)
-results_dir = click.option(
-    "--results-dir",
-    type=folder,
-    metavar="R",
-    help="folder of results (PFL_RESULTS_DIR, else results)",
-)
+SEEDS = "seeds 1 to N, not the profile's own"
+seeds = click.option("--seeds", type=NUMBER, metavar="N", help=SEEDS)
+RESULTS = "folder of results (PFL_RESULTS_DIR, else results)"
+results_dir = click.option("--results-dir", type=folder, metavar="R", help=RESULTS)
 
 
-def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[Exhibit]":
+def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[NotebookPage]":
     """The pages of these ids, else all, with the methods of `--method`; BadInput for an unknown
     page, and for methods without named pages.
     """
-    from pfl_lib.papers import EXHIBITS, exhibit
+    from pfl_lib.pages import registry
 
     if methods and not ids:
         raise BadInput("--method joins printed tables: name their pages, as --only waffle-table1")
-    return [exhibit(id).with_methods(methods) for id in dict.fromkeys(ids or EXHIBITS)]
+    return [
+        registry.page(id).with_methods(methods) for id in dict.fromkeys(ids or registry.pages())
+    ]
 
 
 def has_all(line: str, words: Sequence[str]) -> bool:

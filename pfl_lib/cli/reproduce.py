@@ -99,17 +99,16 @@ def _check(asked) -> None:
         workers_of(asked.scheduler)  # one clear line before anything starts
 
 
-def _make_pages(exhibits: Sequence, asked, store) -> int:
+def _make_pages(pages: Sequence, asked, store) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check; 0 when
     every run and every notebook ended well, else 1.  A page that is not run is no failure.
     """
-    from pfl_lib.pages import registry
-    from pfl_lib.pages.build import Folders, Wanted, build
+    from pfl_lib.pages.build import Wanted, build, check_writable
+    from pfl_lib.pages.registry import notebooks_folder
 
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
-    notebooks = registry.notebooks_folder()
-    folders = Folders(notebooks, asked.reports_dir or notebooks.parent / "reports" / "build")
-    folders.check_writable()
+    reports = asked.reports_dir or notebooks_folder().parent / "reports" / "build"
+    check_writable(reports)
     parameters = {
         "seeds": asked.seeds or 0,
         "data_dir": str(asked.data_dir or ""),
@@ -119,36 +118,33 @@ def _make_pages(exhibits: Sequence, asked, store) -> int:
     }
     drawn: Mapping = {}
     if asked.profile is None:
-        drawn = build(_stored(exhibits, asked, store), parameters, store, folders, asked.again)
-        live = [exhibit for exhibit in exhibits if exhibit.id != SCORECARD]
-        exhibits = [] if asked.plots_only else live
-        index = folders.reports / "index.html"
-        if exhibits:
+        drawn = build(_stored(pages, asked, store), parameters, store, reports, asked.again)
+        pages = [] if asked.plots_only else [page for page in pages if page.id != SCORECARD]
+        if pages:
+            index = reports / "index.html"
             print(f"the papers' results are in {index}; now the live check: the {LIVE} profile")
     stamps = dict(drawn)
-    if exhibits:
-        failures = train(name, exhibits, asked, store)
-        profiles = [(exhibit, exhibit.profile(name, asked.seeds)) for exhibit in exhibits]
-        wanted = [Wanted(exhibit, profile, asked.plots_only) for exhibit, profile in profiles]
-        stamps |= build(wanted, parameters, store, folders, asked.again)
-    _closing_table(stamps, folders.reports, time.monotonic() - began)
+    if pages:
+        failures = train(name, pages, asked, store)
+        sizes = [(page, page.needed(name, asked.seeds)) for page in pages]
+        wanted = [Wanted(page, needed, asked.plots_only) for page, needed in sizes]
+        stamps |= build(wanted, parameters, store, reports, asked.again)
+    _closing_table(stamps, reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and asked.profile is None and drawn.keys().isdisjoint(failed):
         print("what failed is the live check; the pages of the papers' results do not rest on it")
     return 1 if failures or failed else 0
 
 
-def _stored(exhibits: Sequence, asked, store) -> list:
+def _stored(pages: Sequence, asked, store) -> list:
     """The papers' pages that stored runs can draw, each in the profile that most is stored of."""
     from pfl_lib.pages.build import Wanted
-    from pfl_lib.papers.exhibits import most_stored
 
-    papers = [exhibit for exhibit in exhibits if exhibit.paper]
-    best = [(exhibit, most_stored(exhibit, store.find, asked.seeds)) for exhibit in papers]
-    drawn = [Wanted(exhibit, profile, True) for exhibit, profile in best if profile is not None]
-    print(f"{len(drawn)} of the papers' {len(papers)} pages are drawn from stored runs", flush=True)
-    cards = [exhibit for exhibit in exhibits if exhibit.id == SCORECARD]
-    return [*drawn, *(Wanted(exhibit, exhibit.profile(LIVE), True) for exhibit in cards)]
+    best = {page: page.most_stored(store.find, asked.seeds) for page in pages if page.paper}
+    drawn = [Wanted(page, needed, True) for page, needed in best.items() if needed is not None]
+    print(f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs", flush=True)
+    cards = (page for page in pages if page.id == SCORECARD)
+    return [*drawn, *(Wanted(page, page.needed(LIVE), True) for page in cards)]
 
 
 def _closing_table(stamps: Mapping, reports: Path, seconds: float) -> None:

@@ -178,9 +178,9 @@ def publish(results_dir, only, further, profile, seeds) -> None:
     store = Store(results_dir)
     if store.published is None:
         raise BadInput("PFL_IGNORE_PUBLISHED is set: unset it to publish")
-    pages = [(page, page.profile(profile, seeds)) for page in options.pages(only + further)]
-    wanted = {spec.key: spec for page, size in pages for spec in page.runs(size)}
-    shown = {spec.key for page, size in pages for spec in page.models(size)}
+    needed = [page.needed(profile, seeds) for page in options.pages(only + further)]
+    wanted = {spec.key: spec for of in needed for spec in of.specs}
+    shown = {spec.key for of in needed for spec in of.models}
     published = [
         spec.slug for key, spec in wanted.items() if store.publish(spec, with_model=key in shown)
     ]

@@ -11,14 +11,14 @@ from pfl_lib.experiments.backends import workers_of
 
 if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
     from pfl_lib.experiments.spec import RunSpec
-    from pfl_lib.papers.exhibits import Exhibit
+    from pfl_lib.pages.registry import NotebookPage
 
 QUEUE = Path(__file__).resolve().parents[2] / "reports" / "queue.yaml"
 BATCHES = 8  # timed at once, to see how fast this machine is
 
 
 def train(
-    name: str, exhibits: Sequence["Exhibit"], asked, store, queue: "list[RunSpec] | None" = None
+    name: str, pages: Sequence["NotebookPage"], asked, store, queue: "list[RunSpec] | None" = None
 ) -> int:
     """Train what the pages need in the profile of that name and is not stored yet, each run once
     however many pages show it; returns how many failed.
@@ -30,15 +30,13 @@ def train(
     from pfl_lib.experiments.spec import RunFailure, RunLeft
     from pfl_lib.federation.devices import cores
 
-    pages = [(exhibit, exhibit.profile(name, asked.seeds)) for exhibit in exhibits]
-    needed, models = queue, set()
-    about = f"{QUEUE.name} alone (--only names other pages)"
-    if needed is None:
-        about = f"{len(pages)} pages"
-        needed = [spec for exhibit, profile in pages for spec in exhibit.runs(profile)]
-        if not asked.plots_only:  # what is only drawn is drawn as it is stored
-            models = {spec.key for exhibit, profile in pages for spec in exhibit.models(profile)}
-    specs = {spec.key: spec for spec in needed}
+    needed = [page.needed(name, asked.seeds) for page in pages] if queue is None else []
+    about = f"{len(pages)} pages"
+    if queue is not None:
+        about = f"{QUEUE.name} alone (--only names other pages)"
+    specs = {spec.key: spec for spec in queue or [s for of in needed for s in of.specs]}
+    # What is only drawn is drawn as it is stored.
+    models = {spec.key for of in needed for spec in of.models if not asked.plots_only}
     missing = [
         spec for key, spec in specs.items() if store.find(spec, with_model=key in models) is None
     ]
@@ -85,9 +83,9 @@ def queue_of(profile: str, seeds: int | None) -> "list[RunSpec] | None":
     queue.
     """
     from pfl_lib.experiments.queue import queued
-    from pfl_lib.papers import exhibit
+    from pfl_lib.pages.registry import page
 
-    specs = queued(QUEUE, profile, lambda page: exhibit(page).runs(exhibit(page).profile(profile)))
+    specs = queued(QUEUE, profile, lambda id: page(id).needed(profile).specs)
     return specs and [spec for spec in specs if seeds is None or spec.seed <= seeds]
 
 

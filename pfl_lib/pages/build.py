@@ -4,9 +4,7 @@ Pages of a paper lie in a folder for each profile ("paper/waffle-table1.html"), 
 overwrites another; those that belong to no paper lie beside the index.
 """
 
-import json
 import posixpath
-import re
 import tempfile
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,199 +13,175 @@ from pathlib import Path
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.made import code_version
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.pages import registry
+from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.execute import Execution, Job, execute_all
-from pfl_lib.pages.html import Links, Stamp, finish, read_stamp
-from pfl_lib.pages.index import summary, write_index
+from pfl_lib.pages.html import TITLES, WHERE, exporter, finish, styles
 from pfl_lib.pages.registry import NotebookPage
+from pfl_lib.pages.stamp import PAIRS, Stamp, read_stamp
 from pfl_lib.pages.up_to_date import made_from
-from pfl_lib.papers.exhibits import Exhibit, most_stored
-from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers import PRINTED, overview
+from pfl_lib.papers.judge import LEVELS
 from pfl_lib.progress import progress
 from pfl_lib.results.store import Store
 
 AT_ONCE = 2  # notebooks side by side; each kernel holds torch and pandas, about half a gigabyte
-BEST_FIRST = ("paper", "small", "quick")
+RESULTS, LIVE = ("paper", "small"), "quick"  # profiles, the best first
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A page to build: of an exhibit, in a profile, from what is stored alone or with training."""
+    """A page to build, in a profile, from what is stored alone or with training."""
 
-    exhibit: Exhibit
-    profile: Profile
+    page: NotebookPage
+    needed: Needed
     plots_only: bool
 
     @property
     def name(self) -> str:
         """Its page, relative to the folder of all pages."""
-        return page_name(self.exhibit, self.profile.name)
+        return page_name(self.page, self.needed.profile)
 
 
-@dataclass(frozen=True)
-class Folders:
-    """Where notebooks are read and pages are written."""
-
-    notebooks: Path
-    reports: Path
-
-    def executed(self, name: str) -> Path:
-        """The executed notebook of a page."""
-        return self.reports / "executed" / Path(name).with_suffix(".ipynb")
-
-    def check_writable(self) -> None:
-        """Make the folder of pages; BadInput where that, or writing into it, fails."""
-        try:
-            (self.reports / "executed").mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.reports):
-                pass
-        except OSError as error:
-            raise BadInput(
-                f"reports folder {self.reports} cannot be written ({error.strerror}): give another"
-                " with --reports-dir"
-            ) from None
-
-
-def page_name(exhibit: Exhibit, profile: str) -> str:
+def page_name(page: NotebookPage, profile: str) -> str:
     """ "paper/waffle-table1.html"; the page called index.html is the table of all pages."""
-    if not exhibit.paper:
-        return "start.html" if exhibit.id == "index" else f"{exhibit.id}.html"
-    return f"{profile}/{exhibit.id}.html"
+    if not page.paper:
+        return "start.html" if page.id == "index" else f"{page.id}.html"
+    return f"{profile}/{page.id}.html"
+
+
+def check_writable(reports: Path) -> None:
+    """Make the folder of pages; BadInput where that, or writing into it, fails."""
+    try:
+        (reports / "executed").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=reports):
+            pass
+    except OSError as error:
+        raise BadInput(
+            f"reports folder {reports} cannot be written ({error.strerror}): give another with"
+            " --reports-dir"
+        ) from None
 
 
 def build(
     wanted: Sequence[Wanted],
     parameters: Mapping[str, object],
     store: Store,
-    folders: Folders,
+    reports: Path,
     again: bool,
 ) -> dict[str, Stamp]:
-    """Execute notebooks, write their pages and the index; returns the stamp of each page, by its
-    name.
+    """Execute notebooks, write their pages and the index into `reports`; returns the stamp of each
+    page, by its name.
 
     `parameters` are those that all notebooks are given.  A page that would come out as it is
     already is left alone, unless `again`.
     """
-    pages = _pages(folders)
-    version, stamps, jobs, digests = code_version(), {}, {}, {}
-    by_name = {page.name: page for page in wanted}
-    for name, page in by_name.items():
-        exhibit, executed = page.exhibit, folders.executed(name)
-        given = {**parameters, "profile": page.profile.name, "plots_only": page.plots_only}
-        if exhibit.methods:
-            given["methods"] = list(exhibit.methods)
+    version, stamps, jobs, digests = code_version(), {}, [], {}
+    by_name = {one.name: one for one in wanted}
+    for name, one in by_name.items():
+        executed = reports / "executed" / Path(name).with_suffix(".ipynb")
+        given = {**parameters, "profile": one.needed.profile, "plots_only": one.plots_only}
+        if one.page.methods:
+            given["methods"] = list(one.page.methods)
         # A page that belongs to no paper, such as the index, speaks of all runs.
-        specs = exhibit.runs(page.profile) if exhibit.paper else _every_run(page.profile.name)
-        notebook = pages[exhibit.id].path
-        digests[name] = made_from(notebook, given, specs, store)
+        speaks_of = [one.page] if one.page.paper else registry.pages().values()
+        specs = [spec for of in speaks_of for spec in of.needed(one.needed.profile).specs]
+        specs = one.needed.specs if one.page.paper else specs
+        digests[name] = made_from(one.page.path, given, specs, store)
         earlier = read_stamp(executed)
         fresh = earlier and earlier.status == "ok" and earlier.made_from == digests[name]
-        if fresh and not again and (folders.reports / name).is_file():
+        if fresh and not again and (reports / name).is_file():
             stamps[name] = earlier
         else:
-            jobs[name] = Job(name, notebook, executed, given)
+            jobs.append(Job(name, one.page.path, executed, given))
     if stamps:
         print(f"up to date: {', '.join(stamps)} (--again makes them anew)", flush=True)
     with progress(len(jobs), "notebooks", "notebook") as bar:
 
         def done(execution: Execution) -> None:
-            page = by_name[execution.job.id]
-            specs = page.exhibit.runs(page.profile)
-            stored = sum(store.find(spec) is not None for spec in specs)
+            name = execution.job.id
+            one = by_name[name]
+            count = len(one.needed.specs)
+            stored = sum(store.find(spec) is not None for spec in one.needed.specs)
             stamp = Stamp(
-                id=page.exhibit.id,
+                id=one.page.id,
                 status="not run" if execution.not_run else "failed" if execution.error else "ok",
-                profile=page.profile.name,
-                banner=page.profile.banner if page.exhibit.paper or specs else "",
+                profile=one.needed.profile,
+                banner=one.needed.banner,
                 version=version,
                 finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
                 seconds=execution.seconds,
-                error=execution.error or "",
-                made_from=digests[page.name],
-                runs="" if stored == len(specs) else f"{stored} of {len(specs)} runs",
+                error=execution.error,
+                made_from=digests[name],
+                runs="" if stored == count else f"{stored} of {count} runs",
                 megabytes=execution.megabytes,
-                **summary(execution.job.output),
             )
-            target = folders.reports / page.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            links = _links(page, by_name, folders, pages)
-            described = pages[page.exhibit.id]
-            stamp = finish(execution.job.output, target, described, stamp, links)
-            stamps[page.name] = stamp
+            there = _seen_from(name, by_name, reports)
+            stamp = finish(execution.job.output, reports / name, one.page, stamp, there)
+            stamps[name] = stamp
             if stamp.error:
-                bar.say(f"{stamp.status}: {page.name}: {stamp.error}")
+                bar.say(f"{stamp.status}: {name}: {stamp.error}")
             bar.update()
 
         if jobs:
-            execute_all(list(jobs.values()), AT_ONCE, done)
-    _write_index(folders, pages, store)
+            execute_all(jobs, AT_ONCE, done)
+    _write_index(reports, store)
     return stamps
 
 
-def _every_run(profile: str) -> list[RunSpec]:
-    from pfl_lib.papers import EXHIBITS
+def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, str]:
+    """The address of each page, seen from one of them: in its own profile, else in the best that is
+    there or being built.
+    """
+    folder, there = posixpath.dirname(name) or ".", {}
+    for id, page in registry.pages().items():
+        names = [page_name(page, profile) for profile in (folder, *RESULTS, LIVE)]
+        found = [one for one in names if one in wanted or (reports / one).is_file()]
+        if found:
+            there[id] = posixpath.relpath(found[0], folder)
+    return {**there, "index": posixpath.relpath("index.html", folder)}
 
-    return [run for exhibit in EXHIBITS.values() for run in exhibit.runs(exhibit.profile(profile))]
 
-
-def _write_index(folders: Folders, pages: Mapping[str, NotebookPage], store: Store) -> None:
+def _write_index(reports: Path, store: Store) -> None:
     """Write the index over all pages that are there."""
-    from pfl_lib.papers import EXHIBITS, PRINTED
-    from pfl_lib.papers.overview import headline, overview
-
-    executed = folders.reports / "executed"
-    stamps = {}
+    executed, stamps = reports / "executed", {}
     for path in sorted(executed.glob("**/*.ipynb")):
         name = path.relative_to(executed).with_suffix(".html").as_posix()
         stamp = read_stamp(path)
-        if stamp is not None and (folders.reports / name).is_file():
+        if stamp is not None and (reports / name).is_file():
             stamps[name] = stamp
-    stored = {
-        id
-        for id, page in EXHIBITS.items()
-        if {"paper", "small"} <= {*page.profiles} and most_stored(page, store.find)
-    }
-    told = headline(overview(PRINTED, store.find))
-    write_index(folders.reports, pages, stamps, told, stored)
+    stored = {id for id, page in registry.pages().items() if page.most_stored(store.find)}
+    told = overview.headline(overview.overview(PRINTED, store.find))
+    (reports / "index.html").write_text(listing(stamps, told, stored), encoding="utf-8")
 
 
-def _pages(folders: Folders) -> dict[str, NotebookPage]:
-    """All pages by id, in reading order; BadInput where a notebook is missing."""
-    from pfl_lib.papers import EXHIBITS
+def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[str] = ()) -> str:
+    """The index's HTML: the headline (`told`), then each page by paper: its picture, answer,
+    verdicts, time and memory, then what the live check compared.
 
-    found = {}
-    for id, exhibit in EXHIBITS.items():
-        path = folders.notebooks / exhibit.notebook
-        if not path.is_file():
-            raise BadInput(f"notebook {path} of {id} is missing: restore it from the repository")
-        found[id] = NotebookPage(id, exhibit.paper, exhibit.title, _about(path), path)
-    return found
-
-
-def _about(notebook: Path) -> str:
-    """The first sentence below a notebook's heading, links as their words."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    text = next(("".join(c["source"]) for c in cells if c["cell_type"] == "markdown"), "")
-    paragraph = text.strip().partition("\n")[2].strip().split("\n\n")[0].replace("\n", " ")
-    sentence = re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
-    return re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", sentence)
-
-
-def _links(
-    page: Wanted, wanted: Container[str], folders: Folders, pages: Mapping[str, NotebookPage]
-) -> Links:
-    """Where a page finds each other one: in its own profile, else in the best that is there or
-    being built.
+    `stamps`: of all pages that are there, by their names, such as "paper/waffle-table1.html";
+    `stored`: the ids of pages of which some run on the paper's data is there, which can be drawn
+    without training.
     """
-    from pfl_lib.papers import EXHIBITS
-
-    folder, there = posixpath.dirname(page.name) or ".", {}
-    for id, exhibit in EXHIBITS.items():
-        for profile in (page.profile.name, *BEST_FIRST):
-            name = page_name(exhibit, profile)
-            if name in wanted or (folders.reports / name).is_file():
-                there[id] = posixpath.relpath(name, folder)
-                break
-    notebooks = {one.path.resolve(): id for id, one in pages.items()}
-    titles = {id: one.title for id, one in pages.items()}
-    return Links(posixpath.relpath("index.html", folder), there, notebooks, titles)
+    names: dict[str, dict[str, str]] = {id: {} for id in registry.pages()}
+    for name, stamp in stamps.items():
+        names.setdefault(stamp.id, {})[stamp.profile] = name
+    best = {id: [of[one] for one in RESULTS if one in of] for id, of in names.items()}
+    template = exporter().environment.get_template("listing.html.j2")
+    return template.render(
+        css=styles(),
+        told=told,
+        pages=registry.pages(),
+        titles=TITLES,
+        where=WHERE,
+        stamps=stamps,
+        names=names,
+        best={id: of[0] if of else None for id, of in best.items()},
+        stored=stored,
+        live=[
+            (page, of[LIVE], stamps[of[LIVE]])
+            for id, page in registry.pages().items()
+            if page.paper and LIVE in (of := names[id])
+        ],
+        words=[*LEVELS, *PAIRS.values()],
+    )

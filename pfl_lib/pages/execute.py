@@ -1,5 +1,4 @@
-"""Notebooks executed in batch: papermill, a fresh kernel of this very interpreter for each, at most
-two side by side.
+"""Notebooks executed in batch: papermill, a fresh kernel of this very interpreter for each.
 
 papermill writes the output up to a failing cell, so a failed notebook still has something to show;
 nothing here decides what a page looks like.
@@ -30,21 +29,90 @@ class Job:
 
 @dataclass(frozen=True)
 class Execution:
-    """How a job ended: `error` is None, or one line that says what went wrong; `seconds` of
+    """How a job ended: `error` is "", or one line that says what went wrong; `seconds` of
     wall-clock time; `not_run` where all that is wrong is that runs are missing (`NotRun`);
     `megabytes`: the most memory that its kernel held, 0 where the system does not tell.
     """
 
     job: Job
-    error: str | None
+    error: str
     seconds: float
     not_run: bool = False
     megabytes: int = 0
 
 
-class Kernels:
-    """The kernels of one batch, each started from this interpreter, all of which can be stopped at
-    once (Ctrl-C).  `megabytes`: the most memory that those of a job held.
+def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:
+    """Execute all jobs, `at_once` side by side, and call `done` with each as it ends (in this
+    thread).
+
+    On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
+    """
+    import papermill  # noqa: F401  imported here once, not by two threads at the same moment
+
+    kernels = _Kernels()
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        futures = [pool.submit(_in_thread, job, kernels) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                done(future.result())
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            kernels.stop()
+            raise
+
+
+def _in_thread(job: Job, kernels: "_Kernels") -> Execution:
+    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
+    # here, nothing is left behind.
+    from jupyter_core.utils import ensure_event_loop
+
+    loop = ensure_event_loop()
+    try:
+        return _execute(job, kernels)
+    finally:
+        loop.close()
+
+
+def _execute(job: Job, kernels: "_Kernels") -> Execution:
+    """Execute one notebook; never raises for what happens inside it.  A kernel that died (memory)
+    is tried once more.
+    """
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    began, error, not_run = time.monotonic(), "", False
+    job.output.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(2):
+        try:
+            papermill.execute_notebook(
+                str(job.source),
+                str(job.output),
+                parameters=job.parameters,
+                kernel_name="python3",
+                language="python",
+                progress_bar=False,
+                start_timeout=START_TIMEOUT,
+                kernel_manager_class=kernels.manager_class(job),
+            )
+            error = ""
+        except DeadKernelError:
+            error = "its kernel died, twice (out of memory?)"
+            if not kernels.stopped:
+                continue
+        except papermill.PapermillExecutionError as failure:
+            not_run = failure.ename == NotRun.__name__
+            error = failure.evalue if not_run else f"{failure.ename}: {failure.evalue}"
+        except Exception as failure:  # noqa: BLE001  a notebook that cannot even be read must not stop the others
+            error = f"{type(failure).__name__}: {failure}"
+        break
+    seconds, megabytes = time.monotonic() - began, kernels.megabytes.get(job.id, 0)
+    return Execution(job, "".join(error.splitlines()[:1]), seconds, not_run, megabytes)
+
+
+class _Kernels:
+    """The kernels of one batch, which can be stopped at once (Ctrl-C).  `megabytes`: the most
+    memory that those of a job held.
     """
 
     def __init__(self) -> None:
@@ -105,8 +173,7 @@ def _peak_memory(pid: int) -> int:
 
 def _environment() -> dict[str, str]:
     # One thread each, since kernels run beside each other; no bars, and no banner beside the page's
-    # own; and the very package that started the notebooks, even where it is not installed, or where
-    # another version of it is.
+    # own; and the very package that started the notebooks, even where it is not installed.
     package = str(Path(__file__).resolve().parents[2])
     return {
         "PFL_HEADLESS": "1",
@@ -115,73 +182,3 @@ def _environment() -> dict[str, str]:
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
     }
-
-
-def execute(job: Job, kernels: Kernels) -> Execution:
-    """Execute one notebook; never raises for what happens inside it.  A kernel that died (memory)
-    is tried once more.
-    """
-    import papermill
-    from nbclient.exceptions import DeadKernelError
-
-    started, not_run = time.monotonic(), False
-    job.output.parent.mkdir(parents=True, exist_ok=True)
-    for attempt in (1, 2):
-        error = None
-        try:
-            papermill.execute_notebook(
-                str(job.source),
-                str(job.output),
-                parameters=job.parameters,
-                kernel_name="python3",
-                language="python",
-                progress_bar=False,
-                start_timeout=START_TIMEOUT,
-                kernel_manager_class=kernels.manager_class(job),
-            )
-        except papermill.PapermillExecutionError as failure:
-            not_run = failure.ename == NotRun.__name__
-            said = failure.evalue if not_run else f"{failure.ename}: {failure.evalue}"
-            error = said.splitlines()[0]
-        except DeadKernelError:
-            error = "its kernel died, twice (out of memory?)"
-            if attempt == 1 and not kernels.stopped:
-                continue
-        except Exception as failure:  # noqa: BLE001  a notebook that cannot even be read must not stop the others
-            error = f"{type(failure).__name__}: {failure}".splitlines()[0]
-        break
-    seconds = time.monotonic() - started
-    return Execution(job, error, seconds, not_run, kernels.megabytes.get(job.id, 0))
-
-
-def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:
-    """Execute all jobs, `at_once` side by side, and call `done` with each as it ends (in this
-    thread).
-
-    On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
-    """
-    import papermill  # noqa: F401  imported here once, not by two threads at the same moment
-
-    kernels = Kernels()
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = [pool.submit(_in_thread, job, kernels) for job in jobs]
-        try:
-            for future in as_completed(futures):
-                done(future.result())
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            kernels.stop()
-            raise
-
-
-def _in_thread(job: Job, kernels: Kernels) -> Execution:
-    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
-    # here, nothing is left behind.
-    from jupyter_core.utils import ensure_event_loop
-
-    loop = ensure_event_loop()
-    try:
-        return execute(job, kernels)
-    finally:
-        loop.close()

@@ -10,7 +10,6 @@ all pages are being collected (`pages.collect`), `run` says what it needs and en
 """
 
 import json
-import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.methods import short_name
 from pfl_lib.pages import recorded
-from pfl_lib.pages.collect import Collected, Needed, collecting
+from pfl_lib.pages.collect import Collected, collecting
 from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
@@ -78,17 +77,15 @@ class Page:
             names = namespace["__annotations__"]
             self.settings = SimpleNamespace(**{name: namespace[name] for name in names})
         self.store = Store(self.settings.results_dir or None)
-        self.profile = None
-        if profiles is not None:
-            self.profile = profiles[self.settings.profile]
-            if self.settings.seeds:
-                self.profile = self.profile.with_seeds(self.settings.seeds)
+        self.profile = profiles and profiles[self.settings.profile]
+        if self.profile and self.settings.seeds:
+            self.profile = self.profile.with_seeds(self.settings.seeds)
         self.specs: tuple[RunSpec, ...] = ()
         self._results: dict[str, Result] = {}
         self._sources = ""
         self._missing: set[str] = set()
         if (needed := collecting()) is not None:
-            needed.profile = self.profile
+            needed.size = self.profile
         else:
             from pfl_lib.display import theme
 
@@ -120,7 +117,8 @@ class Page:
         runs = Runs(tables, self.store.find)
         self.specs = tuple(dict.fromkeys([*self.specs, *runs.specs, *specs]))
         if (needed := collecting()) is not None:
-            self._collect(needed, models)
+            needed.specs, needed.models = self.specs, self.specs if models else ()
+            raise Collected
         self._train(models, least)
         return runs
 
@@ -131,11 +129,6 @@ class Page:
         every = (one for some in results for one in (some if isinstance(some, Results) else [some]))
         self._results |= {one.config["key"]: one for one in every}
         self._sources += own.source_of(*of) if of else ""
-
-    def _collect(self, needed: Needed, models: bool) -> None:
-        needed.specs = self.specs
-        needed.models = self.specs if models else ()
-        raise Collected
 
     def _train(self, models: bool, least: int) -> None:
         from pfl_lib.experiments.runner import run_many
@@ -165,12 +158,9 @@ class Page:
             progress=not given.headless,
             with_model=True,  # what lacks its model alone has a result already
         )
-        failures = [result for result in results if isinstance(result, RunFailure)]
-        if failures:
-            first = failures[0]
-            raise RuntimeError(
-                f"{len(failures)} of {count} runs failed; {first.spec.slug}: {first.message}"
-            )
+        if failed := [result for result in results if isinstance(result, RunFailure)]:
+            told = f"{failed[0].spec.slug}: {failed[0].message}"
+            raise RuntimeError(f"{len(failed)} of {count} runs failed; {told}")
         print(f"{count} runs, all stored.")
 
     # --- what is shown ---
@@ -215,9 +205,8 @@ class Page:
         """
         beside, pairs = compare.beside(runs), compare.pairs(runs)
         if collecting() is None and len(beside) and self.settings.profile != "quick":
-            told = {"page": self.id, "profile": self.settings.profile}
-            told["values"] = json.loads(beside[~beside["own"]].to_json(orient="records"))
-            told["pairs"] = json.loads(pairs.to_json(orient="records"))
+            frames = {"values": beside[~beside["own"]], "pairs": pairs}
+            told = {name: json.loads(of.to_json(orient="records")) for name, of in frames.items()}
             self._display({COMPARED: told})
         return beside
 
@@ -233,8 +222,8 @@ class Page:
         for dataset, rows in beside.groupby("dataset", sort=False):
             self.table(compare.as_printed(rows), f"{dataset}: printed values and ours")
         if self.settings.profile != "quick":
-            names = ["paper", "table", "profile"]
-            orders = compare.orders(runs).drop(columns=names, errors="ignore")
+            orders = compare.orders(runs)
+            orders = orders.drop(columns=["paper", "table", "profile"], errors="ignore")
             self.table(orders, "Row by row: pairs of methods that the paper separates")
         columns = beside.columns.drop(["paper", "table", "profile", "own", "run"])
         self.table(beside[columns], "Value by value", folded=True)
@@ -307,9 +296,8 @@ class Page:
         (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
         compared.
         """
-        keys = sorted([*(spec.key for spec in self.specs), *self._results])
-        runs = "".join([*keys, self._sources])
-        recorded.compare(self.id, self.settings, runs, what, values, within, relative)
+        runs = "".join(sorted([*(spec.key for spec in self.specs), *self._results])) + self._sources
+        recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
 
     def provenance(self) -> None:
         """Show where the numbers come from: profile, code, and every run with its key, versions
@@ -317,35 +305,29 @@ class Page:
         """
         import torch
 
-        from pfl_lib.display.table import show_table
         from pfl_lib.experiments.made import NO_RECORD, code_version
 
         found = [(spec.slug, spec.key, self.store.find(spec)) for spec in self.specs]
         for key, result in self._results.items():
             method, seed = result.config["method"]["name"], result.config["seed"]
             found.append((f"{method}, seed {seed}", key, result))
-        seconds = sum(result.seconds for *_, result in found if result)
-        stored = sum(result is not None for *_, result in found)
-        told = [
-            f"{self.settings.profile} profile",
-            f"pfl_lib {code_version()}, Python {platform.python_version()}, torch"
-            f" {torch.__version__}",
-            f"{stored} of {len(found)} runs stored, {seconds:,.0f} s of training",
-        ]
-        self.say("; ".join(told))
-        keys = pd.DataFrame(
-            {
-                "run": name,
-                "key": key[:16],
-                "best, %": 100 * result.best_accuracy if result else math.nan,
-                "last, %": 100 * result.last_accuracy if result else math.nan,
-                "seconds": result.seconds if result else math.nan,
-                **{
-                    name: result.config.get(name, NO_RECORD) if result else "not run"
-                    for name in ("finished", "code", "torch", "device", "processor")
-                },
-            }
-            for name, key, result in found
+        ran = [result for *_, result in found if result]
+        python, seconds = platform.python_version(), sum(result.seconds for result in ran)
+        self.say(
+            f"{self.settings.profile} profile; pfl_lib {code_version()}, Python {python}, torch"
+            f" {torch.__version__}; {len(ran)} of {len(found)} runs stored, {seconds:,.0f} s of"
+            " training"
         )
-        if len(keys):
-            show_table(keys, f"The {len(keys)} runs behind this page", folded=True)
+        known, rows = ("finished", "code", "torch", "device", "processor"), []
+        for name, key, result in found:
+            row = {"run": name, "key": key[:16]} | dict.fromkeys(known, "not run")
+            if result:
+                accuracies = (100 * result.best_accuracy, 100 * result.last_accuracy)
+                row |= dict(zip(("best, %", "last, %"), accuracies, strict=True))
+                row |= {"seconds": result.seconds}
+                row |= {name: result.config.get(name, NO_RECORD) for name in known}
+            rows.append(row)
+        if rows:
+            columns = ["run", "key", "best, %", "last, %", "seconds", *known]
+            keys = pd.DataFrame(rows, columns=columns)
+            self.table(keys, f"The {len(keys)} runs behind this page", folded=True)

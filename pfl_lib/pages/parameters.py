@@ -22,7 +22,6 @@ from pfl_lib.progress import headless
 # What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is
 # no parameter.
 PLAIN = (str, int, float, bool, list, dict, tuple, types.NoneType)
-IPYTHON = ("In", "Out")
 INJECTED = "# Parameters\n"  # how papermill's cell of injected parameters begins
 
 
@@ -67,50 +66,36 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
     one, and for a value of another type or outside what is allowed.
     """
     declared = dict(namespace.get("__annotations__", {}))
-    allowed = ", ".join(declared or Settings.model_fields)
     for name in Settings.model_fields:
         if name not in declared or name not in namespace:
-            raise BadInput(
-                f"the parameter cell does not declare {name!r}; it needs"
-                f" {', '.join(Settings.model_fields)}"
-            )
+            needed = ", ".join(Settings.model_fields)
+            raise BadInput(f"the parameter cell does not declare {name!r}; it needs {needed}")
     # Run again in an open notebook, later cells have left names of their own; on a fresh kernel
     # there is nothing but parameters yet.
     again = any(isinstance(value, Settings) for value in namespace.values())
-    if not again:
-        for name, value in namespace.items():
-            if (
-                name not in declared
-                and not name.startswith("_")
-                and name not in IPYTHON
-                and isinstance(value, PLAIN)
-                and not name.isupper()  # a constant of the notebook's own, or imported
-            ):
-                raise BadInput(f"parameter {name!r} is not one of {allowed}")
-    own = {
-        name: (kind, ...) for name, kind in declared.items() if name not in Settings.model_fields
-    }
-    model = pydantic.create_model("Settings", __base__=Settings, **own) if own else Settings
+    for name, value in {} if again else namespace.items():
+        # A name in capitals is a constant of the notebook's own, or imported.
+        aside = name.startswith("_") or name in ("In", "Out") or name.isupper()
+        if name not in declared and not aside and isinstance(value, PLAIN):
+            raise BadInput(f"parameter {name!r} is not one of {', '.join(declared)}")
     given = {name: namespace[name] for name in declared if name in namespace}
-    for name, kind in own.items():
-        if kind[0] is list and isinstance(given.get(name), str):
+    own = {n: (kind, ...) for n, kind in declared.items() if n not in Settings.model_fields}
+    for name, (kind, _) in own.items():
+        if kind is list and isinstance(given.get(name), str):
             given[name] = [given[name]]  # what papermill's -p makes of a list of one
     try:
-        checked = model(**given)
+        checked = pydantic.create_model("Settings", __base__=Settings, **own)(**given)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        raise BadInput(
-            f"parameter {name} = {first.get('input')!r}:"
-            f" {first['msg'][0].lower()}{first['msg'][1:]}"
-        ) from None
+        name, said = ".".join(map(str, first["loc"])), first["msg"]
+        value = first.get("input")
+        raise BadInput(f"parameter {name} = {value!r}: {said[0].lower()}{said[1:]}") from None
     choose("profile", checked.profile, PROFILES)
+    if checked.data_dir and not Path(checked.data_dir).expanduser().is_dir():
+        told = "is not a folder; leave it empty for the default"
+        raise BadInput(f"data_dir {checked.data_dir!r} {told}")
     if any(str(source).startswith(INJECTED) for source in namespace.get("In", ())):
         # papermill put parameters in, so nobody watches this kernel: no bars, whose last state
         # would stay in the output.
         os.environ.setdefault("PFL_HEADLESS", "1")
-    if checked.data_dir and not Path(checked.data_dir).expanduser().is_dir():
-        raise BadInput(
-            f"data_dir {checked.data_dir!r} is not a folder; leave it empty for the default"
-        )
     return checked

@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -24,30 +23,7 @@ if TYPE_CHECKING:  # it needs pydantic, which a machine that only trains may lac
 RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be compared
 AGREE = "values as recorded"
 OWN = "parameters of this notebook alone"
-
-
 RUNS = "runs"  # the name under which the digest of a page's run keys stands
-
-
-def compare(
-    page: str,
-    settings: "Settings",
-    runs: str,
-    what: str,
-    values: Mapping[str, object],
-    within: float = 0.0,
-    relative: float = 0.0,
-) -> None:
-    """`compare_with_recorded`, as long as the page's runs (their keys, and the source of the
-    reader's own classes) are those that were recorded.
-    """
-    digest = hashlib.sha256(runs.encode()).hexdigest()[:16]
-    if os.environ.get(RECORD) and not _incomparable(page, settings):
-        _write(page, _read(page) | {RUNS: digest})
-    elif settings.profile == "quick" and _read(page).get(RUNS, digest) != digest:
-        print(f"{what}: not compared with recorded values (changed: other runs)")
-        return
-    compare_with_recorded(page, settings, what, values, within, relative)
 
 
 def compare_with_recorded(
@@ -57,23 +33,41 @@ def compare_with_recorded(
     values: Mapping[str, object],
     within: float = 0.0,
     relative: float = 0.0,
+    runs: str | None = None,
 ) -> None:
     """Assert that `values` (numbers and words, in mappings and lists) are those recorded for a page
     under the name `what`, and print how many they are.
 
     Words, counts and nan have to be the same; numbers differ by at most `within`, or by the share
-    `relative` of the recorded one.  Only the quick profile with the notebook's own parameters is
-    compared, and only where nothing may be missing; otherwise the line says why it is not.  Raises
-    AssertionError that names the first value that differs, BadInput where nothing is recorded.
+    `relative` of the recorded one.  Only the quick profile with the notebook's own parameters and
+    the recorded `runs` (their keys, and the source of the reader's own classes) is compared, and
+    only where nothing may be missing; otherwise the line says why it is not.  Raises AssertionError
+    that names the first value that differs, BadInput where nothing is recorded.
     """
-    reason = _incomparable(page, settings)
-    if reason:
-        print(f"{what}: not compared with recorded values ({reason})")
-        return
+    recorded, own = _read(page), _own_parameters(settings)
+    if runs is not None:
+        runs = hashlib.sha256(runs.encode()).hexdigest()[:16]
     found = dict(_leaves(values))
-    if os.environ.get(RECORD):
-        _record(page, settings, what, found)
-    recorded = _read(page)
+    recording = bool(os.environ.get(RECORD))
+    other = ["seeds"] * bool(settings.seeds)
+    if not recording:
+        other += [name for name, value in recorded.get(OWN, own).items() if own[name] != value]
+    for applies, reason in (
+        (settings.profile != "quick", "those are the quick profile's"),
+        (settings.plots_only, "runs may be missing"),
+        (other, f"those are for other {', '.join(other)}"),
+        (not recording and runs not in (None, recorded.get(RUNS, runs)), "changed: other runs"),
+    ):
+        if applies:
+            print(f"{what}: not compared with recorded values ({reason})")
+            return
+    if recording:
+        # Six digits: many more than any tolerance asks for, and few enough to be read.
+        kept = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
+        recorded |= ({RUNS: runs} if runs else {}) | {OWN: own, what: kept}
+        _file(page).parent.mkdir(exist_ok=True)
+        text = json.dumps(recorded, indent=1, ensure_ascii=False)
+        _file(page).write_text(text + "\n", encoding="utf-8")
     if what not in recorded:
         raise BadInput(f"nothing is recorded for {what!r} of {page}: run make record")
     known = recorded[what]
@@ -90,41 +84,20 @@ def compare_with_recorded(
     print(f"{what}: {len(found)} {AGREE}{limit}")
 
 
-def values_compared(printed: str) -> int:
-    """How many values agree with recorded ones, by the lines that a notebook printed."""
-    return sum(map(int, re.findall(rf"(\d+) {AGREE}", printed)))
-
-
-def _incomparable(page: str, settings: "Settings") -> str:
-    if settings.profile != "quick":
-        return "those are the quick profile's"
-    if settings.plots_only:
-        return "runs may be missing"
-    own = _own_parameters(settings)
-    changed = ["seeds"] if settings.seeds else []
-    if not os.environ.get(RECORD):
-        changed += [name for name, value in _read(page).get(OWN, own).items() if own[name] != value]
-    return f"those are for other {', '.join(changed)}" if changed else ""
-
-
 def _own_parameters(settings: "Settings") -> dict[str, object]:
     """The parameters that this notebook alone has."""
     from pfl_lib.pages.parameters import Settings
 
-    return {
-        name: getattr(settings, name)
-        for name in type(settings).model_fields
-        if name not in Settings.model_fields
-    }
+    names = type(settings).model_fields
+    return {name: getattr(settings, name) for name in names if name not in Settings.model_fields}
 
 
 def _leaves(values: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object]]:
+    if isinstance(values, list | tuple):
+        values = dict(enumerate(values))
     if isinstance(values, Mapping):
         for name, value in values.items():
             yield from _leaves(value, (*path, str(name)))
-    elif isinstance(values, list | tuple):
-        for place, value in enumerate(values):
-            yield from _leaves(value, (*path, str(place)))
     else:
         value = values.item() if hasattr(values, "item") else values  # numpy's and torch's numbers
         yield ": ".join(path), "nan" if isinstance(value, float) and math.isnan(value) else value
@@ -135,21 +108,6 @@ def _agree(value: object, known: object, within: float, relative: float) -> bool
     if not numbers or within == relative == 0:
         return value == known
     return abs(value - known) <= max(within, relative * abs(known))
-
-
-def _record(page: str, settings: "Settings", what: str, found: dict[str, object]) -> None:
-    # Six digits: many more than any tolerance asks for, and few enough to be read.
-    kept = {
-        name: float(f"{value:.6g}") if isinstance(value, float) else value
-        for name, value in found.items()
-    }
-    _write(page, _read(page) | {OWN: _own_parameters(settings), what: kept})
-
-
-def _write(page: str, recorded: Mapping[str, object]) -> None:
-    _file(page).parent.mkdir(exist_ok=True)
-    text = json.dumps(recorded, indent=1, ensure_ascii=False)
-    _file(page).write_text(text + "\n", encoding="utf-8")
 
 
 def _read(page: str) -> dict[str, dict[str, object]]:

@@ -15,30 +15,18 @@ from types import MappingProxyType
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import RunSpec, check_storable
-from pfl_lib.methods import Method
-from pfl_lib.pages import collect
-from pfl_lib.papers import PRINTED, waffle
-from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import Find, Table
-from pfl_lib.papers.verdicts import PROFILES
-
-PAPERS = MappingProxyType(
-    {
-        "waffle": "WAFFLE",
-        "weight_erosion": "Weight Erosion",
-        "fedfomo": "FedFomo",
-        "pfedla": "pFedLA",
-    }
-)
-"""Folders of notebooks, and the papers they are about."""
+from pfl_lib.experiments.spec import check_storable
+from pfl_lib.pages.collect import Needed, needed
+from pfl_lib.papers import PRINTED, PROFILES, exhibit
+from pfl_lib.papers.overview import PAPERS, Shown
+from pfl_lib.papers.table import Find
 
 
 @dataclass(frozen=True)
 class NotebookPage:
     """A page: its id, its paper ("" of none), its title and first sentence, its notebook.
 
-    `methods` name the user's own methods that stand on its printed tables (`with_methods`).
+    `methods` name the reader's own methods that stand on its printed tables (`with_methods`).
     """
 
     id: str
@@ -46,67 +34,57 @@ class NotebookPage:
     title: str
     about: str
     path: Path
-    methods: tuple[str | Method, ...] = ()
+    methods: tuple[str, ...] = ()
 
     @property
-    def tables(self) -> tuple[Table, ...]:
-        """The printed tables that it sets beside ours."""
-        return tuple(shown.table for shown in PRINTED if shown.page == self.id)
+    def heading(self) -> str:
+        """Its paper, where it has one, and its title."""
+        named = not self.paper or self.title.startswith(self.paper)
+        return self.title if named else f"{self.paper}, {self.title}"
 
-    def with_methods(self, methods: Sequence[str | Method]) -> "NotebookPage":
-        """The page with further methods on its printed tables, and their runs behind it: methods,
-        or "module:Class" and "path/to/file.py:Class" that name them.
+    @property
+    def printed(self) -> tuple[Shown, ...]:
+        """The printed tables that it sets beside ours, with the reader's methods."""
+        methods = [own.load(name) for name in self.methods]
+        shown = (one for one in PRINTED if one.page == self.id)
+        return tuple(one._replace(table=one.table.with_methods(methods)) for one in shown)
+
+    def with_methods(self, methods: Sequence[str]) -> "NotebookPage":
+        """The page with further methods on its printed tables, and their runs behind it, named as
+        "module:Class" or "path/to/file.py:Class".
 
         Raises `BadInput` for a page without a printed table, for what names no method, and for a
         method that says not what its results are to be stored under.
         """
-        if methods and not self.tables:
+        if methods and not self.printed:
             raise BadInput(f"page {self.id!r} shows no printed table: no method can join it")
         for method in methods:
-            check_storable(own.load(method) if isinstance(method, str) else method)
-        named = (own.absolute(one) if isinstance(one, str) else one for one in methods)
-        return replace(self, methods=tuple(named))
+            check_storable(own.load(method))
+        return replace(self, methods=tuple(map(own.absolute, methods)))
 
-    def profile(self, name: str, seeds: int | None = None) -> Profile:
-        """The profile of that name, with seeds 1 to `seeds` where given; raises `BadInput` for an
-        unknown name.  A page that shows the package, not a paper's data, is always quick.
+    def needed(self, profile: str, seeds: int | None = None) -> Needed:
+        """What it runs in the profile of that name, with seeds 1 to `seeds` where given; raises
+        `BadInput` for an unknown name.
         """
-        choose("profile", name, PROFILES)
-        return _needed(self.path, name, seeds or 0, self.methods).profile or waffle.QUICK
+        return _needed(self.path, choose("profile", profile, PROFILES), seeds or 0, self.methods)
 
-    def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
-        """The runs that its notebook needs."""
-        return _needed(self.path, profile.name, len(profile.seeds), self.methods).specs
-
-    def models(self, profile: Profile) -> tuple[RunSpec, ...]:
-        """Those of them whose trained models it shows, which published results do not carry."""
-        return _needed(self.path, profile.name, len(profile.seeds), self.methods).models
+    def most_stored(self, find: Find, seeds: int | None = None) -> Needed | None:
+        """What it runs in the profile on the paper's data of which most is stored, the paper's own
+        where two are level; None where no run is.  A page without runs is the paper's.
+        """
+        stored = []
+        for name in ("paper", "small"):
+            runs = self.needed(name, seeds)
+            if not runs.specs:
+                return runs
+            stored.append((sum(find(spec) is not None for spec in runs.specs), runs))
+        most, best = max(stored, key=lambda one: one[0])
+        return best if most else None
 
 
 def page(id: str) -> NotebookPage:
     """The page with that id; raises `BadInput` listing the ids when there is none."""
     return pages()[choose("table or figure", id, pages())]
-
-
-def most_stored(page: NotebookPage, find: Find, seeds: int | None = None) -> Profile | None:
-    """The profile on the paper's data of which most of a page's runs are stored, the paper's own
-    where two are level; None where no run is.  A page without runs is the paper's.
-    """
-    stored = {}
-    for name in ("paper", "small"):
-        profile = page.profile(name, seeds)
-        runs = page.runs(profile)
-        if not runs:
-            return profile
-        stored[profile] = sum(find(run) is not None for run in runs)
-    best = max(stored, key=stored.get)
-    return best if stored[best] else None
-
-
-@functools.cache
-def _needed(path: Path, profile: str, seeds: int, methods: tuple) -> collect.Needed:
-    given = {"profile": profile, "seeds": seeds}
-    return collect.needed(path, given | ({"methods": list(methods)} if methods else {}))
 
 
 @functools.cache
@@ -115,8 +93,9 @@ def pages() -> MappingProxyType[str, NotebookPage]:
     folder = notebooks_folder()
     found = [_page(path, "") for path in sorted(folder.glob("[0-9]*.ipynb"))]
     for name, paper in PAPERS.items():
-        paths = sorted((folder / name).glob("*.ipynb"), key=_place)
-        found += [_page(path, paper) for path in paths]
+        found += [
+            _page(path, paper) for path in sorted((folder / name).glob("*.ipynb"), key=_place)
+        ]
     return MappingProxyType({page.id: page for page in found})
 
 
@@ -128,10 +107,18 @@ def notebooks_folder() -> Path:
     for candidate in candidates:
         if (candidate / "00_index.ipynb").is_file():
             return candidate
-    raise BadInput(
-        f"no notebooks in {' or '.join(map(str, candidates))}: run this in a clone of the"
-        " repository"
-    )
+    where = " or ".join(map(str, candidates))
+    raise BadInput(f"no notebooks in {where}: run this in a clone of the repository")
+
+
+@functools.cache
+def _needed(path: Path, profile: str, seeds: int, methods: tuple[str, ...]) -> Needed:
+    if old := re.search(r'papers\.exhibit\(\\"(.+?)\\"\)', path.read_text(encoding="utf-8")):
+        of = exhibit(old[1])
+        size = of.profile(profile, seeds or None)
+        return Needed(profile, of.runs(size), of.models(size), size)
+    given = {"profile": profile, "seeds": seeds}
+    return needed(path, given | ({"methods": list(methods)} if methods else {}))
 
 
 def _place(path: Path) -> tuple[int, int, str]:
@@ -140,13 +127,15 @@ def _place(path: Path) -> tuple[int, int, str]:
 
 
 def _page(path: Path, paper: str) -> NotebookPage:
+    """Links in its first sentence become their words."""
     kind = re.match(r"(table|fig)\d+", path.stem)
     name = kind[0] if kind else re.sub(r"^\d+_", "", path.stem)
-    id = name if not paper else f"{path.parent.name}-{name}"
+    id = (f"{path.parent.name}-{name}" if paper else name).replace("_", "-")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = next(("".join(c["source"]) for c in cells if c["cell_type"] == "markdown"), "")
     head, _, rest = text.strip().partition("\n")
     paragraph = rest.strip().split("\n\n")[0].replace("\n", " ")
     about = re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
-    title = head.removeprefix("# ").removeprefix(f"{paper}, ")
-    return NotebookPage(id.replace("_", "-"), paper, title, about, path)
+    about = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", about)
+    title = re.sub(rf"^# ({paper}[,:] (?=\S))?", "", head)
+    return NotebookPage(id, paper, title[:1].upper() + title[1:], about, path)

@@ -1,79 +1,25 @@
 """What each paper prints, which runs each of its tables and figures needs, and how the two compare.
 
-`EXHIBITS` lists every page by its id ("waffle-table1"), in reading order.
+Which pages there are, their notebooks say (`pages.registry`).
 """
 
-from types import MappingProxyType
-
-from pfl_lib.errors import choose
-from pfl_lib.papers import fedfomo, pfedla, waffle, weight_erosion
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers import fedfomo, pfedla, waffle
+from pfl_lib.papers.exhibits import exhibit
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
-from pfl_lib.papers.waffle import pages as of_waffle
+from pfl_lib.papers.waffle import cifar10
 
-__all__ = ["EXHIBITS", "PRINTED", "PROFILES", "Exhibit", "Profile", "exhibit"]
+__all__ = ["PRINTED", "PROFILES", "Profile", "exhibit"]
 
-# These show the package or what is stored, not the data of one paper: they are the same in every
-# profile.
-_ALWAYS_QUICK = dict.fromkeys(PROFILES, waffle.QUICK)
-
-EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
-    {
-        page.id: page
-        for page in (
-            Exhibit(
-                "index",
-                "",
-                "Index: what is here, and where to start",
-                "00_index.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "quickstart",
-                "",
-                "Quickstart: one run, its accuracy and its weights",
-                "01_quickstart.ipynb",
-                _ALWAYS_QUICK,
-                waffle.quickstart,
-            ),
-            Exhibit(
-                "scorecard",
-                "",
-                "Scorecard: every printed value and every sentence",
-                "02_scorecard.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "your-method",
-                "",
-                "Your method: twenty lines, compared with others",
-                "03_your_method.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "your-data",
-                "",
-                "Your data: a table, arrays, a partition",
-                "04_your_data.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            *of_waffle.PAGES,
-            *weight_erosion.PAGES,
-            *pfedla.PAGES,
-            *fedfomo.PAGES,
-        )
-    }
-)
-
-
-def exhibit(id: str) -> Exhibit:
-    """The table or figure with that id; raises `BadInput` listing the ids when there is none."""
-    return EXHIBITS[choose("table or figure", id, EXHIBITS)]
-
-
-PRINTED = tuple(
-    Shown(id, table, page.profiles) for id, page in EXHIBITS.items() for table in page.tables
+PRINTED = (
+    Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES),
+    Shown("waffle-cifar10", cifar10.TABLE, cifar10.PROFILES),
+    Shown("pfedla-table1", pfedla.TABLE1, pfedla.profiles(pfedla.TABLE1)),
+    Shown("pfedla-table2", pfedla.TABLE2, pfedla.profiles(pfedla.TABLE2)),
+    Shown("pfedla-table3", pfedla.TABLE3, pfedla.profiles(pfedla.TABLE3, mnist=True)),
+    Shown("fedfomo-table1", fedfomo.TABLE1, fedfomo.profiles(fedfomo.TABLE1)),
+    Shown("fedfomo-table2", fedfomo.TABLE2, fedfomo.profiles(fedfomo.TABLE2)),
+    Shown("fedfomo-table5", fedfomo.TABLE5, fedfomo.profiles(fedfomo.TABLE5)),
 )
 """The printed tables that pages set beside ours."""

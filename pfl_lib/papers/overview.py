@@ -21,7 +21,7 @@ PAPERS = {
     "fedfomo": "FedFomo",
     "pfedla": "pFedLA",
 }
-"""The papers by their names in `paper_values.csv`."""
+"""The papers by their names in `paper_values.csv`, as their folders of notebooks are called."""
 NOT_BUILT = {("fedfomo", "table3"), ("fedfomo", "table4"), ("fedfomo", "table6")}
 """Printed tables that this package does not run."""
 VALUE = [*PLACE, "metric"]

@@ -36,7 +36,8 @@ from pfl_lib.methods import (
     Waffle,
     WeightErosion,
 )
-from pfl_lib.papers import EXHIBITS, PROFILES
+from pfl_lib.pages.registry import pages
+from pfl_lib.papers import PROFILES
 from pfl_lib.partitions import PARTITIONS, ByColumn, LabelSkew
 from pfl_lib.results import store
 from pfl_lib.results.volumes import Volumes
@@ -324,12 +325,11 @@ def test_every_method_has_a_golden_key():
 
 
 def test_every_published_result_belongs_to_a_page():
-    pages = EXHIBITS.values()
     wanted = {
         spec.slug
-        for page in pages
+        for page in pages().values()
         for profile in PROFILES
-        for spec in page.runs(page.profile(profile))
+        for spec in page.needed(profile).specs
     }
     published = set(Volumes(store.PUBLISHED).names())
     assert published and published <= wanted

@@ -9,12 +9,12 @@ from pfl_lib.experiments.queue import queued
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, Local
-from pfl_lib.papers import exhibit
+from pfl_lib.pages.registry import page
 from pfl_lib.results.store import Store
 
 
 def of_page(name: str) -> tuple[RunSpec, ...]:
-    return exhibit(name).runs(exhibit(name).profile("paper"))
+    return page(name).needed("paper").specs
 
 
 def test_the_repositorys_queue_names_runs_of_the_papers_pages_each_once():

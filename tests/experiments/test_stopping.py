@@ -132,11 +132,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests w
 alone = sys.argv[2] == "run_one"
 some = specs(Path(sys.argv[1]), 1_000_000, 1 if alone else 2, together=1 if alone else 2)
 if sys.argv[2] == "command line":
-    from pfl_lib import papers
     from pfl_lib.__main__ import main
-    from pfl_lib.papers import waffle
-    page = papers.Exhibit("endless", "", "", "", {"quick": waffle.QUICK}, lambda profile: some)
-    papers.EXHIBITS = {"endless": page}
+    from pfl_lib.pages import registry
+    from pfl_lib.pages.collect import Needed
+    registry.NotebookPage.needed = lambda *_: Needed("quick", tuple(some))
+    registry.pages = lambda: {"endless": registry.NotebookPage("endless", "", "", "", Path())}
     words = "reproduce --train-only --only endless --jobs 2 --results-dir"
     sys.exit(main([*words.split(), sys.argv[1] + "/results"]))
 store = Store(sys.argv[1] + "/results", None)

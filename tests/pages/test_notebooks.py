@@ -17,7 +17,8 @@ from pfl_lib.display.table_format import run_place
 from pfl_lib.errors import BadInput
 from pfl_lib.pages import notebook, recorded
 from pfl_lib.pages.execute import Job, execute_all
-from pfl_lib.papers import EXHIBITS, waffle
+from pfl_lib.pages.registry import pages
+from pfl_lib.papers import waffle
 from pfl_lib.progress import progress
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -111,7 +112,13 @@ def test_functions_modules_and_private_names_are_no_parameters():
 
 
 def test_every_page_has_its_notebook_and_every_notebook_its_page():
-    assert sorted(exhibit.notebook for exhibit in EXHIBITS.values()) == NAMES
+    assert sorted(page.path for page in pages().values()) == NOTEBOOKS
+
+
+@pytest.mark.parametrize("id", pages())
+def test_a_notebook_calls_its_page_as_its_file_is_called(id):
+    source = pages()[id].path.read_text(encoding="utf-8")
+    assert re.findall(r'(?:Page|papers\.exhibit)\(\\"([^"]+)\\"', source) == [id]
 
 
 def test_the_index_links_to_every_other_page_once():
@@ -220,7 +227,7 @@ def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(
     ]
     ended = {}
     execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
-    assert ended["good"].error is None
+    assert ended["good"].error == ""
     assert ended["bad"].error.startswith("BadInput: parameter 'slope' is not one of profile, ")
     outputs = [
         out for cell in read(tmp_path / "good.ipynb").cells for out in cell.get("outputs", [])
@@ -260,7 +267,7 @@ def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_r
     ended = {}
     execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
     for name in sources:
-        assert ended[name].error is None
+        assert ended[name].error == ""
         told = words_of(tmp_path / f"{name}.ipynb")
         assert (
             told.count("missing in") == 1
@@ -313,7 +320,7 @@ def test_provenance_tells_the_seeds_of_the_runs_or_where_there_are_none_the_prof
         "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/plain"])
     )
     notebook.provenance(
-        settings(results_dir=str(tmp_path)), waffle.FULL, EXHIBITS[id].runs(waffle.FULL)
+        settings(results_dir=str(tmp_path)), waffle.FULL, pages()[id].needed("paper").specs
     )
     assert f"seeds: {seeds}\n" in shown[0]
 
@@ -324,7 +331,7 @@ def test_the_list_of_runs_is_open_where_no_browser_opens_it_for_a_link(monkeypat
     monkeypatch.setattr(
         "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/html"])
     )
-    runs = EXHIBITS["waffle-fig3"].runs(waffle.QUICK)
+    runs = pages()["waffle-fig3"].needed("quick").specs
     for page in ("", "1"):
         monkeypatch.setenv("PFL_PAGE", page)
         notebook.provenance(settings(results_dir=str(tmp_path)), waffle.QUICK, runs)
@@ -339,7 +346,7 @@ def test_the_runs_of_a_mean_stand_together_in_the_list_whatever_the_order_they_w
     monkeypatch.setattr(
         "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/html"])
     )
-    runs = sorted(EXHIBITS["waffle-table1"].runs(waffle.FULL), key=lambda run: run.seed)
+    runs = sorted(pages()["waffle-table1"].needed("paper").specs, key=lambda run: run.seed)
     notebook.provenance(settings(results_dir=str(tmp_path)), waffle.FULL, runs)
     bodies = re.findall(r'<tbody class="alike">(.*?)</tbody>', shown[0], flags=re.DOTALL)
     listed = [re.findall(r' id="(run-[^"]*)"', body) for body in bodies]
@@ -350,7 +357,7 @@ def test_the_runs_of_a_mean_stand_together_in_the_list_whatever_the_order_they_w
         assert len({dataclasses.replace(run, seed=0) for run in together}) == 1
 
 
-def quickstart(folder: Path, name: str, **given) -> tuple[str | None, str]:
+def quickstart(folder: Path, name: str, **given) -> tuple[str, str]:
     """How the quickstart ended with these parameters, results kept in `folder`, and what it showed
     in words.
     """
@@ -384,13 +391,13 @@ def test_the_quickstart_does_what_its_parameters_say(tmp_path):
     error, told = quickstart(
         tmp_path, "two seeds", seeds=2, jobs=1, device="cpu", data_dir=str(tmp_path)
     )
-    assert error is None and "Accuracy of clinic 0's model" in told
+    assert not error and "Accuracy of clinic 0's model" in told
     stored = sorted((tmp_path / "results" / "cells").iterdir())
     # Three methods, the page's own and three on the clinics, two seeds each.
     assert len(stored) == 14
     assert all("cpu" in (folder / "config.json").read_text() for folder in stored)
     error, told = quickstart(tmp_path, "stored", seeds=2, plots_only=True)
-    assert error is None and "Accuracy of Alice's model" in told
+    assert not error and "Accuracy of Alice's model" in told
     assert "Accuracy of clinic 0's model" not in told and "same direction" not in told
 
 
@@ -412,7 +419,7 @@ def test_what_a_check_cell_keeps_has_no_digit_that_another_machine_may_round_oth
     within = set(re.findall(r"to within (\S+)", kept))
     assert set(re.findall(r"\d+\.\d+|\d+e-?\d+|[0-9a-f]{16}", kept)) <= within
     if path.name != "00_index.ipynb":
-        id = next(id for id, exhibit in EXHIBITS.items() if (FOLDER / exhibit.notebook) == path)
+        id = next(id for id, page in pages().items() if page.path == path)
         values = json.loads((FOLDER.parent / f"pfl_lib/pages/recorded/{id}.json").read_text())
         compared = set(re.findall(r"^(.+): \d+ values as recorded", kept, re.MULTILINE))
         assert compared and compared == values.keys() - {recorded.OWN, recorded.RUNS}

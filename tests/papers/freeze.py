@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from pfl_lib import papers
-from pfl_lib.papers import compare
+from pfl_lib.pages.registry import pages
+from pfl_lib.papers import PRINTED, PROFILES, compare
 from pfl_lib.papers.runs import Runs
 from pfl_lib.results.store import Store
 
@@ -20,24 +20,22 @@ NUMBERS = ["printed", "printed std", "ours", "ours std", "last"]
 def keys() -> dict[str, list[str]]:
     """Each page's run keys in each profile, their first twelve digits."""
     return {
-        f"{id} {profile}": sorted(run.key[:12] for run in page.runs(page.profile(profile)))
-        for id, page in papers.EXHIBITS.items()
-        for profile in papers.PROFILES
+        f"{id} {profile}": sorted(run.key[:12] for run in page.needed(profile).specs)
+        for id, page in pages().items()
+        for profile in PROFILES
     }
 
 
 def numbers() -> dict[str, list]:
     """Each printed value of which a run is stored: the paper's numbers and ours, six digits."""
     store, told = Store("/nowhere"), {}
-    for page in papers.EXHIBITS.values():
-        for table in page.tables:
-            for profile in ("small", "paper"):
-                scaled = table.scaled(page.profile(profile))
-                compared = compare.beside(Runs((scaled,), store.find))
-                for row in compared[compared["seeds"] > 0].to_dict("records"):
-                    place = (row[name] for name in ("dataset", "setting", "method", "metric"))
-                    name = " | ".join([table.paper, table.name, profile, *place])
-                    told[name] = [f"{row[one]:.6g}" for one in NUMBERS] + [row["seeds"]]
+    for _, table, profiles in PRINTED:
+        for profile in ("small", "paper"):
+            compared = compare.beside(Runs((table.scaled(profiles[profile]),), store.find))
+            for row in compared[compared["seeds"] > 0].to_dict("records"):
+                place = (row[name] for name in ("dataset", "setting", "method", "metric"))
+                name = " | ".join([table.paper, table.name, profile, *place])
+                told[name] = [f"{row[one]:.6g}" for one in NUMBERS] + [row["seeds"]]
     return told
 
 

@@ -5,7 +5,7 @@ import pytest
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Local
-from pfl_lib.papers import EXHIBITS
+from pfl_lib.pages.registry import pages
 from pfl_lib.papers.profiles import Profile, only, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
@@ -92,7 +92,7 @@ def test_a_setting_that_is_left_out_is_counted_in_the_banner_and_has_no_runs():
 
 def test_the_quick_profile_leaves_out_no_method_that_a_page_runs():
     quick, paper = (
-        {run.method.name for page in EXHIBITS.values() for run in page.runs(page.profile(name))}
+        {run.method.name for page in pages().values() for run in page.needed(name).specs}
         for name in ("quick", "paper")
     )
     assert quick == paper

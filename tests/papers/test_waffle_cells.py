@@ -8,51 +8,32 @@ from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.pages import registry
 from pfl_lib.papers import waffle
 from pfl_lib.papers.waffle import cifar10
 
-TABLE1 = papers.exhibit("waffle-table1")
-WAFFLE = {id: page for id, page in papers.EXHIBITS.items() if page.paper == "WAFFLE"}
-KEYS = {id: {spec.key for spec in page.runs(waffle.FULL)} for id, page in WAFFLE.items()}
+KEYS = {
+    id: {spec.key for spec in page.needed("paper").specs}
+    for id, page in registry.pages().items()
+    if page.paper == "WAFFLE"
+}
 
 
-def test_every_notebook_of_the_collection_has_an_exhibit_named_after_it():
-    assert {id: page.notebook for id, page in WAFFLE.items()} == {
-        "waffle-table1": "waffle/table1_accuracy.ipynb",
-        "waffle-cifar10": "waffle/cifar10.ipynb",
-        "waffle-table2": "waffle/table2_distributions.ipynb",
-        "waffle-table3": "waffle/table3_hyperparameters.ipynb",
-        "waffle-fig1": "waffle/fig1_personalised_model.ipynb",
-        "waffle-fig3": "waffle/fig3_weight_evolution.ipynb",
-        "waffle-fig4": "waffle/fig4_accuracy_evolution.ipynb",
-        "waffle-fig6": "waffle/fig6_accuracy_all_distributions.ipynb",
-        "waffle-fig7": "waffle/fig7_accuracy_cifar10.ipynb",
-        "waffle-fig8": "waffle/fig8_omega.ipynb",
-        "waffle-claims": "waffle/claims.ipynb",
-        "waffle-shift": "waffle/shift.ipynb",
-        "waffle-apfl": "waffle/apfl.ipynb",
-        "waffle-tuning": "waffle/tuning.ipynb",
-        "waffle-open-questions": "waffle/open-questions.ipynb",
-        "waffle-size-penalty": "waffle/size-penalty.ipynb",
-        "waffle-readings": "waffle/readings.ipynb",
-    }
-
-
-def test_an_unknown_exhibit_or_profile_is_refused():
+def test_an_unknown_page_or_profile_is_refused():
     with pytest.raises(
         BadInput,
         match="table or figure 'waffle-table9' is not one of index, quickstart, scorecard, ",
     ):
-        papers.exhibit("waffle-table9")
+        registry.page("waffle-table9")
     with pytest.raises(BadInput, match="profile 'huge' is not one of quick, small, paper"):
-        TABLE1.profile("huge")
+        registry.page("waffle-table1").needed("huge")
 
 
 def test_the_paper_profile_is_the_papers_setting():
     """Section 3: all of MNIST, ten clients, rate 0.1, batches of 32, one local epoch, 100 rounds,
     five seeds.
     """
-    profile = TABLE1.profile("paper")
+    profile = registry.page("waffle-table1").needed("paper").size
     specs = waffle.TABLE1.runs(profile)
     assert len(specs) == 5 * 6 * 5
     assert {spec.seed for spec in specs} == {1, 2, 3, 4, 5}
@@ -99,7 +80,9 @@ def test_a_reduced_profile_says_by_how_much_p_d_is_multiplied(profile):
 
 
 def test_the_quick_profile_needs_no_download():
-    assert {spec.dataset for spec in TABLE1.runs(TABLE1.profile("quick"))} == {"digits"}
+    assert {spec.dataset for spec in registry.page("waffle-table1").needed("quick").specs} == {
+        "digits"
+    }
 
 
 def test_table_1_of_the_small_profile_trains_at_most_eight_million_examples():
@@ -111,12 +94,13 @@ def test_figures_share_their_runs_with_table_1():
     for id in ("waffle-table3", "waffle-fig3", "waffle-fig4", "waffle-fig6"):
         assert KEYS[id] and KEYS[id] <= KEYS["waffle-table1"]
     assert KEYS["waffle-fig6"] == {spec.key for spec in waffle.TABLE1.runs(waffle.FULL)}
-    for profile in WAFFLE["waffle-fig7"].profiles.values():
-        assert WAFFLE["waffle-fig7"].runs(profile) == cifar10.TABLE.runs(profile)
+    for name, profile in cifar10.PROFILES.items():
+        runs = registry.page("waffle-fig7").needed(name).specs
+        assert runs == cifar10.TABLE.runs(profile)
 
 
 def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c():
-    specs = papers.exhibit("waffle-fig3").runs(waffle.FULL)
+    specs = registry.page("waffle-fig3").needed("paper").specs
     assert [(type(spec.method), spec.partition, spec.seed) for spec in specs] == [
         (WeightErosion, "C", 1),
         (Waffle, "C", 1),
@@ -127,7 +111,7 @@ def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c
 def test_equation_1_is_read_both_ways_for_several_seeds_on_a_star_and_for_one_elsewhere(
     profile, seeds
 ):
-    specs = papers.exhibit("waffle-readings").runs(waffle.ALL_PROFILES[profile])
+    specs = registry.page("waffle-readings").needed(profile).specs
     both = (Waffle(), Waffle(control="literal"))
     expected = [("A*", seed, method) for method in both for seed in range(1, seeds + 1)]
     elsewhere = ("C",) if profile == "quick" else ("A", "C")
@@ -157,27 +141,19 @@ def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_ru
         RunSpec(method, Schedule(rounds=10), dataset="digits")
         for method in (Waffle(), Local(), Waffle(slope=10))
     ]
-    quickstart = papers.exhibit("quickstart")
+    quickstart = registry.page("quickstart")
     for name in papers.PROFILES:
-        assert quickstart.runs(quickstart.profile(name)) == tuple(typed)
-    assert [spec.seed for spec in quickstart.runs(quickstart.profile("quick", 2))] == [
-        1,
-        1,
-        1,
-        2,
-        2,
-        2,
-    ]
+        assert quickstart.needed(name).specs == tuple(typed)
+    assert [spec.seed for spec in quickstart.needed("quick", 2).specs] == [1, 1, 1, 2, 2, 2]
 
 
 def test_every_accuracy_that_table_1_prints_is_described_and_those_on_mnist_have_runs():
-    (table,) = TABLE1.tables
+    table = waffle.TABLE1
     printed = table.printed()
     assert len(printed) == 30 and not any(math.isnan(value.value) for value in printed.values())
     assert printed["MNIST", "C", "WE", "accuracy_percent"] == (99.0, 0.08)
     assert len(table.only(datasets=["MNIST"]).runs(waffle.FULL)) == 30 * 5
-    (lower,) = papers.exhibit("waffle-cifar10").tables
-    assert len(lower.printed()) == 30
+    assert len(cifar10.TABLE.printed()) == 30
     place = table.only(["C"], ["WE"], ["MNIST"]).runs(waffle.FULL)
     assert {(spec.partition, spec.method.name) for spec in place} == {("C", "weight_erosion")}
 

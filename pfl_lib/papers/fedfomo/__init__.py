@@ -1,9 +1,9 @@
 """FedFomo: Personalized Federated Learning with First Order Model Optimization (Zhang, Sapra,
 Fidler, Yeung, Alvarez; 2021).
 
-Its Tables 1, 2 and 5, the settings of its figures, and its pages.  15 clients train in every round,
-for 20 rounds, or 10 of 100 clients, for 100 rounds; five local epochs, batches of 50, plain SGD
-with weight decay (section 4, appendix A.6).
+Its Tables 1, 2 and 5, and the settings of its figures.  15 clients train in every round, for 20
+rounds, or 10 of 100 clients, for 100 rounds; five local epochs, batches of 50, plain SGD with
+weight decay (section 4, appendix A.6).
 
 Settled here where the paper is silent or contradicts its released code (NVlabs/FedFomo):
 
@@ -52,7 +52,6 @@ from pfl_lib.methods import (
     PerFedAvg,
     PFedMe,
 )
-from pfl_lib.papers.exhibits import Exhibit, by_notebook
 from pfl_lib.papers.profiles import Profile, only
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
@@ -273,47 +272,3 @@ def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
         differs="No augmentation.",
     )
     return {profile.name: profile for profile in (quick, small, full)}
-
-
-# --- pages ---
-
-
-def _page(name: str, title: str, table: Table, seeds: int = 3) -> Exhibit:
-    id, notebook = f"{PAPER}-{name.partition('_')[0]}", f"{PAPER}/{name}.ipynb"
-    tables = (table,) if name.startswith("table") else ()
-    runs = by_notebook(notebook)
-    return Exhibit(id, "FedFomo", title, notebook, profiles(table, seeds), runs, tables)
-
-
-def _of_digits(page: Exhibit) -> Exhibit:
-    """A page that shows the way on small data, in every profile the same."""
-    same = "scikit-learn's digits, in every profile the same: the page shows how clients are made"
-    return replace(
-        page,
-        profiles={
-            name: replace(profile, data=same, settings=(), differs="")
-            for name, profile in page.profiles.items()
-        },
-    )
-
-
-PAGES = (
-    _page(
-        "table1_pathological",
-        "Table 1: accuracy of eleven methods with two shards a client",
-        TABLE1,
-    ),
-    _page("table2_latent", "Table 2: accuracy under latent distributions of CIFAR-10", TABLE2),
-    _page(
-        "table5_latent_cifar100",
-        "Table 5: accuracy under latent distributions of CIFAR-100",
-        TABLE5,
-    ),
-    _page("fig1_many_clients", "Figure 1: accuracy with 100 clients", FIGURE1),
-    _page("fig2_affinity", "Figure 2: do the affinities P find the latent groups?", FIGURE2),
-    _page("fig3_exploration", "Figure 3: exploration ε and downloads M", FIGURE3),
-    _page("fig7_weights", "Figure 7: who listens to whom", FIGURE7),
-    _of_digits(_page("fig8_pipeline", "Figure 8: how latent distributions are made", FIGURE7)),
-    _page("fig9_validation", "Figure 9: the share held out for validation", FIGURE9, seeds=5),
-)
-"""The tables and figures of the paper, in its order."""

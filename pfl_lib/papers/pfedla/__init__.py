@@ -1,7 +1,7 @@
 """pFedLA: Layer-wised Model Aggregation for Personalized Federated Learning (Ma, Zhang, Guo, Xu;
 2022).
 
-Its Tables 1 to 3 with the settings of section 4, the runs behind its figures, and its pages.  Ten
+Its Tables 1 to 3 with the settings of section 4, and the runs behind its figures.  Ten
 clients who all take part (600 rounds of 10 local epochs), or a hundred of whom ten do (2,500 rounds
 of 20); plain SGD at 0.01 (CIFAR) or 0.005, batches of 32; accuracies are means over all clients
 after the last round.
@@ -15,6 +15,7 @@ Settled here where the paper is silent:
 * The hypernetwork's step, which decides what pFedLA becomes: `hypernetwork_step`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from pfl_lib.experiments.spec import RunSpec
@@ -32,7 +33,6 @@ from pfl_lib.methods import (
     PFedMe,
 )
 from pfl_lib.models import WITH_STATISTICS
-from pfl_lib.papers.exhibits import Exhibit, Runs, by_notebook
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.pfedla import toy
 from pfl_lib.papers.pfedla.costs import COMMUNICATION
@@ -314,64 +314,6 @@ def _all(profile: Profile) -> tuple[RunSpec, ...]:
     return tuple(dict.fromkeys(runs))
 
 
-def _first_seed(table: Table) -> Runs:
+def _first_seed(table: Table) -> Callable[[Profile], tuple[RunSpec, ...]]:
     """A figure shows one run of each data set."""
     return lambda profile: table.runs(profile.with_seeds(1))
-
-
-def _page(name: str, title: str, profiles: dict[str, Profile], **shown) -> Exhibit:
-    id = f"{PAPER}-{name.replace('_', '-')}"
-    return Exhibit(id, "pFedLA", title, f"{PAPER}/{name}.ipynb", profiles, **shown)
-
-
-_TABLES3 = profiles(TABLE3, mnist=True)
-PAGES = (
-    _page(
-        "table1",
-        "Table 1: accuracy of ten methods, non-IID.1",
-        profiles(TABLE1),
-        runs=by_notebook("pfedla/table1.ipynb"),
-        tables=(TABLE1,),
-    ),
-    _page(
-        "table2",
-        "Table 2: accuracy of ten methods, non-IID.2",
-        profiles(TABLE2),
-        runs=by_notebook("pfedla/table2.ipynb"),
-        tables=(TABLE2,),
-    ),
-    _page(
-        "table3",
-        "Table 3: layers kept at home, accuracy and communication",
-        _TABLES3,
-        runs=by_notebook("pfedla/table3.ipynb"),
-        tables=(TABLE3,),
-    ),
-    _page("fig1", "Figure 1: layer by layer, or whole models?", toy.PROFILES, runs=toy.runs),
-    _page(
-        "fig5",
-        "Figure 5: weights of a twin, a similar client and the rest",
-        profiles(FIGURE5, mnist=True),
-        runs=_first_seed(FIGURE5),
-    ),
-    _page(
-        "fig6",
-        "Figure 6: who listens to whom",
-        profiles(FIGURE6, mnist=True),
-        runs=_first_seed(FIGURE6),
-    ),
-    _page("fig7", "Figure 7: which layers stay personal", _TABLES3, runs=_first_seed(FIGURE7)),
-    _page(
-        "step_size",
-        "The hypernetwork's step decides what pFedLA becomes",
-        profiles(STEPS),
-        runs=STEPS.runs,
-    ),
-    _page(
-        "claims",
-        "What the paper says, and what its runs say",
-        profiles(TABLE1, TABLE2, TABLE3),
-        runs=_all,
-    ),
-)
-"""The tables and figures of the paper, in its order, then what it leaves open."""

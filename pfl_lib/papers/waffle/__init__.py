@@ -1,9 +1,9 @@
 """WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart, Grimberg, Hartley,
 Jaggi; 2021).
 
-Its Table 1 on MNIST, which most of its runs belong to, with every hyper-parameter of the benchmark;
-its pages are in `waffle.pages`.  Ten clients, of whom Alice is client 0, all take part in every
-round with one local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
+Its Table 1 on MNIST, which most of its runs belong to, with every hyper-parameter of the benchmark.
+Ten clients, of whom Alice is client 0, all take part in every round with one local epoch; MNIST
+with plain SGD at rate 0.1 and batches of 32 (section 3).
 
 Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
 variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally counts a batch a round,

@@ -34,7 +34,6 @@ import numpy as np
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
-from pfl_lib.papers.exhibits import Exhibit, by_notebook
 from pfl_lib.papers.metrics import ACCURACY, Metric, column
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
@@ -235,40 +234,3 @@ def claim_runs(profile: Profile) -> tuple[RunSpec, ...]:
 
 def _strict(profile: Profile) -> tuple[RunSpec, ...]:
     return runs(profile, single(["AGE_STRICT"]))
-
-
-def _page(id: str, name: str, title: str, **shown) -> Exhibit:
-    page, notebook = f"weight-erosion-{id}", f"{PAPER}/{name}.ipynb"
-    return Exhibit(page, "Weight Erosion", title, notebook, ALL_PROFILES, **shown)
-
-
-PAGES = (
-    _page(
-        "fig1",
-        "fig1_accuracy_and_weights",
-        "Figure 1: accuracies and weights by round, for each client",
-        runs=figure_runs,
-    ),
-    _page(
-        "fig2",
-        "fig2_parameters",
-        "Figure 2: what the models have learned",
-        runs=by_notebook("weight_erosion/fig2_parameters.ipynb"),
-        models=by_notebook("weight_erosion/fig2_parameters.ipynb"),
-    ),
-    _page(
-        "penalties",
-        "penalties",
-        "What the two penalties do",
-        runs=by_notebook("weight_erosion/penalties.ipynb"),
-    ),
-    _page("gradient-distances", "gradient_distances", "Appendix A: how far apart gradients are"),
-    _page(
-        "claims",
-        "claims",
-        "What the paper says, and what its runs say",
-        runs=claim_runs,
-        models=_strict,
-    ),
-)
-"""The figures of the paper, its Appendix A and its sentences."""
