@@ -103,7 +103,7 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check; 0 when
     every run and every notebook ended well, else 1.  A page that is not run is no failure.
     """
-    from pfl_lib.pages.build import Wanted, build, check_writable
+    from pfl_lib.pages.build import build, check_writable
     from pfl_lib.pages.registry import notebooks_folder
 
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
@@ -115,10 +115,12 @@ def _make_pages(pages: Sequence, asked, store) -> int:
         "results_dir": str(store.root),
         "jobs": asked.jobs or 0,
         "device": asked.device,
+        "plots_only": asked.plots_only,
     }
     drawn: Mapping = {}
     if asked.profile is None:
-        drawn = build(_stored(pages, asked, store), parameters, store, reports, asked.again)
+        given = parameters | {"plots_only": True}
+        drawn = build(_stored(pages, asked, store), given, store, reports, asked.again)
         pages = [] if asked.plots_only else [page for page in pages if page.id != SCORECARD]
         if pages:
             index = reports / "index.html"
@@ -126,8 +128,7 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     stamps = dict(drawn)
     if pages:
         failures = train(name, pages, asked, store)
-        sizes = [(page, page.needed(name, asked.seeds)) for page in pages]
-        wanted = [Wanted(page, needed, asked.plots_only) for page, needed in sizes]
+        wanted = [(page, page.needed(name, asked.seeds)) for page in pages]
         stamps |= build(wanted, parameters, store, reports, asked.again)
     _closing_table(stamps, reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
@@ -138,13 +139,10 @@ def _make_pages(pages: Sequence, asked, store) -> int:
 
 def _stored(pages: Sequence, asked, store) -> list:
     """The papers' pages that stored runs can draw, each in the profile that most is stored of."""
-    from pfl_lib.pages.build import Wanted
-
-    best = {page: page.most_stored(store.find, asked.seeds) for page in pages if page.paper}
-    drawn = [Wanted(page, needed, True) for page, needed in best.items() if needed is not None]
+    best = [(page, page.most_stored(store.find, asked.seeds)) for page in pages if page.paper]
+    drawn = [(page, needed) for page, needed in best if needed is not None]
     print(f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs", flush=True)
-    cards = (page for page in pages if page.id == SCORECARD)
-    return [*drawn, *(Wanted(page, page.needed(LIVE), True) for page in cards)]
+    return [*drawn, *((page, page.needed(LIVE)) for page in pages if page.id == SCORECARD)]
 
 
 def _closing_table(stamps: Mapping, reports: Path, seconds: float) -> None:

@@ -7,10 +7,9 @@ nothing from outside, and the keyboard reaches all of it.
 """
 
 from pfl_lib.display.play import Explorer
-from pfl_lib.explore.of_matrix import matrix
 from pfl_lib.explore.of_methods import methods
 from pfl_lib.explore.of_partition import partition
 from pfl_lib.explore.of_training import live
-from pfl_lib.explore.of_weights import weights
+from pfl_lib.explore.of_weights import matrix, weights
 
 __all__ = ["Explorer", "live", "matrix", "methods", "partition", "weights"]

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from pfl_lib.display import curves, play, table
+from pfl_lib.errors import choose
 from pfl_lib.results.result import Result
-from pfl_lib.results.several import Comparison, Results, compare
+from pfl_lib.results.several import Results, compare
 
 METRICS = ("accuracy", "accuracy of the worst client", "loss")
 ALONG = ("round", "seconds")
@@ -25,8 +26,8 @@ def methods(
     and for an unknown name.
     """
     compared = compare(results)
-    compared.differences(to)
-    every, first = tuple(compared.results), next(iter(compared.results)) if to is None else to
+    every = tuple(compared.results)
+    first = every[0] if to is None else choose("name", to, every)
     frame = compared.frame
     worst = frame.groupby(["method", "seed", "round"])["accuracy"].transform("min")
     frame = frame.assign(**{METRICS[1]: worst})
@@ -39,12 +40,18 @@ def methods(
         of = {name: compared.results[name] for name in names or every}
         last = frame[frame["round"] == frame.groupby("method")["round"].transform("max")]
         means = last.groupby(["method", "seed"])[metric].mean().groupby("method").mean()
-        told = ", ".join(f"{n} {means[n]:.2f} ({_seeds(len(one))})" for n, one in of.items())
+        seeds = {name: f"{len(one)} seed{'s' * (len(one) > 1)}" for name, one in of.items()}
+        told = ", ".join(f"{name} {means[name]:.2f} ({seeds[name]})" for name in of)
         percent = " in percent" if metric != "loss" else ""
         return f"{metric}{percent} by {along}, mean over seeds; in the last round: {told}."
 
     def below(names: Sequence[str], metric: str, along: str, against: str) -> str:
-        rows = differences(compared, against)
+        over = {"clients": "mean over clients", "worst": "worst client"}
+        frames = [
+            compared.differences(against, "last", one).assign(**{"accuracy of": words})
+            for one, words in over.items()
+        ]
+        rows = pd.concat(frames, ignore_index=True)
         rows = rows[rows["method"].isin(names or every)] if len(rows) else rows
         caption = f"Points above {against} in the last round, paired by seed, with 95 % intervals"
         page = table.styled(rows, caption).to_html() if len(rows) else ""
@@ -52,28 +59,13 @@ def methods(
 
     controls = {"methods": {"all": every}, "show": METRICS, "by": ALONG, "against": [first]}
     pictures = play.Pictures(draw, says, title, below)
-    return play.explorer(pictures, controls, lambda: _widgets(controls, every, first))
 
+    def widgets() -> dict[str, object]:
+        """The methods, and the one that they are compared with, can be chosen too."""
+        import ipywidgets
 
-def _widgets(controls: dict, every: Sequence[str], first: str) -> dict:
-    """In JupyterLab the methods, and the one that they are compared with, can be chosen too."""
-    import ipywidgets
+        names = ipywidgets.SelectMultiple(options=every, value=every)
+        against = ipywidgets.Dropdown(options=every, value=first)
+        return {**controls, "methods": names, "against": against}
 
-    names = ipywidgets.SelectMultiple(options=every, value=every)
-    against = ipywidgets.Dropdown(options=every, value=first)
-    return {**controls, "methods": names, "against": against}
-
-
-def differences(compared: Comparison, to: str) -> pd.DataFrame:
-    """The paired differences from one method, mean over clients and worst client."""
-    frames = []
-    for over, words in (("clients", "mean over clients"), ("worst", "worst client")):
-        frame = compared.differences(to, "last", over)
-        if len(frame):
-            frame.insert(1, "accuracy of", words)
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' * (count > 1)}"
+    return play.explorer(pictures, controls, widgets)

@@ -11,23 +11,16 @@ from pfl_lib.errors import BadInput
 from pfl_lib.partitions import Classes, Dirichlet, Dominant, LabelSkew, Latent, Recipe, Shards
 
 CLIENTS, EXAMPLES = 10, 80  # a client's examples, where the recipe asks for a number
+DOMINANT = "dominant classes, share {} (pFedLA, non-IID.2)"
 
 RECIPES: dict[str, Recipe] = {
     # C first: under A all clients hold the same, which is a plain square.
     **{f"{letter} (WAFFLE)": LabelSkew(letter) for letter in ("C", "A", "B", "A*", "B*")},
-    **{f"{k} shards a client (FedFomo)": Shards(per_client=k) for k in (1, 2, 3, 5)},
-    **{f"{k} latent groups (FedFomo)": Latent(groups=k) for k in (2, 3, 5, 10)},
-    **{
-        f"{k} classes a client (pFedLA, non-IID.1)": Classes(per_client=k, examples=EXAMPLES)
-        for k in (1, 2, 4, 8)
-    },
-    **{
-        f"dominant classes, share {share} (pFedLA, non-IID.2)": Dominant(
-            classes=2, share=share, examples=EXAMPLES
-        )
-        for share in (0.3, 0.5, 0.8, 0.95)
-    },
-    **{f"Dirichlet, alpha {alpha}": Dirichlet(alpha=alpha) for alpha in (0.1, 0.3, 1.0, 10.0)},
+    **{f"{k} shards a client (FedFomo)": Shards(k) for k in (1, 2, 3, 5)},
+    **{f"{k} latent groups (FedFomo)": Latent(k) for k in (2, 3, 5, 10)},
+    **{f"{k} classes a client (pFedLA, non-IID.1)": Classes(k, EXAMPLES) for k in (1, 2, 4, 8)},
+    **{DOMINANT.format(x): Dominant(2, x, EXAMPLES) for x in (0.3, 0.5, 0.8, 0.95)},
+    **{f"Dirichlet, alpha {alpha}": Dirichlet(alpha) for alpha in (0.1, 0.3, 1.0, 10.0)},
 }
 
 
@@ -59,18 +52,13 @@ def partition(
         told = of if isinstance(of, str) else drawing.says(held, of)
         return f"{partitions.called(RECIPES[choice[0]])}: {told}"
 
-    there = [name for name in RECIPES if not isinstance(made(name, clients, seed), str)]
-    title = f"{held.name}: who holds which labels"
-    controls = {"distribution": there, "clients": [clients], "seed": [seed]}
-
     def widgets() -> dict[str, object]:
         import ipywidgets
 
         count = ipywidgets.IntSlider(clients, 1, 50, continuous_update=False)
-        return {
-            "distribution": list(RECIPES),
-            "clients": count,
-            "seed": ipywidgets.IntText(seed),
-        }
+        return {"distribution": [*RECIPES], "clients": count, "seed": ipywidgets.IntText(seed)}
 
+    there = [name for name in RECIPES if not isinstance(made(name, clients, seed), str)]
+    controls = {"distribution": there, "clients": [clients], "seed": [seed]}
+    title = f"{held.name}: who holds which labels"
     return play.explorer(play.Pictures(draw, says, title), controls, widgets)

@@ -12,7 +12,6 @@ from pfl_lib.display import curves, play, theme
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import stored_config, training
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 
 DRAWN_EVERY = 0.7  # seconds between two pictures: drawing takes time from training
@@ -35,7 +34,7 @@ class Training:
         self.spec, self.store, self.watch = spec, store, watch
         self._place = {"data_dir": data_dir, "device": device}
         self._stop, self._thread = threading.Event(), None
-        self.result: Result | None = store.find(spec)
+        self.result = store.find(spec)
         self.accuracy = self.result.accuracy_by_round() if self.result else pd.Series(dtype=float)
         self.state = "stored" if self.result else "not started"
 
@@ -44,19 +43,13 @@ class Training:
         """The number of finished rounds."""
         return int(self.accuracy.index.max()) if len(self.accuracy) else 0
 
-    @property
-    def running(self) -> bool:
-        """Whether it is being trained now."""
-        return self._thread is not None and self._thread.is_alive()
-
     def start(self) -> None:
         """Go on from the last finished round; nothing happens where it runs or has a result."""
-        if self.running or self.result is not None:
-            return
-        self._stop.clear()
-        self.state = "training"
-        self._thread = threading.Thread(target=self._train, daemon=True)
-        self._thread.start()
+        if self.state != "training" and self.result is None:
+            self._stop.clear()
+            self.state = "training"
+            self._thread = threading.Thread(target=self._train, daemon=True)
+            self._thread.start()
 
     def stop(self, wait: float | None = None) -> None:
         """Stop after the round that it is in, which is kept; `wait`: at most so many seconds for
@@ -75,25 +68,21 @@ class Training:
                 if self._stop.is_set() and not run.finished:
                     rounds.close()  # saves the checkpoint
                     kept = self.store.checkpoint_path(self.spec).is_file()
-                    self.state = f"stopped after round {run.done}"
-                    self.state += ", which is kept" if kept else "; it could not be kept"
+                    told = ", which is kept" if kept else "; it could not be kept"
+                    self.state = f"stopped after round {run.done}{told}"
                     break
                 if time.monotonic() - drawn >= DRAWN_EVERY:
                     self.watch(self)
                     drawn = time.monotonic()
             else:
-                self._finish(run)
+                self.result = run.result(stored_config(self.spec))
+                self.store.save(self.spec, self.result)
+                self.state = "finished and stored"
+        except NotStored as error:
+            self.state = f"finished; {error}"
         except Exception as error:  # noqa: BLE001  a thread's error is told where it is watched
             self.state = f"{type(error).__name__}: {error}".splitlines()[0]
         self.watch(self)
-
-    def _finish(self, run) -> None:
-        self.result = run.result(stored_config(self.spec))
-        try:
-            self.store.save(self.spec, self.result)
-            self.state = "finished and stored"
-        except NotStored as error:
-            self.state = f"finished; {error}"
 
     def words(self) -> str:
         """One sentence: where it stands."""
@@ -129,21 +118,19 @@ def live(
     if not isinstance(spec, RunSpec):
         raise BadInput(f"run {spec!r}: give a run description, RunSpec(method, schedule, ...)")
     of = Training(spec, Store(results_dir), data_dir, device)
-    still = of.picture if of.result else lambda: f"<p>{html.escape(of.words())}</p>"
-    return play.Explorer(of.words(), lambda: play.framed(still()), lambda: _widget(of))
+    return play.Explorer(of.words(), lambda: play.framed(of.picture()), lambda: _widget(of))
 
 
 def _widget(of: Training):
     import ipywidgets
 
-    start = ipywidgets.Button(description="start")
-    stop = ipywidgets.Button(description="stop")
+    start, stop = (ipywidgets.Button(description=name) for name in ("start", "stop"))
     bar = ipywidgets.IntProgress(of.done, 0, of.spec.schedule.rounds, description="round")
     view = ipywidgets.HTML(layout={"overflow": "auto"})
 
     def show(training: Training) -> None:
         bar.value = training.done
-        start.disabled = training.running and training.state == "training"
+        start.disabled = training.state == "training"
         view.value = training.picture()
 
     of.watch = show

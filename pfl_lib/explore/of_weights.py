@@ -1,11 +1,13 @@
-"""Whose models a client's model is made of, by round: the others around the client."""
+"""Whose models a client's model is made of, by round: the others around the client (`weights`), or
+who listens to whom as heat maps (`matrix`).
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from pfl_lib.display import play
-from pfl_lib.errors import BadInput
+from pfl_lib.display import heat_maps, play
+from pfl_lib.errors import BadInput, choose
 from pfl_lib.results.result import Result
 
 LARGEST = 11_000  # points^2: the disc of the whole average
@@ -16,50 +18,93 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
     """The weights of a result by round, with the client they are for in the centre: Alice's, or any
     client's where each has its own, for each layer where layers have theirs.
 
-    `layers` names the layers (default: "layer 1", "layer 2", ...).  Weights are shown as shares of
-    their sum: the area of a disc is a share.  Raises BadInput for a result without weights, with a
-    negative one, or with another number of names.
+    `layers` names the layers (default: "layer 1", "layer 2", ...).  The area of a disc is a share
+    of all weights.  Raises BadInput for a result without weights, with a negative one, or with
+    another number of names.
     """
     shares, alice = shares_of(result), result.config.get("alice")
     count, own = shares.shape[1], result.weights.ndim > 2
-    names = list(map(str, layers)) or [f"layer {k + 1}" for k in range(count)]
-    if len(names) != count:
-        raise BadInput(f"{len(names)} names for {count} layers: give one for each")
+    names = _named(layers, count)
     rounds = {str(number): place for place, number in enumerate(result.weights_rounds)}
-    one = -1 if alice is None else int(alice)
-    rows = range(shares.shape[2]) if own else [one]
+    rows = range(shares.shape[2]) if own else [-1 if alice is None else int(alice)]
 
     def called(client: int) -> str:
         words = "the shared model" if client < 0 else f"client {client}"
         return "Alice" if client == alice else words
 
-    def share(client: int, layer: int, place: int) -> np.ndarray:
-        return shares[place, layer, client if own else 0]
-
     def says(client: int, layer: int, place: int) -> str:
-        of = share(client, layer, place)
-        others = np.where(np.arange(len(of)) == client, -1, of)
-        first = int(others.argmax())
-        parts = [] if client < 0 else [f"{100 * of[client]:.1f} % its own"]
-        if others[first] > 0:
-            other = "" if client < 0 else "other "
-            parts.append(f"{100 * of[first]:.1f} % client {first}'s, the largest {other}share")
+        of = shares[place, layer, client if own else 0]
+        largest = [int(k) for k in np.argsort(-of, kind="stable")[:3] if of[k] > 0]
+        parts = ", ".join(f"{100 * of[k]:.1f} % {called(k)}'s" for k in largest)
         where = f"Round {list(rounds)[place]}, " + f"{names[layer]}: " * (count > 1)
         whose = called(client) + "'s model" * (client >= 0)
-        return (
-            f"{where}{whose} is {', '.join(parts)}; {int((of > 0).sum())} of {len(of)} clients"
-            " count."
-        )
+        return f"{where}{whose} is {parts}; {int((of > 0).sum())} of {len(of)} clients count."
 
     def draw(figure, client: int, layer: int, place: int) -> None:
-        discs(figure, share(client, layer, place), client, called(client))
+        discs(figure, shares[place, layer, client if own else 0], client, called(client))
 
     controls = {
         "client": {called(client): client for client in rows},
-        "layer": dict(zip(names, range(count), strict=True)),
+        "layer": {name: place for place, name in enumerate(names)},
         play.ROUND: rounds,
     }
     return play.explorer(play.Pictures(draw, says, title), controls)
+
+
+def matrix(
+    result: Result,
+    what: str = "weights",
+    layers: Sequence[str] = (),
+    title: str = "",
+    groups: Sequence[object] | None = None,
+) -> play.Explorer:
+    """A result's weights [rounds, N, N] or [rounds, L, N, N], or another matrix that its method
+    logs, such as FedFomo's "affinity", as heat maps by round.
+
+    `layers`: as for `weights`; `groups`: each client's.  Raises BadInput where the result has no
+    such matrix.
+    """
+    several = result.weights is not None and result.weights.ndim > 2
+    known = {**({"weights": result.weights} if several else {}), **result.matrices}
+    if not known:
+        cure = "" if result.weights is None else "; weights() shows its weights by round"
+        raise BadInput(f"{result.config['method']['name']} has no matrix of clients{cure}")
+    frames = np.asarray(known[choose("matrix", what, known)], float)
+    rounds = result.weights_rounds if what == "weights" else result.matrices_rounds
+    frames = frames[:, None] if frames.ndim == 3 else frames
+    count, limits = frames.shape[1], heat_maps.limits_of(frames)
+    names = _named(layers, count) if layers or count > 1 else [""]
+    quantity = "weight" if what == "weights" else what
+
+    def draw(figure, place: int) -> None:
+        across, down = min(3, count), -(-count // 3)
+        figure.set_size_inches(1.2 + 3.4 * across, 3.2 * down)
+        panels = list(figure.subplots(down, across, squeeze=False).flat)
+        for axes, name, values in zip(panels, names, frames[place], strict=False):
+            heat_maps.matrix(axes, values, groups, limits, quantity)
+            axes.set_title(name)
+        for axes in panels[count:]:
+            axes.set_axis_off()
+
+    def says(place: int) -> str:
+        told = []
+        for name, values in zip(names, frames[place], strict=True):
+            own, others = np.diag(values), values[~np.eye(len(values), dtype=bool)]
+            told.append(
+                f"{name + ': ' if name else ''}own {quantity} {np.nanmean(own):.2f} on average,"
+                f" others' {np.nanmean(others):.2f}, largest {np.nanmax(others):.2f}"
+            )
+        return f"Round {rounds[place]}: {'; '.join(told)}."
+
+    places = {str(number): place for place, number in enumerate(rounds)}
+    return play.explorer(play.Pictures(draw, says, title), {play.ROUND: places})
+
+
+def _named(layers: Sequence[str], count: int) -> list[str]:
+    names = list(map(str, layers)) or [f"layer {k + 1}" for k in range(count)]
+    if len(names) != count:
+        raise BadInput(f"{len(names)} names for {count} layers: give one for each")
+    return names
 
 
 def shares_of(result: Result) -> np.ndarray:
@@ -69,8 +114,8 @@ def shares_of(result: Result) -> np.ndarray:
     values = np.nan_to_num(np.asarray(result.weights, float))
     if (values < 0).any():
         raise BadInput("a negative weight is no share of an average: see matrix()")
-    values = values[:, None] if values.ndim == 2 else values
-    values = values[:, None] if values.ndim == 3 else values
+    while values.ndim < 4:
+        values = values[:, None]
     sums = values.sum(-1, keepdims=True)
     return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
 

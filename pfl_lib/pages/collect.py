@@ -1,6 +1,7 @@
 """Which runs a page needs, asked of its notebook: the cells up to the one tagged `runs` (of a page
 without runs, `settings`) are plain Python, which is executed here, in process; `Page.run` then says
-its runs and trains nothing.  What draws is not imported: a machine that only trains may lack it.
+its runs, trains nothing and shows nothing.  What draws is not imported: a machine that only trains
+may lack it.
 """
 
 import ast
@@ -15,6 +16,7 @@ from pathlib import Path
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.table import Find
 
 DRAWS = {"IPython", "ipywidgets", "matplotlib", "seaborn"}
 
@@ -30,10 +32,9 @@ class Needed:
     models: tuple[RunSpec, ...] = ()
     size: Profile | None = None
 
-    @property
-    def banner(self) -> str:
-        """What the size runs, and how that differs from the paper."""
-        return self.size.banner if self.size else ""
+    def stored(self, find: Find) -> int:
+        """How many of its runs are stored."""
+        return sum(find(spec) is not None for spec in self.specs)
 
 
 class Collected(Exception):

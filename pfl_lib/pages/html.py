@@ -18,25 +18,7 @@ from pfl_lib.pages.stamp import Stamp, summary
 
 LARGEST = 1_000_000  # bytes of a page
 TEMPLATES = Path(__file__).parent / "templates"
-TITLES = {
-    "WAFFLE": (
-        "WAFFLE: Weighted Averaging for Personalized Federated Learning (Beaussart et al., 2021)"
-    ),
-    "Weight Erosion": (
-        "Weight Erosion: an Update Aggregation Scheme for Personalized Collaborative Machine"
-        " Learning (Grimberg et al., 2020)"
-    ),
-    "FedFomo": (
-        "Personalized Federated Learning with First Order Model Optimization (Zhang et al., 2021)"
-    ),
-    "pFedLA": "Layer-wised Model Aggregation for Personalized Federated Learning (Ma et al., 2022)",
-}
-WHERE = {
-    "WAFFLE": "https://arxiv.org/abs/2110.06978",
-    "FedFomo": "https://openreview.net/forum?id=ehJqJQk9cw",
-    "pFedLA": "https://arxiv.org/abs/2205.03993",
-}
-"""The papers' titles, and where those that are free to read can be read, as in CITATION.cff."""
+FETCHED = {"src", "srcset", "poster", "data", "xlink:href"}  # what a browser fetches by itself
 
 
 def finish(
@@ -96,7 +78,6 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
         "index": there["index"],
         "near": [(way, there[id], known[id].title) for way, ids in near.items() for id in ids],
         "css": styles(),
-        "paper_at": WHERE.get(page.paper),
     }
     text, _ = exporter().from_notebook_node(shown, resources={"pfl_lib": facts})
     ids = {one.path.resolve(): id for id, one in known.items()}
@@ -144,46 +125,28 @@ def faults(text: str) -> list[str]:
     """What keeps an HTML page from standing alone: things it would fetch from outside, pictures
     without alt text, more bytes than somebody on a telephone would want to pay for.
     """
-    checker = _Checker()
-    checker.feed(text)
-    size = len(text.encode())
-    if size > LARGEST:
-        limit = f"{size / 1e6:.2f} MB and may have {LARGEST / 1e6:g} MB"
-        checker.faults.append(f"the page has {limit}: draw fewer or smaller pictures")
-    return checker.faults
+    found = []
 
-
-class _Checker(HTMLParser):
-    """Collects what a browser would fetch by itself; links that a reader may follow are no
-    fault.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.faults: list[str] = []
-        self._inside = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given, self._inside = {name: value or "" for name, value in attrs}, tag
-        fetched = ["src", "srcset", "poster", "data", "xlink:href", *["href"] * (tag == "link")]
-        for name in fetched:
-            if not given.get(name, "#").startswith(("data:", "#")):
-                self.faults.append(f"<{tag} {name}={given[name][:60]!r}> would be fetched")
+    def tag(name: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        for one in given.keys() & (FETCHED | {"href"} if name == "link" else FETCHED):
+            if not given[one].startswith(("data:", "#")):
+                found.append(f"<{name} {one}={given[one][:60]!r}> would be fetched")
         alt = given.get("alt", "").strip()
-        if tag == "img" and (not alt or "No description has been provided" in alt):
-            self.faults.append("picture without alt text: show it with page.show(figure, words)")
-        self._look_at_styles(given.get("style", ""))
+        if name == "img" and (not alt or "No description has been provided" in alt):
+            found.append("picture without alt text: show it with page.show(figure, words)")
+        styles.append(given.get("style", ""))
 
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "style":
-            self._look_at_styles(data)
-        reaching = r"https?://|\bimport\s*\(|fetch\s*\(|XMLHttpRequest"
-        if self._inside == "script" and re.search(reaching, data):
-            self.faults.append("a script that reaches for the network")
-
-    def _look_at_styles(self, css: str) -> None:
-        for found in re.findall(r"@import[^;]*|url\(\s*['\"]?(?!data:|#)[^)]*\)", css):
-            self.faults.append(f"style {found[:60]!r} would be fetched")
+    parser = HTMLParser()
+    parser.handle_starttag = tag
+    styles = re.findall("<style.*?</style>", text, re.DOTALL)
+    parser.feed(text)
+    for css in re.findall(r"@import[^;]*|url\(\s*['\"]?(?!data:|#)[^)]*\)", "\n".join(styles)):
+        found.append(f"style {css[:60]!r} would be fetched")
+    scripts = "".join(re.findall("<script.*?</script>", text, re.DOTALL))
+    if re.search(r"https?://|\bimport\s*\(|fetch\s*\(|XMLHttpRequest", scripts):
+        found.append("a script that reaches for the network")
+    if (size := len(text.encode())) > LARGEST:
+        limit = f"{size / 1e6:.2f} MB and may have {LARGEST / 1e6:g} MB"
+        found.append(f"the page has {limit}: draw fewer or smaller pictures")
+    return found

@@ -10,6 +10,7 @@ all pages are being collected (`pages.collect`), `run` says what it needs and en
 """
 
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -68,8 +69,8 @@ class Page:
         """Check the parameters (`globals()` of the notebook), set the theme of its figures, and
         say at the top what the profile runs.
         """
-        self.id = id
-        if collecting() is None:
+        self.id, needed = id, collecting()
+        if needed is None:
             from pfl_lib.pages.parameters import settings
 
             self.settings = settings(namespace)
@@ -84,14 +85,14 @@ class Page:
         self._results: dict[str, Result] = {}
         self._sources = ""
         self._missing: set[str] = set()
-        if (needed := collecting()) is not None:
+        if needed is not None:
             needed.size = self.profile
-        else:
-            from pfl_lib.display import theme
+            return
+        from pfl_lib.display import theme
 
-            theme.use()
-            if self.profile is not None and not os.environ.get("PFL_PAGE"):
-                self.say(f"**{self.profile.banner}**")
+        theme.use()
+        if self.profile is not None and not os.environ.get("PFL_PAGE"):
+            self.say(f"**{self.profile.banner}**")
 
     # --- runs ---
 
@@ -139,13 +140,12 @@ class Page:
         with_model = models and not given.plots_only
         missing = [spec for spec in self.specs if self.store.find(spec, with_model) is None]
         if missing and given.plots_only:
-            told = f"pfl-lib reproduce --profile {given.profile} --only {self.id}"
-            if count - len(missing) < least:
-                raise NotRun(
-                    f"{len(missing)} of the {count} runs behind this page are not stored; to train"
-                    f" them: {told}"
-                )
-            print(f"{count - len(missing)} of {count} runs are stored; to train the others: {told}")
+            stored = count - len(missing)
+            told = f"{stored} of the {count} runs behind this page are stored; to train the others:"
+            told += f" pfl-lib reproduce --profile {given.profile} --only {self.id}"
+            if stored < least:
+                raise NotRun(told)
+            print(told)
             return
         if missing:
             choose_device(given.device)  # one clear line before anything starts
@@ -166,9 +166,9 @@ class Page:
     # --- what is shown ---
 
     def _display(self, bundle: dict[str, object]) -> None:
-        from IPython.display import display
-
         if collecting() is None:
+            from IPython.display import display
+
             display(bundle, raw=True)
 
     def say(self, words: str) -> None:
@@ -177,21 +177,21 @@ class Page:
 
     def show(self, figure, says: str) -> None:
         """Show a matplotlib figure; its alt text is `says` and the numbers drawn."""
-        from matplotlib import pyplot
-
-        from pfl_lib.display import theme
-
         if collecting() is None:
+            from matplotlib import pyplot
+
+            from pfl_lib.display import theme
+
             theme.show(figure, says)
-        pyplot.close(figure)
+            pyplot.close(figure)
 
     def table(
         self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False
     ) -> None:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
-        from pfl_lib.display.table import show_table
-
         if collecting() is None:
+            from pfl_lib.display.table import show_table
+
             show_table(frame, caption, digits, folded)
 
     def setting(self, table: Table) -> None:
@@ -204,7 +204,7 @@ class Page:
         pairs the scorecard counts.
         """
         beside, pairs = compare.beside(runs), compare.pairs(runs)
-        if collecting() is None and len(beside) and self.settings.profile != "quick":
+        if len(beside) and self.settings.profile != "quick":
             frames = {"values": beside[~beside["own"]], "pairs": pairs}
             told = {name: json.loads(of.to_json(orient="records")) for name, of in frames.items()}
             self._display({COMPARED: told})
@@ -247,9 +247,9 @@ class Page:
         shown = ["quote", "where", "answer", "seeds", "holds", "contradicted", "open", "against"]
         told = found[[*shown, "by the paper's numbers"]]
         self.table(told, "The paper's sentences, answered by these runs")
+        names = ["page", "quote", "where", "answer", "profile"]
         for line in found.to_dict("records"):
             evidence = "; ".join(f"{line[name]} {name}" for name in shown[4:7])
-            names = ("page", "quote", "where", "answer", "profile")
             self._display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
         return found
 
@@ -286,11 +286,7 @@ class Page:
     # --- checks, provenance ---
 
     def compare_with_recorded(
-        self,
-        what: str,
-        values: Mapping[str, object],
-        within: float = 0.0,
-        relative: float = 0.0,
+        self, what: str, values: Mapping[str, object], within: float = 0.0, relative: float = 0.0
     ) -> None:
         """Assert that `values` are those recorded under the name `what`, to a tolerance
         (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
@@ -308,26 +304,24 @@ class Page:
         from pfl_lib.experiments.made import NO_RECORD, code_version
 
         found = [(spec.slug, spec.key, self.store.find(spec)) for spec in self.specs]
-        for key, result in self._results.items():
-            method, seed = result.config["method"]["name"], result.config["seed"]
-            found.append((f"{method}, seed {seed}", key, result))
-        ran = [result for *_, result in found if result]
-        python, seconds = platform.python_version(), sum(result.seconds for result in ran)
+        for key, one in self._results.items():
+            name = f"{one.config['method']['name']}, seed {one.config['seed']}"
+            found.append((name, key, one))
+        ran, rows = [one for *_, one in found if one], []
+        versions = f"pfl_lib {code_version()}, Python {platform.python_version()}, torch"
         self.say(
-            f"{self.settings.profile} profile; pfl_lib {code_version()}, Python {python}, torch"
-            f" {torch.__version__}; {len(ran)} of {len(found)} runs stored, {seconds:,.0f} s of"
-            " training"
+            f"{self.settings.profile} profile; {versions} {torch.__version__}; {len(ran)} of"
+            f" {len(found)} runs stored, {sum(one.seconds for one in ran):,.0f} s of training"
         )
-        known, rows = ("finished", "code", "torch", "device", "processor"), []
-        for name, key, result in found:
-            row = {"run": name, "key": key[:16]} | dict.fromkeys(known, "not run")
-            if result:
-                accuracies = (100 * result.best_accuracy, 100 * result.last_accuracy)
-                row |= dict(zip(("best, %", "last, %"), accuracies, strict=True))
-                row |= {"seconds": result.seconds}
-                row |= {name: result.config.get(name, NO_RECORD) for name in known}
+        known = ("finished", "code", "torch", "device", "processor")
+        for name, key, one in found:
+            row = {"run": name, "key": key[:16], "best, %": math.nan, "last, %": math.nan}
+            row |= {"seconds": math.nan} | dict.fromkeys(known, "not run")
+            if one:
+                row |= {"best, %": 100 * one.best_accuracy, "last, %": 100 * one.last_accuracy}
+                row |= {"seconds": one.seconds}
+                row |= {name: one.config.get(name, NO_RECORD) for name in known}
             rows.append(row)
         if rows:
-            columns = ["run", "key", "best, %", "last, %", "seconds", *known]
-            keys = pd.DataFrame(rows, columns=columns)
-            self.table(keys, f"The {len(keys)} runs behind this page", folded=True)
+            told = f"The {len(rows)} runs behind this page"
+            self.table(pd.DataFrame(rows), told, folded=True)

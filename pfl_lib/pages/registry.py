@@ -72,14 +72,9 @@ class NotebookPage:
         """What it runs in the profile on the paper's data of which most is stored, the paper's own
         where two are level; None where no run is.  A page without runs is the paper's.
         """
-        stored = []
-        for name in ("paper", "small"):
-            runs = self.needed(name, seeds)
-            if not runs.specs:
-                return runs
-            stored.append((sum(find(spec) is not None for spec in runs.specs), runs))
-        most, best = max(stored, key=lambda one: one[0])
-        return best if most else None
+        paper, small = (self.needed(name, seeds) for name in ("paper", "small"))
+        best = max(paper, small, key=lambda needed: needed.stored(find))
+        return best if best.stored(find) else None if paper.specs else paper
 
 
 def page(id: str) -> NotebookPage:

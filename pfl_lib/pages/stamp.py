@@ -1,14 +1,19 @@
-"""What the index says of a page: how and when it was made, and what came out.  It stands in the
-executed notebook's own metadata, so that the index remembers the pages of earlier runs.
+"""What the index says of a page: how it was made, what came out, and whether it still is what would
+be made now.  It stands in the executed notebook's own metadata, so that the index remembers the
+pages of earlier runs.
 """
 
 import base64
+import functools
+import hashlib
 import io
 import json
+import platform
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 from pfl_lib.pages.page import COMPARED
@@ -17,16 +22,15 @@ from pfl_lib.papers.judge import ORDERS
 
 PAIRS = dict(zip(ORDERS, ("pairs stand", "pairs turned", "pairs open"), strict=True))
 WIDTH, COLOURS = 320, 64  # of a small picture; pixels, twice what the index shows
+LIBRARIES = ("torch", "numpy", "pandas", "matplotlib", "seaborn", "nbconvert", "scikit-learn")
 
 
 @dataclass(frozen=True)
 class Stamp:
     """How and when a page was made; `status` is "ok", "failed" or, where the runs behind it are
-    missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30".
-
-    `made_from` is the digest of what it was made from (`up_to_date`); `runs` says "42 of 150 runs"
-    where some were missing; `megabytes` is the most memory that its kernel held, 0 where unknown.
-    Then what `summary` reads of it.
+    missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30"; `runs` says "42 of 150
+    runs" where some were missing; `megabytes`: the most memory that its kernel held, 0 where
+    unknown.  The last four are what `summary` reads of it.
     """
 
     id: str
@@ -59,19 +63,18 @@ def summary(notebook) -> dict[str, object]:
     (Markdown), its first picture in small (a data URI), how many values agree with recorded ones,
     how many verdicts of each kind there are.
     """
-    answer, pictures, verdicts, printed = [], [], Counter(), ""
+    answers, pictures, verdicts, printed = [], [], Counter(), ""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             data, printed = output.get("data", {}), printed + output.get("text", "")
-            if "answer" in cell.metadata.get("tags", []) and "text/markdown" in data:
-                answer.append(data["text/markdown"])
-            if "image/png" in data:
-                pictures.append(data["image/png"])
+            if "answer" in cell.metadata.get("tags", []):
+                answers += [data[kind] for kind in ("text/markdown",) if kind in data]
+            pictures += [data[kind] for kind in ("image/png",) if kind in data]
             compared = data.get(COMPARED, {"values": [], "pairs": []})
             verdicts.update(value["verdict"] for value in compared["values"])
             verdicts.update(PAIRS[pair["order"]] for pair in compared["pairs"])
     return {
-        "answer": "".join(answer[:1]),
+        "answer": "".join(answers[:1]),
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",
         "compared": sum(map(int, re.findall(rf"(\d+) {AGREE}", printed))),
         "verdicts": dict(verdicts),
@@ -82,11 +85,41 @@ def small(png: bytes) -> str:
     """A picture `WIDTH` pixels wide, as a data URI."""
     from PIL import Image
 
-    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture, buffer = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
     size = WIDTH, max(1, round(picture.height * WIDTH / picture.width))
     picture = picture.resize(size, Image.Resampling.LANCZOS)
     # Median cut, the default, gives a few bright marks among many greys none of the colours.
-    picture = picture.quantize(COLOURS, Image.Quantize.FASTOCTREE)
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
+    picture.quantize(COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def made_from(notebook: Path, parameters: Mapping[str, object], specs: Iterable, store) -> str:
+    """The digest of all that a page follows from, 16 hex digits: its notebook, its parameters, the
+    package, the libraries that compute and draw, and the stored runs behind it, whose keys say
+    everything that their numbers depend on.
+    """
+    runs = []
+    for spec in specs:
+        result = store.find(spec)
+        # A page may show the models, which published results come without.
+        model = result is not None and (result.model or store.find(spec, with_model=True))
+        runs.append((spec.key, result is not None, bool(model)))
+    # How many processes train side by side changes nothing that a page shows; nor does plots_only,
+    # where nothing is left to train.
+    aside = {"jobs", "plots_only"} if all(ran for _, ran, _ in runs) else {"jobs"}
+    shown = {name: value for name, value in parameters.items() if name not in aside}
+    facts = [_sha256(notebook.read_bytes()), shown, sorted(runs), _package()]
+    return _sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
+
+
+@functools.cache
+def _package() -> list[str]:
+    root = Path(__file__).resolve().parents[1]
+    files = (path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    lines = [f"{path.relative_to(root)} {_sha256(path.read_bytes())}" for path in files]
+    versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
+    return [*lines, platform.python_version(), *versions]
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -157,19 +157,18 @@ def test_a_model_that_all_share_has_nobody_in_the_centre():
     discs(figure, shares_of(shared)[0, 0, 0], -1, "the shared model")
     assert figure.axes[0].collections[1].get_sizes() == [0]
     assert explore.weights(shared).words == (
-        "Round 1, the shared model is 50.0 % client 1's, the largest share; 3 of 3 clients count."
+        "Round 1, the shared model is 50.0 % client 1's, 30.0 % client 2's, 20.0 % client 0's;"
+        " 3 of 3 clients count."
     )
 
 
 def test_a_sentence_says_what_a_picture_shows():
     shown = explore.weights(OF_ALICE)
-    assert shown.words == "Round 2, Alice's model is 100.0 % its own; 1 of 3 clients count."
-    assert (
-        "Round 1, Alice&#x27;s model is 50.0 % its own, 30.0 % client 1&#x27;s, the largest other"
-        " share; 3 of 3 clients count."
-    ) in shown.to_html()
+    assert shown.words == "Round 2, Alice's model is 100.0 % Alice's; 1 of 3 clients count."
+    words = "50.0 % Alice&#x27;s, 30.0 % client 1&#x27;s, 20.0 % client 2&#x27;s; 3 of 3"
+    assert f"Round 1, Alice&#x27;s model is {words} clients count." in shown.to_html()
     layered = explore.weights(BY_LAYER, ["conv", "head"]).to_html()
-    assert "Round 2, head: client 2&#x27;s model is 33.3 % its own" in layered
+    assert "Round 2, head: client 2&#x27;s model is 33.3 % client 0&#x27;s" in layered
 
 
 def test_weights_are_shown_as_shares_of_their_sum():
