@@ -33,21 +33,15 @@ TRAIN_ONLY = (
 @options.only
 @options.seeds
 @click.option("--jobs", type=options.NUMBER, metavar="N", help="runs side by side (one per core)")
-@click.option(
-    "--data-dir", type=options.folder, metavar="D", help="folder of data, as torchvision's"
-)
+@click.option("--data-dir", type=options.folder, metavar="D", help="folder of torchvision's data")
 @options.results_dir
-@click.option(
-    "--reports-dir", type=options.folder, metavar="P", help="folder for pages (reports/build)"
-)
+@click.option("--reports-dir", type=options.folder, metavar="P", help="of pages (reports/build)")
 @click.option("--device", type=DEVICE, default="auto", help="where to train (auto)")
 @click.option("--backend", type=BACKEND, default="loky", help="processes here, or a Dask cluster")
 @click.option("--scheduler", metavar="ADDRESS", help="Dask's, such as tcp://127.0.0.1:8786")
 @click.option("--plots-only", is_flag=True, help="draw what is stored, train nothing")
 @click.option("--train-only", is_flag=True, help=TRAIN_ONLY)
-@click.option(
-    "--hours", type=float, metavar="H", help="with --train-only: stop after so many hours"
-)
+@click.option("--hours", type=float, metavar="H", help="--train-only: stop after so many hours")
 @options.method
 @click.option("--again", is_flag=True, help="also execute notebooks whose page is up to date")
 def command(**given) -> int:
@@ -79,21 +73,19 @@ def _check(asked) -> None:
     from pfl_lib.data import data_root
     from pfl_lib.federation.devices import choose_device
 
-    no_data = asked.data_dir and not data_root(asked.data_dir).is_dir()
-    hours, of_pages = asked.hours, asked.again or asked.reports_dir
-    for wrong, told in (
-        (no_data, f"data folder {asked.data_dir} does not exist: give the folder of the data sets"),
-        (asked.scheduler and asked.backend != "dask", "--scheduler is for --backend dask"),
-        (asked.plots_only and asked.train_only, "--plots-only and --train-only: give one of them"),
-        (
-            asked.train_only and of_pages,
-            "--train-only makes no pages: leave --again and --reports-dir out",
+    hours, alone, pages = asked.hours, asked.train_only, asked.again or asked.reports_dir
+    wrong = {
+        f"data folder {asked.data_dir} does not exist: give the folder of the data sets": (
+            asked.data_dir and not data_root(asked.data_dir).is_dir()
         ),
-        (hours and not asked.train_only, "--hours is for --train-only: give both, or neither"),
-        (hours is not None and not 0 < hours < math.inf, f"--hours {hours}: give a number above 0"),
-    ):
-        if wrong:
-            raise BadInput(told)
+        "--scheduler is for --backend dask": asked.scheduler and asked.backend != "dask",
+        "--plots-only and --train-only: give one of them": asked.plots_only and alone,
+        "--train-only makes no pages: leave --again and --reports-dir out": alone and pages,
+        "--hours is for --train-only: give both, or neither": hours and not alone,
+        f"--hours {hours}: give a number above 0": hours and not 0 < hours < math.inf or hours == 0,
+    }
+    for told in (told for told, applies in wrong.items() if applies):
+        raise BadInput(told)
     choose_device(asked.device)
     if asked.backend == "dask":
         workers_of(asked.scheduler)  # one clear line before anything starts
@@ -130,7 +122,7 @@ def _make_pages(pages: Sequence, asked, store) -> int:
         failures = train(name, pages, asked, store)
         wanted = [(page, page.needed(name, asked.seeds)) for page in pages]
         stamps |= build(wanted, parameters, store, reports, asked.again)
-    _closing_table(stamps, reports, time.monotonic() - began)
+    _close(stamps, reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and asked.profile is None and drawn.keys().isdisjoint(failed):
         print("what failed is the live check; the pages of the papers' results do not rest on it")
@@ -145,7 +137,7 @@ def _stored(pages: Sequence, asked, store) -> list:
     return [*drawn, *((page, page.needed(LIVE)) for page in pages if page.id == SCORECARD)]
 
 
-def _closing_table(stamps: Mapping, reports: Path, seconds: float) -> None:
+def _close(stamps: Mapping, reports: Path, seconds: float) -> None:
     import pandas as pd
 
     rows = [(name, stamp.status, round(stamp.seconds, 1)) for name, stamp in stamps.items()]

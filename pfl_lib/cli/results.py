@@ -31,27 +31,23 @@ def list_(results_dir, words) -> None:
     from pfl_lib.results.store import Store
     from pfl_lib.results.summary import at_round
 
-    store = Store(results_dir)
+    store, rows = Store(results_dir), []
     if not store.root.is_dir():
         print(f"no folder {store.root} yet", file=sys.stderr)
-    rows = [
-        {
-            "method": result.config["method"]["name"],
-            "data set": result.config["dataset"],
-            "images": result.config["images"] or "all",
-            "distribution": _distribution(result.config["partition"]),
-            "rounds": result.config["schedule"]["rounds"],
-            "seed": result.config["seed"],
-            "best": (
-                f"{result.best_accuracy:.2%}"
-                if result.diverged is None
-                else at_round(result.diverged)
-            ),
-            "key": result.config["key"][:10],
-            "": _unusual(result.config),  # needs no heading, and stands to the left
+    for result in store.results():
+        config, diverged = result.config, result.diverged
+        row = {
+            "method": config["method"]["name"],
+            "data set": config["dataset"],
+            "images": config["images"] or "all",
+            "distribution": _distribution(config["partition"]),
+            "rounds": config["schedule"]["rounds"],
+            "seed": config["seed"],
+            "best": f"{result.best_accuracy:.2%}" if diverged is None else at_round(diverged),
+            "key": config["key"][:10],
+            "": _unusual(config),  # needs no heading, and stands to the left
         }
-        for result in store.results()
-    ]
+        rows.append(row)
     kept = [row for row in rows if options.has_all(" ".join(map(str, row.values())), words)]
     if not rows:
         print("no results yet (pfl-lib reproduce)")
@@ -79,15 +75,15 @@ def _unusual(config: dict) -> str:
     from pfl_lib.partitions import from_settings
 
     method, schedule = config["method"], config["schedule"]
-    known, recipe = METHODS.get(method["name"]), from_settings(config["partition"])
-    of_method = {**vars(known()), "name": known.name} if known else {"name": method["name"]}
+    known = METHODS.get(method["name"])
+    fixed = {"name": method["name"], "version": method.get("version")}
     of_run = OF_A_RUN | {
-        "clients": getattr(recipe, "default_clients", None),
+        "clients": getattr(from_settings(config["partition"]), "default_clients", None),
         "model": getattr(DATASETS.get(config["dataset"]), "model", None),
     }
     words = []
     for values, usual in (
-        (method, of_method | {"version": method.get("version")}),
+        (method, (vars(known()) if known else {}) | fixed),
         (schedule, vars(Schedule(schedule["rounds"]))),
         ({name: config[name] for name in of_run if name in config}, of_run),
     ):
@@ -110,8 +106,7 @@ def show(results_dir, name) -> None:
 
     path, result = Store(results_dir).named(name)
     print(f"{path}\n{json.dumps(result.config, indent=1)}")
-    accuracy = result.accuracy_by_round()
-    if len(accuracy):
+    if len(accuracy := result.accuracy_by_round()):
         best = f"best {accuracy.max():.2%} (round {accuracy.idxmax()})"
         print(f"accuracy: {best}, last {accuracy.iloc[-1]:.2%} (round {accuracy.index[-1]})")
     if result.diverged is not None:
@@ -119,10 +114,9 @@ def show(results_dir, name) -> None:
     if result.bytes is not None:
         up, down = result.bytes
         print(f"{up / 2**20:,.2f} MB sent by all clients, {down / 2**20:,.2f} MB received")
-    kept = {name: (matrix, result.matrices_rounds) for name, matrix in result.matrices.items()}
-    if result.weights is not None:
-        kept = {"weights": (result.weights, result.weights_rounds), **kept}
-    for name, (matrix, rounds) in kept.items():
+    weights = {} if result.weights is None else {"weights": result.weights}
+    for name, matrix in {**weights, **result.matrices}.items():
+        rounds = result.matrices_rounds if name in result.matrices else result.weights_rounds
         told = f"{len(rounds)} of the rounds {rounds[0]} to {rounds[-1]}"
         print(f"{name} {list(matrix.shape)}: {told}")
     model = "with" if result.model else "without"
@@ -141,16 +135,14 @@ def merge(results_dir, other) -> int:
         if what != "here already":
             print(f"{what}: {name}")
     taken, damaged = (list(became.values()).count(what) for what in ("taken", "damaged"))
-    rest = "the others are here already"
-    print(f"{taken} of {len(became)} results taken over, {damaged} damaged, {rest}")
+    told = f"{taken} of {len(became)} results taken over, {damaged} damaged"
+    print(f"{told}, the others are here already")
     return 1 if damaged else 0
 
 
 @command.command()
 @options.results_dir
-@click.option(
-    "--checkpoints", is_flag=True, help="also of runs that are not finished: they begin anew"
-)
+@click.option("--checkpoints", is_flag=True, help="also of unfinished runs: they begin anew")
 def prune(results_dir, checkpoints) -> None:
     """Remove damaged results and what killed runs have left behind; results stay."""
     from pfl_lib.results.store import Store

@@ -124,7 +124,7 @@ def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, st
         found = [one for one in names if one in wanted or (reports / one).is_file()]
         if found:
             there[id] = posixpath.relpath(found[0], folder)
-    return {**there, "index": posixpath.relpath("index.html", folder)}
+    return {**there, "": posixpath.relpath("index.html", folder)}
 
 
 def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[str] = ()) -> str:

@@ -27,7 +27,7 @@ def finish(
     """Write the page of an executed notebook, and its stamp into the notebook; returns the stamp.
 
     `there`: the addresses, seen from `file`, of the pages that are there, by id in reading order,
-    and of the "index".  A page that is not what a page has to be (a figure without alt text,
+    and of the index ("").  A page that is not what a page has to be (a figure without alt text,
     something to be fetched from elsewhere, more than `LARGEST`) is written and counts as failed.
     """
     import nbformat
@@ -69,13 +69,13 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
         outputs = cell.get("outputs", [])
         cell.outputs = [out for out in outputs if not {ANSWER, COMPARED} & {*out.get("data", ())}]
     known = registry.pages()
-    order = [id for id in there if id in known]
-    place = order.index(page.id) if page.id in order else len(order)
-    near = {"prev": order[place - 1 : place] if place else [], "next": order[place + 1 : place + 2]}
+    order = [id for id in known if id in there or id == page.id]
+    place = order.index(page.id)
+    near = {"prev": order[:place][-1:], "next": order[place + 1 :][:1]}
     facts = {
         "page": page,
         "stamp": stamp,
-        "index": there["index"],
+        "index": there[""],
         "near": [(way, there[id], known[id].title) for way, ids in near.items() for id in ids],
         "css": styles(),
     }
@@ -85,7 +85,7 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
     def page_link(found: re.Match) -> str:
         """A link to a notebook as a link to its page, or to the index where that is not there."""
         id = ids.get((page.path.parent / found[1]).resolve())
-        address = f"{there[id]}{found[2] or ''}" if id in there else there["index"]
+        address = f"{there[id]}{found[2] or ''}" if id in there else there[""]
         return f'href="{address}"' if id else found[0]
 
     text = re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', page_link, text)
@@ -135,13 +135,13 @@ def faults(text: str) -> list[str]:
         alt = given.get("alt", "").strip()
         if name == "img" and (not alt or "No description has been provided" in alt):
             found.append("picture without alt text: show it with page.show(figure, words)")
-        styles.append(given.get("style", ""))
+        written.append(given.get("style", ""))
 
     parser = HTMLParser()
     parser.handle_starttag = tag
-    styles = re.findall("<style.*?</style>", text, re.DOTALL)
+    written = re.findall("<style.*?</style>", text, re.DOTALL)
     parser.feed(text)
-    for css in re.findall(r"@import[^;]*|url\(\s*['\"]?(?!data:|#)[^)]*\)", "\n".join(styles)):
+    for css in re.findall(r"@import[^;]*|url\(\s*['\"]?(?!data:|#)[^)]*\)", "\n".join(written)):
         found.append(f"style {css[:60]!r} would be fetched")
     scripts = "".join(re.findall("<script.*?</script>", text, re.DOTALL))
     if re.search(r"https?://|\bimport\s*\(|fetch\s*\(|XMLHttpRequest", scripts):

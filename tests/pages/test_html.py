@@ -72,7 +72,7 @@ def error(name: str, words: str):
 def made(tmp_path, *outputs, stamp=STAMP, there=None, **cells):
     """The stamp of a page made of these outputs, and its text."""
     source = executed(tmp_path / "executed.ipynb", *outputs, **cells)
-    links = {"index": "index.html", **(there or {})}
+    links = {"": "index.html", **(there or {})}
     stamp = html.finish(source, tmp_path / "page.html", PAGE, stamp, links)
     return stamp, (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -148,7 +148,7 @@ def test_links_between_notebooks_become_links_between_pages(tmp_path):
         "# T\n\n[one](claims.ipynb#speed), [other](../pfedla/claims.ipynb), [none](other.ipynb),"
         " [later](../02_scorecard.ipynb), [out](https://example.org/x.ipynb)"
     )
-    there = {CLAIMS.id: "claims.html", OTHERS.id: "../small/claims.html", "index": "../index.html"}
+    there = {CLAIMS.id: "claims.html", OTHERS.id: "../small/claims.html", "": "../index.html"}
     _, page = made(tmp_path, there=there, markdown=text)
     assert 'href="claims.html#speed"' in page and 'href="../small/claims.html"' in page
     assert 'href="other.ipynb"' in page and 'href="https://example.org/x.ipynb"' in page
@@ -170,7 +170,7 @@ def test_a_failure_is_shown_at_its_cell_without_papermills_headlines(tmp_path):
     tags = {"tags": ["papermill-error-cell-tag"]}
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell("RED HEADLINE", metadata=tags))
     failed = dataclasses.replace(STAMP, status="failed", error="BadInput: too bad")
-    page = html.render(notebook, PAGE, failed, {"index": "index.html"})
+    page = html.render(notebook, PAGE, failed, {"": "index.html"})
     assert 'href="#failed"' in page and 'id="failed" open' in page and "RED HEADLINE" not in page
 
 
@@ -185,7 +185,7 @@ def test_a_page_whose_runs_are_missing_is_not_run_with_the_command_and_its_prose
     ]
     command = "pfl-lib reproduce --profile paper --only waffle-fig3"
     stamp = dataclasses.replace(STAMP, status="not run", error=f"none is stored: {command}")
-    page = html.render(notebook, PAGE, stamp, {"index": "index.html"})
+    page = html.render(notebook, PAGE, stamp, {"": "index.html"})
     assert 'class="banner not-run"' in page and command in page
     assert "That it works." in page and "The table" not in page
     assert "failed" not in page.partition("</style>")[2] and "run()" not in page

@@ -381,10 +381,9 @@ def start_quickstart(folder: Path, **given) -> None:
 def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
     with pytest.raises(notebook.NotRun) as refused:
         start_quickstart(tmp_path, plots_only=True)
-    assert str(refused.value) == (
-        "3 of the 3 runs behind this page are not stored; to train them:"
-        " pfl-lib reproduce --profile quick --only quickstart"
-    )
+    told = str(refused.value)
+    assert told.startswith("0 of the 3 runs behind this page are stored")
+    assert told.endswith("pfl-lib reproduce --profile quick --only quickstart")
 
 
 def test_the_quickstart_does_what_its_parameters_say(tmp_path):
