@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
@@ -56,9 +57,9 @@ def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
     namespace: dict[str, object] = {"__name__": "__main__", "__annotations__": {}}
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            for source, tags in _cells(notebook):
+            for code, tags in _cells(notebook):
                 with contextlib.suppress(Collected):
-                    exec(_compiled(source, notebook), namespace)
+                    exec(code, namespace)
                 if "parameters" in tags:
                     for name in parameters.keys() - namespace["__annotations__"].keys():
                         raise BadInput(f"{notebook.name} has no parameter {name!r}")
@@ -68,27 +69,20 @@ def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
     return found
 
 
-def _compiled(source: str, notebook: Path):
-    """A cell's code without its imports of what draws."""
-    tree = ast.parse(source, str(notebook))
-    tree.body = [line for line in tree.body if not _packages(line) & DRAWS]
-    return compile(tree, str(notebook), "exec")
+def _cells(notebook: Path) -> Iterator[tuple[CodeType, list[str]]]:
+    """The code, without its imports of what draws, and the tags of the cells to execute."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    tags = [cell["metadata"].get("tags", []) for cell in code]
+    ends = [k for k, of in enumerate(tags) if {"runs", "settings"} & {*of}]
+    for k in range(max(ends, default=-1) + 1):
+        tree = ast.parse("".join(code[k]["source"]), str(notebook))
+        tree.body = [line for line in tree.body if not DRAWS & {*_imported(line)}]
+        yield compile(tree, str(notebook), "exec"), tags[k]
 
 
-def _packages(line: ast.stmt) -> set[str]:
+def _imported(line: ast.stmt) -> list[str]:
     """The packages that a line imports."""
     names = [one.name for one in line.names] if isinstance(line, ast.Import) else []
-    names += [line.module or ""] if isinstance(line, ast.ImportFrom) else []
-    return {name.partition(".")[0] for name in names}
-
-
-def _cells(notebook: Path) -> Iterator[tuple[str, list[str]]]:
-    """The source and the tags of the code cells that are executed."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    code = [
-        ("".join(cell["source"]), cell["metadata"].get("tags", []))
-        for cell in cells
-        if cell["cell_type"] == "code"
-    ]
-    ends = [k for k, (_, tags) in enumerate(code) if {"runs", "settings"} & {*tags}]
-    yield from code[: max(ends, default=-1) + 1]
+    names = [line.module or ""] if isinstance(line, ast.ImportFrom) else names
+    return [name.partition(".")[0] for name in names]

@@ -1,9 +1,5 @@
-"""The parameters of a notebook, checked.
-
-papermill writes parameters it does not know into the notebook all the same and only logs that it
-did, and hands `-p flag true` over as the text "true"; so the cell after the parameters calls
-`settings(globals())`, which knows the declared parameters from their annotations (`profile: str =
-"quick"`) and refuses everything else in one line.
+"""The parameters of a notebook, checked by the annotations of its parameter cell (`profile: str =
+"quick"`): papermill only logs those that it does not know, and hands `-p flag true` over as text.
 """
 
 import os
@@ -26,13 +22,10 @@ INJECTED = "# Parameters\n"  # how papermill's cell of injected parameters begin
 
 
 class Settings(pydantic.BaseModel):
-    """The parameters of a notebook, checked; a notebook's own parameters are further fields with
-    the types it declared.
+    """The parameters of a notebook; its own are further fields with the types it declared.
 
-    profile: how much of the experiment, `quick`, `small` or `paper`.  seeds: number of seeds, 0 for
-    the profile's own.  data_dir, results_dir: folders, "" for the default.  jobs: processes, 0 for
-    one per core.  device: `auto`, `cpu` or `cuda`.  plots_only: draw what is stored and train
-    nothing.
+    `seeds`: how many, 0 for the profile's own; `data_dir`, `results_dir`: "" for the default;
+    `jobs`: processes, 0 for one per core; `plots_only`: draw what is stored, train nothing.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -47,7 +40,7 @@ class Settings(pydantic.BaseModel):
 
     @cached_property
     def store(self):
-        """The `Store` that this notebook reads results from and saves them to."""
+        """The `Store` of a notebook in the old manner."""
         from pfl_lib.results.store import Store
 
         return Store(self.results_dir or None)
@@ -59,8 +52,7 @@ class Settings(pydantic.BaseModel):
 
 
 def settings(namespace: Mapping[str, Any]) -> Settings:
-    """Check the parameters of the notebook whose `globals()` are given; the first call after the
-    parameter cell.
+    """Check the parameters of the notebook whose `globals()` are given, right after they are set.
 
     Raises `BadInput`, one line, for a name that the parameter cell does not declare, for a missing
     one, and for a value of another type or outside what is allowed.

@@ -1,9 +1,8 @@
 """The numbers of the notebooks' own tests, compared with recorded ones to a tolerance.
 
-Processors, thread counts and builds of the same version of torch sum in different orders, so the
-last bits of a result differ from machine to machine; training carries them into digits that can be
-seen.  A notebook's check cell therefore prints how many values agree, never the values, which stand
-in `recorded/<page>.json`.  After a change that is meant to change them, record anew: `make record`.
+The last bits of a result differ from machine to machine, and training carries them into digits that
+can be seen.  A check cell therefore prints how many values agree, never the values, which stand in
+`recorded/<page>.json`.  After a change that is meant to change them, record anew: `make record`.
 """
 
 import hashlib
@@ -39,10 +38,10 @@ def compare_with_recorded(
     under the name `what`, and print how many they are.
 
     Words, counts and nan have to be the same; numbers differ by at most `within`, or by the share
-    `relative` of the recorded one.  Only the quick profile with the notebook's own parameters and
-    the recorded `runs` (their keys, and the source of the reader's own classes) is compared, and
-    only where nothing may be missing; otherwise the line says why it is not.  Raises AssertionError
-    that names the first value that differs, BadInput where nothing is recorded.
+    `relative` of the recorded one.  Only the quick profile, complete, with the shipped parameters
+    and `runs` (keys, and the source of the reader's own classes) is compared; else a line says why
+    not.  Raises AssertionError that names the first value that differs, BadInput where nothing is
+    recorded.
     """
     recorded, own = _read(page), _own_parameters(settings)
     if runs is not None:

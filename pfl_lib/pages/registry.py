@@ -123,14 +123,11 @@ def _place(path: Path) -> tuple[int, int, str]:
 
 def _page(path: Path, paper: str) -> NotebookPage:
     """Links in its first sentence become their words."""
-    kind = re.match(r"(table|fig)\d+", path.stem)
-    name = kind[0] if kind else re.sub(r"^\d+_", "", path.stem)
+    name = re.sub(r"^\d+_|^((?:table|fig)\d+)_.*", r"\1", path.stem)
     id = (f"{path.parent.name}-{name}" if paper else name).replace("_", "-")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = next(("".join(c["source"]) for c in cells if c["cell_type"] == "markdown"), "")
-    head, _, rest = text.strip().partition("\n")
-    paragraph = rest.strip().split("\n\n")[0].replace("\n", " ")
-    about = re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0]
-    about = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", about)
+    head, _, rest = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", text).strip().partition("\n")
+    about = re.split(r"(?<=[.?!])\s|\n\n", rest.strip(), maxsplit=1)[0].replace("\n", " ")
     title = re.sub(rf"^# ({paper}[,:] (?=\S))?", "", head)
     return NotebookPage(id, paper, title[:1].upper() + title[1:], about, path)
