@@ -458,11 +458,11 @@ BUDGETS = {
     "data": 750,
     "experiments": 1870,
     "results": 1570,
-    "papers": 7760,
+    "papers": 7422,
     "display": 2675,
-    "explore": 480,
-    "pages": 1980,
-    "cli": 715,
+    "explore": 426,
+    "pages": 1563,
+    "cli": 686,
 }
 """Lines of code of each room; they may be lowered.  The aim is 14,000 in all: papers 1,700, display
 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

@@ -52,9 +52,7 @@ class Training:
             self._thread.start()
 
     def stop(self, wait: float | None = None) -> None:
-        """Stop after the round that it is in, which is kept; `wait`: at most so many seconds for
-        that.
-        """
+        """Stop after the round that it is in, which is kept; `wait` for it, seconds at most."""
         self._stop.set()
         if self._thread is not None and wait is not None:
             self._thread.join(wait)
@@ -110,10 +108,8 @@ def live(
     device: str = "auto",
 ) -> play.Explorer:
     """A run to start, watch and stop in JupyterLab.  Stopped, or the kernel interrupted, it keeps
-    its finished rounds; the next start goes on from there, and the finished run is stored.
-
-    On a page that is kept nothing is trained: it shows the stored result, or says there is none.
-    Raises BadInput for what is no run description.
+    its finished rounds; the next start goes on from there, and the finished run is stored.  A page
+    that is kept trains nothing.  Raises BadInput for what is no run description.
     """
     if not isinstance(spec, RunSpec):
         raise BadInput(f"run {spec!r}: give a run description, RunSpec(method, schedule, ...)")

@@ -18,6 +18,9 @@ from pathlib import Path
 from pfl_lib.pages.page import NotRun
 
 START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
+PACKAGE = Path(__file__).resolve().parents[2]
+INLINE = "module://matplotlib_inline.backend_inline"
+ALONE = {"PFL_HEADLESS": "1", "PFL_PAGE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": INLINE}
 
 
 @dataclass(frozen=True)
@@ -124,9 +127,11 @@ def _kernel_manager(run: Execution, started: list, stopped: threading.Event) -> 
             return KernelSpecManager(kernel_dirs=[], ensure_native_kernel=True)
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **kw) -> None:
-            # The log level hides ipykernel's remark that it talks over TCP, and others that end up
-            # on the terminal.
-            kw["env"] = {**kw.get("env", os.environ), **_environment()}
+            # One thread each, since kernels run beside each other; no bars, no banner beside the
+            # page's own; the package that started the notebooks, even where it is not installed.
+            path = filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")])
+            kw["env"] = {**kw.get("env", os.environ), **ALONE, "PYTHONPATH": os.pathsep.join(path)}
+            # ipykernel remarks that it talks over TCP, and more, which ends up on the terminal.
             kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
             await super()._async_launch_kernel(kernel_cmd, **kw)
             started.append(self.provisioner.process)
@@ -141,16 +146,3 @@ def _kernel_manager(run: Execution, started: list, stopped: threading.Event) -> 
             await super().shutdown_kernel(now, restart)
 
     return ThisInterpreter
-
-
-def _environment() -> dict[str, str]:
-    # One thread each, since kernels run beside each other; no bars, and no banner beside the page's
-    # own; and the very package that started the notebooks, even where it is not installed.
-    package = str(Path(__file__).resolve().parents[2])
-    return {
-        "PFL_HEADLESS": "1",
-        "PFL_PAGE": "1",
-        "OMP_NUM_THREADS": "1",
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-        "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
-    }

@@ -2,11 +2,10 @@
 checks, and where its numbers come from.
 
     page = Page("waffle-table1", globals(), waffle.ALL_PROFILES)
-    table = page.scaled(waffle.TABLE1)
-    runs = page.run(table)
+    runs = page.run(page.scaled(waffle.TABLE1))
 
-In the notebook's own process the runs that are missing are trained and stored.  While the runs of
-all pages are being collected (`pages.collect`), `run` says what it needs and ends the notebook.
+While the runs of all pages are being collected (`pages.collect`), `run` trains nothing: it says
+what it needs and ends the cell.
 """
 
 import json
@@ -37,21 +36,15 @@ from pfl_lib.results.store import Store
 
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
-"""The types of outputs that hold a sentence's answer, and what came of a page's printed values; the
-scorecard reads them.
-"""
+"""Outputs for the scorecard: a sentence's answer, and what came of a page's printed values."""
 
 
 class NotRun(BadInput):
-    """The runs behind a page are missing, and nothing may be trained: the page is not run, which is
-    no failure.
-    """
+    """Runs behind a page are missing, and nothing may be trained: which is no failure."""
 
 
 def beside(name: str) -> Path:
-    """A file that ships with the notebooks, wherever a notebook is run; BadInput where it is
-    missing.
-    """
+    """A file that ships with the notebooks, wherever one is run; BadInput where it is missing."""
     for folder in (Path.cwd(), Path(__file__).resolve().parents[2] / "notebooks"):
         if (folder / name).is_file():
             return folder / name
@@ -66,8 +59,8 @@ class Page:
     def __init__(
         self, id: str, namespace: dict[str, Any], profiles: Mapping[str, Profile] | None = None
     ) -> None:
-        """Check the parameters (`globals()` of the notebook), set the theme of its figures, and
-        say at the top what the profile runs.
+        """Check the parameters (the notebook's `globals()`), set the theme of its figures, and say
+        what the profile runs.
         """
         self.id, needed = id, collecting()
         if needed is None:
@@ -94,12 +87,8 @@ class Page:
         if self.profile is not None and not os.environ.get("PFL_PAGE"):
             self.say(f"**{self.profile.banner}**")
 
-    # --- runs ---
-
     def scaled(self, table: Table) -> Table:
-        """The table as the page's profile runs it, with the methods that the parameter `methods`
-        names.
-        """
+        """The table as the page's profile runs it, with the methods of the parameter `methods`."""
         table = table.scaled(self.profile)
         methods = [own.load(name) for name in getattr(self.settings, "methods", [])]
         for method in methods:
@@ -163,8 +152,6 @@ class Page:
             raise RuntimeError(f"{len(failed)} of {count} runs failed; {told}")
         print(f"{count} runs, all stored.")
 
-    # --- what is shown ---
-
     def _display(self, bundle: dict[str, object]) -> None:
         if collecting() is None:
             from IPython.display import display
@@ -185,9 +172,7 @@ class Page:
             theme.show(figure, says)
             pyplot.close(figure)
 
-    def table(
-        self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False
-    ) -> None:
+    def table(self, frame: pd.DataFrame, caption: str, digits: int = 2, folded=False) -> None:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
         if collecting() is None:
             from pfl_lib.display.table import show_table
@@ -225,8 +210,8 @@ class Page:
             orders = compare.orders(runs)
             orders = orders.drop(columns=["paper", "table", "profile"], errors="ignore")
             self.table(orders, "Row by row: pairs of methods that the paper separates")
-        columns = beside.columns.drop(["paper", "table", "profile", "own", "run"])
-        self.table(beside[columns], "Value by value", folded=True)
+        values = beside.drop(columns=["paper", "table", "profile", "own", "run"])
+        self.table(values, "Value by value", folded=True)
 
     def answer(self, quote: str, where: str, holds: bool | None, evidence: str) -> None:
         """Answer a sentence of the paper that its numbers answer here: True, False or None
@@ -253,8 +238,6 @@ class Page:
             self._display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
         return found
 
-    # --- data ---
-
     def split(self, setting: Setting, seed: int = 1):
         """The data set of a setting and its partition with a seed, as (data set, partition); None,
         after a line that says why, where the data are not at hand and nothing may be downloaded.
@@ -279,11 +262,9 @@ class Page:
         from pfl_lib.display import partition
 
         for row in table.rows:
-            if row.at is not None and (not names or row.setting in names):
-                if (held := self.split(row.at)) is not None:
-                    partition.show(*held, title=f"{row.dataset}, {row.setting}")
-
-    # --- checks, provenance ---
+            asked = row.at is not None and (not names or row.setting in names)
+            if asked and (held := self.split(row.at)) is not None:
+                partition.show(*held, title=f"{row.dataset}, {row.setting}")
 
     def compare_with_recorded(
         self, what: str, values: Mapping[str, object], within: float = 0.0, relative: float = 0.0
@@ -296,9 +277,7 @@ class Page:
         recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
 
     def provenance(self) -> None:
-        """Show where the numbers come from: profile, code, and every run with its key, versions
-        and time.
-        """
+        """Show the profile, the code, and every run with its key, versions and time."""
         import torch
 
         from pfl_lib.experiments.made import NO_RECORD, code_version
@@ -315,13 +294,12 @@ class Page:
         )
         known = ("finished", "code", "torch", "device", "processor")
         for name, key, one in found:
-            row = {"run": name, "key": key[:16], "best, %": math.nan, "last, %": math.nan}
-            row |= {"seconds": math.nan} | dict.fromkeys(known, "not run")
-            if one:
-                row |= {"best, %": 100 * one.best_accuracy, "last, %": 100 * one.last_accuracy}
-                row |= {"seconds": one.seconds}
-                row |= {name: one.config.get(name, NO_RECORD) for name in known}
-            rows.append(row)
+            row = {"run": name, "key": key[:16]}
+            row["best, %"] = 100 * one.best_accuracy if one else math.nan
+            row["last, %"] = 100 * one.last_accuracy if one else math.nan
+            row["seconds"] = one.seconds if one else math.nan
+            config = one.config if one else dict.fromkeys(known, "not run")
+            rows.append(row | {name: config.get(name, NO_RECORD) for name in known})
         if rows:
             told = f"The {len(rows)} runs behind this page"
             self.table(pd.DataFrame(rows), told, folded=True)
