@@ -21,18 +21,12 @@ class Training:
     """A run in a thread of its own: `start`, `stop`, and where it stands.
 
     `watch(training)` is called now and then while it runs and once when it ends, in that thread.
+    `place`: the data's folder and the device, as `experiments.runner.training` takes them.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        store: Store,
-        data_dir: str | os.PathLike | None = None,
-        device: str = "auto",
-        watch: Callable[["Training"], object] = lambda training: None,
-    ) -> None:
-        self.spec, self.store, self.watch = spec, store, watch
-        self._place = {"data_dir": data_dir, "device": device}
+    def __init__(self, spec: RunSpec, store: Store, **place) -> None:
+        self.spec, self.store, self._place = spec, store, place
+        self.watch: Callable[[Training], object] = lambda training: None
         self._stop, self._thread = threading.Event(), None
         self.result = store.find(spec)
         self.accuracy = self.result.accuracy_by_round() if self.result else pd.Series(dtype=float)
@@ -90,15 +84,15 @@ class Training:
 
     def picture(self) -> str:
         """Accuracy by round so far and its sentence, as HTML; no picture before the first round."""
-        image = ""
-        if len(self.accuracy):
-            rows = {"method": self.spec.method.name, "seed": self.spec.seed}
-            frame = (100 * self.accuracy).rename("accuracy").reset_index().assign(**rows)
-            with theme.theme():
-                axes = curves.accuracy(frame)
-                axes.set_xlim(0, self.spec.schedule.rounds + 1)
-                image = play.picture(axes.figure, self.words())
-        return f"{image}<p>{html.escape(self.words())}</p>"
+        words = f"<p>{html.escape(self.words())}</p>"
+        if not len(self.accuracy):
+            return words
+        rows = {"method": self.spec.method.name, "seed": self.spec.seed}
+        frame = (100 * self.accuracy).rename("accuracy").reset_index().assign(**rows)
+        with theme.theme():
+            axes = curves.accuracy(frame)
+            axes.set_xlim(0, self.spec.schedule.rounds + 1)
+            return play.picture(axes.figure, self.words()) + words
 
 
 def live(
@@ -113,7 +107,7 @@ def live(
     """
     if not isinstance(spec, RunSpec):
         raise BadInput(f"run {spec!r}: give a run description, RunSpec(method, schedule, ...)")
-    of = Training(spec, Store(results_dir), data_dir, device)
+    of = Training(spec, Store(results_dir), data_dir=data_dir, device=device)
     return play.Explorer(of.words(), lambda: play.framed(of.picture()), lambda: _widget(of))
 
 

@@ -70,11 +70,12 @@ def matrix(
         cure = "" if result.weights is None else "; weights() shows its weights by round"
         raise BadInput(f"{result.config['method']['name']} has no matrix of clients{cure}")
     frames = np.asarray(known[choose("matrix", what, known)], float)
-    rounds = result.weights_rounds if what == "weights" else result.matrices_rounds
     frames = frames[:, None] if frames.ndim == 3 else frames
+    of_weights = what == "weights"
+    rounds = result.weights_rounds if of_weights else result.matrices_rounds
+    quantity = "weight" if of_weights else what
     count, limits = frames.shape[1], heat_maps.limits_of(frames)
     names = _named(layers, count) if layers or count > 1 else [""]
-    quantity = "weight" if what == "weights" else what
 
     def draw(figure, place: int) -> None:
         across, down = min(3, count), -(-count // 3)
@@ -89,11 +90,9 @@ def matrix(
     def says(place: int) -> str:
         told = []
         for name, values in zip(names, frames[place], strict=True):
-            own, others = np.diag(values), values[~np.eye(len(values), dtype=bool)]
-            told.append(
-                f"{name + ': ' if name else ''}own {quantity} {np.nanmean(own):.2f} on average,"
-                f" others' {np.nanmean(others):.2f}, largest {np.nanmax(others):.2f}"
-            )
+            others = np.nanmean(values[~np.eye(len(values), dtype=bool)])
+            own = f"own {quantity} {np.nanmean(np.diag(values)):.2f} on average"
+            told.append(f"{name}: " * bool(name) + f"{own}, others' {others:.2f}")
         return f"Round {rounds[place]}: {'; '.join(told)}."
 
     places = {str(number): place for place, number in enumerate(rounds)}

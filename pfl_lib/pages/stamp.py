@@ -72,7 +72,8 @@ def summary(notebook) -> dict[str, object]:
             pictures += [data[kind] for kind in ("image/png",) if kind in data]
             compared = data.get(COMPARED, {"values": [], "pairs": []})
             verdicts.update(value["verdict"] for value in compared["values"])
-            verdicts.update(PAIRS[pair["order"]] for pair in compared["pairs"])
+            orders = (pair["order"] for pair in compared["pairs"])  # some could not be compared
+            verdicts.update(PAIRS[order] for order in orders if order in PAIRS)
     return {
         "answer": "".join(answers[:1]),
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",

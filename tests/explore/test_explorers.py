@@ -278,7 +278,8 @@ def described(rounds: int = 3) -> RunSpec:
 
 def test_a_run_is_started_watched_and_stored(results_dir):
     store, seen = Store(results_dir, published=None), []
-    live = Training(described(), store, device="cpu", watch=lambda of: seen.append(of.state))
+    live = Training(described(), store, device="cpu")
+    live.watch = lambda of: seen.append(of.state)
     assert live.state == "not started" and "<img" not in live.picture()
     live.start()
     live._thread.join(120)
