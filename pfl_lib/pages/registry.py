@@ -88,9 +88,8 @@ def pages() -> MappingProxyType[str, NotebookPage]:
     folder = notebooks_folder()
     found = [_page(path, "") for path in sorted(folder.glob("[0-9]*.ipynb"))]
     for name, paper in PAPERS.items():
-        found += [
-            _page(path, paper) for path in sorted((folder / name).glob("*.ipynb"), key=_place)
-        ]
+        of_paper = (_page(path, paper) for path in (folder / name).glob("*.ipynb"))
+        found += sorted(of_paper, key=_place)
     return MappingProxyType({page.id: page for page in found})
 
 
@@ -116,9 +115,10 @@ def _needed(path: Path, profile: str, seeds: int, methods: tuple[str, ...]) -> N
     return needed(path, given | ({"methods": list(methods)} if methods else {}))
 
 
-def _place(path: Path) -> tuple[int, int, str]:
-    kind = re.match(r"(table|fig)(\d+)", path.stem)
-    return (("table", "fig").index(kind[1]), int(kind[2]), "") if kind else (2, 0, path.stem)
+def _place(page: NotebookPage) -> tuple:
+    kind = re.match(r"(Table|Figure) (\d+)", page.title)
+    place = (kind[1] == "Figure", int(kind[2])) if kind else (2, 0)
+    return (*place, not page.path.stem.startswith(("table", "fig")), page.path.stem)
 
 
 def _page(path: Path, paper: str) -> NotebookPage:
