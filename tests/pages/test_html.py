@@ -271,7 +271,8 @@ def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code():
 
 def test_the_index_links_to_the_scorecard():
     text = listed({"scorecard.html": dataclasses.replace(STAMP, id="scorecard")})
-    assert text.count('<a href="scorecard.html">') == 2
+    assert text.count('<a href="scorecard.html">') == 2 and 'id="more"' in text
+    assert 'id="more"' not in listed({})
 
 
 def test_links_to_papers_are_those_of_the_citation_file():
