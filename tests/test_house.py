@@ -458,7 +458,7 @@ BUDGETS = {
     "data": 750,
     "experiments": 1870,
     "results": 1570,
-    "papers": 7760,
+    "papers": 6177,
     "display": 2675,
     "explore": 480,
     "pages": 1980,

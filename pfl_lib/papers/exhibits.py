@@ -41,8 +41,7 @@ class Exhibit:
     `runs(profile)` are the runs that its notebook needs, `models(profile)` those of them whose
     trained models it shows, which published results do not carry; without duplicates, empty where
     there are none.  `tables` are the printed tables that it sets beside ours.  `methods` name the
-    user's own methods that stand on them (`with_methods`).  `explains(setting, method, profile,
-    find)`: whether the page's numbers reach a printed value of another page that ours do not.
+    user's own methods that stand on them (`with_methods`).
     """
 
     id: str
@@ -54,7 +53,6 @@ class Exhibit:
     tables: tuple[Table, ...] = ()
     models: Runs = nothing
     methods: tuple[str, ...] = ()
-    explains: Callable[[str, str, Profile, Find], bool] | None = None
 
     def with_methods(self, methods: Sequence[str | Method]) -> "Exhibit":
         """The page with further methods on its printed tables, and their runs behind it: methods,

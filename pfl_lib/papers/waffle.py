@@ -15,7 +15,6 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import product
 
 import torch
 from torch import LongTensor, Tensor
@@ -51,7 +50,6 @@ SLOPE = (
 )
 DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
 SHIFTED = ("A*", "B*")  # where clients label the classes otherwise than Alice
-GLOBAL = ("FedAvg", "SCAFFOLD")  # one model for all clients
 WEIGHTED = ("WE", "WAFFLE")  # those that weigh clients, Figure 3
 
 
@@ -106,9 +104,6 @@ TABLE1 = Table(
     columns=COLUMNS,
     protocol="best",
     over="alice",
-    # One model for clients who label the classes differently: the labels that are drawn decide part
-    # of its level.
-    explained_by=dict.fromkeys(product(["MNIST"], SHIFTED, GLOBAL), "waffle-shift"),
 )
 BASELINES = Table(
     PAPER,
