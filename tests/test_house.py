@@ -458,7 +458,7 @@ BUDGETS = {
     "data": 750,
     "experiments": 1870,
     "results": 1570,
-    "papers": 7422,
+    "papers": 6177,
     "display": 2675,
     "explore": 419,
     "pages": 1564,

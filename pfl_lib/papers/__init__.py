@@ -3,18 +3,17 @@
 Which pages there are, their notebooks say (`pages.registry`).
 """
 
-from pfl_lib.papers import fedfomo, pfedla, waffle
+from pfl_lib.papers import fedfomo, pfedla, waffle, waffle_studies
 from pfl_lib.papers.exhibits import exhibit
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
-from pfl_lib.papers.waffle import cifar10
 
 __all__ = ["PRINTED", "PROFILES", "Profile", "exhibit"]
 
 PRINTED = (
     Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES),
-    Shown("waffle-cifar10", cifar10.TABLE, cifar10.PROFILES),
+    Shown("waffle-cifar10", waffle_studies.CIFAR10_TABLE, waffle_studies.CIFAR10_PROFILES),
     Shown("pfedla-table1", pfedla.TABLE1, pfedla.profiles(pfedla.TABLE1)),
     Shown("pfedla-table2", pfedla.TABLE2, pfedla.profiles(pfedla.TABLE2)),
     Shown("pfedla-table3", pfedla.TABLE3, pfedla.profiles(pfedla.TABLE3, mnist=True)),

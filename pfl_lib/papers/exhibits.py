@@ -33,21 +33,6 @@ def exhibit(id: str) -> Exhibit:
     return Exhibit(id, *_PAPERS[paper]()[id.removeprefix(f"{paper}-")])
 
 
-def _waffle() -> dict[str, tuple]:
-    from pfl_lib.papers import waffle
-    from pfl_lib.papers.waffle import figure_1, open_questions, readings, shift, size_penalty
-
-    on_shift = "FedAvg and SCAFFOLD have five seeds on A* and B*."
-    on_readings = f"WAFFLE has five seeds on A*. {waffle.SMALL.differs}"
-    return {
-        "fig1": (figure_1.PROFILES,),
-        "shift": (waffle.small_differs(waffle.MANY_RUNS, on_shift), shift.runs),
-        "open-questions": (waffle.MANY_RUNS, open_questions.runs),
-        "size-penalty": (size_penalty.PROFILES, size_penalty.runs),
-        "readings": (waffle.small_differs(waffle.ALL_PROFILES, on_readings), readings.runs),
-    }
-
-
 def _weight_erosion() -> dict[str, tuple]:
     from pfl_lib.papers import weight_erosion as paper
 
@@ -74,4 +59,4 @@ def _pfedla() -> dict[str, tuple]:
     }
 
 
-_PAPERS = {"waffle": _waffle, "weight-erosion": _weight_erosion, "pfedla": _pfedla}
+_PAPERS = {"weight-erosion": _weight_erosion, "pfedla": _pfedla}

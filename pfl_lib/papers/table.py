@@ -6,7 +6,7 @@ and LaTeX follow from these (`papers.comparison`).
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -89,8 +89,7 @@ class Table:
     """A table that a paper prints.
 
     `metrics`: what it prints at each place.  `protocol`, `over` and `model` say how it is read, in
-    the words of `Result.value`: of which round, whose, served or trained.  `explained_by`: (data
-    set, setting, column) to the page that shows why a value is not reproduced.  `values`: the
+    the words of `Result.value`: of which round, whose, served or trained.  `values`: the
     printed values as `printed` gives them, None for those of `paper_values.csv`.
     """
 
@@ -102,7 +101,6 @@ class Table:
     protocol: str = "best"
     over: str = "alice"
     model: str = "served"
-    explained_by: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     values: Mapping[tuple[str, str, str, str], Printed] | None = None
     profile: str = "paper"
     seeds: tuple[int, ...] = ()

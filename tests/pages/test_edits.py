@@ -64,6 +64,22 @@ EDITS = {
         "other methods": {'"Ditto": "ditto"': '"APFL": "apfl", "FedProx": "fedprox"'},
         "the partition's body": {".argsort()": ".argsort(descending=True)", "1, 5\n": "2, 4\n"},
     },
+    "waffle/tuning.ipynb": {
+        "rate, clients and partition": {
+            "page.scaled(grid)": (
+                'page.scaled(grid.only(["C"])).scheduled(lr=0.05).clients(20)'
+                '.with_setting(partition="B")'
+            )
+        },
+    },
+    "waffle/readings.ipynb": {
+        "rate, clients and partition": {
+            'page.scaled(waffle.TABLE1.only(["A*", "A", "C"]))': (
+                'page.scaled(waffle.TABLE1.only(["A*", "A", "C"])).scheduled(lr=0.05, rounds=4)'
+                '.clients(20).with_setting(partition="A*")'
+            )
+        },
+    },
     "waffle/table1_accuracy.ipynb": {
         "another rate": {"waffle.TABLE1": "waffle.TABLE1.scheduled(lr=0.05)"},
         "another number of clients": {"waffle.TABLE1": "waffle.TABLE1.clients(20)"},
