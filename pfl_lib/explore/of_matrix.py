@@ -20,9 +20,8 @@ def matrix(
     """A result's weights [rounds, N, N] or [rounds, L, N, N], or another matrix that its method
     logs, such as FedFomo's "affinity", as heat maps by round.
 
-    `layers` names the L layers (default: "layer 1", "layer 2", ...); `groups`: each client's;
-    `pictures`: how many rounds at most stand on a page that is kept (in JupyterLab all).  Raises
-    BadInput where the result has no such matrix.
+    `layers` names the L layers (default: "layer 1", ...); `groups`: each client's; `pictures`: how
+    many rounds a page has at most.  Raises BadInput where the result has no such matrix.
     """
     several = result.weights is not None and result.weights.ndim > 2
     known = {**({"weights": result.weights} if several else {}), **result.matrices}
@@ -39,8 +38,7 @@ def matrix(
     quantity = "weight" if what == "weights" else what
 
     def draw(figure, place: int) -> None:
-        across = min(3, count)
-        down = -(-count // across)
+        across, down = min(3, count), -(-count // 3)
         figure.set_size_inches(1.2 + 3.4 * across, 3.2 * down)
         panels = figure.subplots(down, across, squeeze=False).flat
         for axes, name, values in zip(panels, names, frames[place], strict=False):
