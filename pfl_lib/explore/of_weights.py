@@ -57,12 +57,13 @@ def matrix(
     layers: Sequence[str] = (),
     title: str = "",
     groups: Sequence[object] | None = None,
+    pictures: int = play.PICTURES,
 ) -> play.Explorer:
     """A result's weights [rounds, N, N] or [rounds, L, N, N], or another matrix that its method
     logs, such as FedFomo's "affinity", as heat maps by round.
 
-    `layers`: as for `weights`; `groups`: each client's.  Raises BadInput where the result has no
-    such matrix.
+    `layers`: as for `weights`; `groups`: each client's; `pictures`: how many rounds a page has at
+    most.  Raises BadInput where the result has no such matrix.
     """
     several = result.weights is not None and result.weights.ndim > 2
     known = {**({"weights": result.weights} if several else {}), **result.matrices}
@@ -96,7 +97,7 @@ def matrix(
         return f"Round {rounds[place]}: {'; '.join(told)}."
 
     places = {str(number): place for place, number in enumerate(rounds)}
-    return play.explorer(play.Pictures(draw, says, title), {play.ROUND: places})
+    return play.explorer(play.Pictures(draw, says, title), {play.ROUND: places}, most=pictures)
 
 
 def _named(layers: Sequence[str], count: int) -> list[str]:

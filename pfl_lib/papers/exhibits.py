@@ -42,21 +42,4 @@ def _weight_erosion() -> dict[str, tuple]:
     }
 
 
-def _pfedla() -> dict[str, tuple]:
-    from pfl_lib.papers import pfedla as paper
-    from pfl_lib.papers.pfedla import toy
-
-    def figure(table):
-        return paper.profiles(table, mnist=True), paper._first_seed(table)
-
-    return {
-        "fig1": (toy.PROFILES, toy.runs),
-        "fig5": figure(paper.FIGURE5),
-        "fig6": figure(paper.FIGURE6),
-        "fig7": (paper.profiles(paper.TABLE3, mnist=True), paper._first_seed(paper.FIGURE7)),
-        "step-size": (paper.profiles(paper.STEPS), paper.STEPS.runs),
-        "claims": (paper.profiles(paper.TABLE1, paper.TABLE2, paper.TABLE3), paper._all),
-    }
-
-
-_PAPERS = {"weight-erosion": _weight_erosion, "pfedla": _pfedla}
+_PAPERS = {"weight-erosion": _weight_erosion}

@@ -2,9 +2,9 @@
 Jaggi; 2021).
 
 Its Table 1 on MNIST, which most of its runs belong to, with every hyper-parameter of the benchmark,
-and what is counted under concept shift and on Alice's test images.  CIFAR10 and the size-penalty study
-are in `waffle_studies`.  Ten clients, of whom Alice is client 0, all take part in every
-round with one local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
+and what is counted under concept shift and on Alice's test images.  CIFAR10 and the size-penalty
+study are in `waffle_studies`.  Ten clients, of whom Alice is client 0, all take part in every round
+with one local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
 
 Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
 variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally counts a batch a round,

@@ -85,6 +85,12 @@ EDITS = {
         "another number of clients": {"waffle.TABLE1": "waffle.TABLE1.clients(20)"},
         "fewer methods": {"waffle.TABLE1": 'waffle.TABLE1.only(["C"], ["FedAvg", "WAFFLE"])'},
     },
+    "pfedla/fig6_who_listens_to_whom.ipynb": {
+        "another rate, partition and number of clients": {
+            ".with_seeds(1)": '.with_seeds(1).scheduled(lr=0.02).with_setting(partition="C")'
+            ".clients(6)"
+        },
+    },
 }
 
 
