@@ -112,8 +112,7 @@ def _all_papers(format: str, store) -> None:
     """All papers in brief, each printed value as CSV, or each sentence."""
     import pandas as pd
 
-    from pfl_lib.papers import PRINTED, overview, scorecard
-    from pfl_lib.papers.waffle import inputs
+    from pfl_lib.papers import PRINTED, overview, scorecard, waffle_pages
 
     if format == "sentences":
         for line in scorecard.answered(PRINTED, store.find).to_dict("records"):
@@ -124,7 +123,7 @@ def _all_papers(format: str, store) -> None:
         return
     found = overview.overview(PRINTED, store.find)
     if format == "values":
-        used = overview.settings_used(inputs.used())
+        used = overview.settings_used(waffle_pages.settings_used())
         print(pd.concat([found.values, used]).to_csv(index=False), end="")
         return
     for line in overview.headline(found):

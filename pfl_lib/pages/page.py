@@ -124,13 +124,16 @@ class Page:
         self._train(models, least)
         return runs
 
-    def ran(self, *results: Result | Results, of: Sequence[type] = ()) -> None:
+    def ran(
+        self, *results: Result | Results, of: Sequence[type] = (), given: object = None
+    ) -> None:
         """Count the results of `pfl_lib.run` among the page's runs; `of`: the reader's own classes
-        behind them, whose source counts too.
+        behind them, whose source counts too; `given`: what else a page's numbers hang on.
         """
         every = (one for some in results for one in (some if isinstance(some, Results) else [some]))
         self._results |= {one.config["key"]: one for one in every}
         self._sources += own.source_of(*of) if of else ""
+        self._sources += "" if given is None else repr(given)
 
     def _collect(self, needed: Needed, models: bool) -> None:
         needed.specs = self.specs

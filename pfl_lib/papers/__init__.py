@@ -11,7 +11,7 @@ from pfl_lib.papers.exhibits import Exhibit
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
-from pfl_lib.papers.waffle import pages as of_waffle
+from pfl_lib.papers.waffle_pages import PAGES as WAFFLE_PAGES
 
 __all__ = ["EXHIBITS", "PRINTED", "PROFILES", "Exhibit", "Profile", "exhibit"]
 
@@ -59,7 +59,7 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 "04_your_data.ipynb",
                 _ALWAYS_QUICK,
             ),
-            *of_waffle.PAGES,
+            *WAFFLE_PAGES,
             *weight_erosion.PAGES,
             *pfedla.PAGES,
             *fedfomo.PAGES,

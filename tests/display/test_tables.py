@@ -27,7 +27,7 @@ class Shelf:
 
     def __init__(self, runs: dict[tuple[str, str, int], Result], *profiles) -> None:
         self.runs = {
-            waffle.spec(m, d, p, seed).key: run
+            TABLE1.spec(d, m, p, seed).key: run
             for (m, d, seed), run in runs.items()
             for p in profiles
         }

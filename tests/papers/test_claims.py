@@ -5,12 +5,11 @@ table.
 import math
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from pfl_lib.display.table_format import to_html
-from pfl_lib.papers import values, waffle
+from pfl_lib.papers import waffle
 from pfl_lib.papers.claims import (
     Claim,
     answer,
@@ -22,8 +21,6 @@ from pfl_lib.papers.claims import (
     is_printed_above,
 )
 from pfl_lib.papers.verdicts import Printed
-from pfl_lib.papers.waffle import claims
-from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours
 
 
@@ -224,80 +221,6 @@ def test_what_is_not_confirmed_of_one_method_stands_together_by_place_and_answer
     assert (
         answers([claim], waffle.QUICK, ours, printed).iloc[0]["here"] == "no answer (quick profile)"
     )
-
-
-class Shelf:
-    """A store whose runs reach `percent(method, distribution)` at once, with the weights
-    `weights(method)`.
-
-    `diverged`: method -> the round at which its run diverged.
-    """
-
-    def __init__(self, percent, weights=lambda method: None, rises=lambda method: 1, diverged=()):
-        self.percent, self.weights, self.rises, self.diverged = (
-            percent,
-            weights,
-            rises,
-            dict(diverged),
-        )
-        profiles = (waffle.SMALL, waffle.QUICK)
-        self.places = {
-            waffle.spec(m, d, p, seed).key: (m, d, p.rounds)
-            for m in waffle.METHODS
-            for p in profiles
-            for seed in (1, 2, 3)
-            for d in waffle.run_on(p)
-        }
-
-    def find(self, spec):
-        method, distribution, rounds = self.places[spec.key]
-        curve = np.full(rounds, self.percent(method, distribution) / 100)
-        curve[: self.rises(method) - 1] = 0.1
-        diverged = self.diverged.get(method)
-        series = pd.Series(curve, index=pd.RangeIndex(1, rounds + 1))[: diverged and diverged - 1]
-        metrics = pd.DataFrame({"round": series.index, "client": 0, "accuracy": series.values})
-        weights = self.weights(method)
-        return Result({"alice": 0}, metrics, weights, diverged, 1.0)
-
-
-def printed_percent(method: str, distribution: str) -> float:
-    return values.value("waffle", "table1", "MNIST", distribution, method).value
-
-
-def test_by_its_own_table_the_paper_contradicts_one_of_its_sentences():
-    """On C, APFL has 98.45, the global methods 98.56 and 98.77: it is not better "except for the
-    IID distribution".
-    """
-    frame = claims.accuracy_claims(waffle.SMALL, Shelf(printed_percent))
-    own = dict(zip(frame["claim"], frame["by the paper's own numbers"], strict=True))
-    assert [claim for claim, word in own.items() if word == "no"] == [
-        "Regarding APFL, the method also performs better than global FL methods except for the IID"
-        " distribution (A)"
-    ]
-    assert (
-        own["On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"]
-        == "yes"
-    )
-
-
-def test_runs_far_apart_answer_from_one_seed_only_where_the_papers_numbers_are_a_point_apart():
-    """On A* and B* the paper's personalised methods lie 40 points and more above the global ones.
-    On B and C all differ by less than a point, so one seed decides nothing.
-    """
-    order = {"WE": 99, "WAFFLE": 98, "Local": 97, "APFL": 96, "SCAFFOLD": 50, "FedAvg": 40}
-    frame = claims.accuracy_claims(waffle.SMALL, Shelf(lambda method, distribution: order[method]))
-    words = dict(zip(frame["claim"], frame["here"], strict=True))
-    shift = (
-        "For the concept shift distributions (A*, B*), all personalized FL methods improve accuracy"
-        " compared to global FL methods"
-    )
-    assert words[shift] == "yes (1 of 5 seeds)"
-    skews = "On MNIST, WAFFLE and WE outperform the other methods for the label skews (B, C)"
-    assert words[skews] == "undecided (1 of 5 seeds)"
-    iid = (
-        "like with MNIST, global FL methods outperform personalized methods on the IID distribution"
-    )
-    assert words[iid] == "no (1 of 5 seeds)"  # APFL is printed 1.44 points below FedAvg
 
 
 def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():

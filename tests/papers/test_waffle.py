@@ -1,0 +1,283 @@
+"""WAFFLE's Table 1 on MNIST and its profiles; votes under concept shift, draws of test images."""
+
+import math
+
+import pytest
+import torch
+
+from pfl_lib import data, papers, partitions
+from pfl_lib.errors import BadInput
+from pfl_lib.experiments.runner import run_one
+from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
+from pfl_lib.papers import waffle, waffle_pages
+from pfl_lib.results.store import Store
+
+TABLE1 = papers.exhibit("waffle-table1")
+WAFFLE = {id: page for id, page in papers.EXHIBITS.items() if page.paper == "WAFFLE"}
+KEYS = {id: {spec.key for spec in page.runs(waffle.FULL)} for id, page in WAFFLE.items()}
+
+
+def test_an_unknown_exhibit_or_profile_is_refused():
+    with pytest.raises(
+        BadInput,
+        match="table or figure 'waffle-table9' is not one of index, quickstart, scorecard, ",
+    ):
+        papers.exhibit("waffle-table9")
+    with pytest.raises(BadInput, match="profile 'huge' is not one of quick, small, paper"):
+        TABLE1.profile("huge")
+
+
+def test_the_paper_profile_is_the_papers_setting():
+    """Section 3: all of MNIST, ten clients, rate 0.1, batches of 32, one local epoch, 100 rounds,
+    five seeds.
+    """
+    profile = TABLE1.profile("paper")
+    specs = waffle.TABLE1.runs(profile)
+    assert len(specs) == 5 * 6 * 5
+    assert {spec.seed for spec in specs} == {1, 2, 3, 4, 5}
+    for spec in specs:
+        assert spec.schedule == Schedule(rounds=100, local_epochs=1, batch_size=32, lr=0.1)
+        assert (spec.dataset, spec.images, spec.clients, spec.alice, spec.model) == (
+            "mnist",
+            None,
+            10,
+            0,
+            "lenet5",
+        )
+
+
+def test_the_methods_stand_in_the_papers_order_with_the_papers_hyper_parameters():
+    """Table 3, distribution B: p_d 0.0067 and slope 3.2."""
+    methods = [spec.method for spec in waffle.TABLE1.only(["B"]).runs(waffle.FULL.with_seeds(1))]
+    assert methods == [
+        Local(),
+        FedAvg(weighting="uniform"),
+        Scaffold(),
+        WeightErosion(p_d=0.0067, p_s=0.0),
+        Waffle(slope=3.2),
+        APFL(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "p_d"),
+    {"A": 0.006, "B": 0.0067, "C": 0.006, "A*": 0.0088, "B*": 0.0088}.items(),
+)
+def test_the_paper_profile_uses_table_3_unchanged(distribution, p_d):
+    assert waffle.p_d(distribution) == p_d
+
+
+def test_with_a_fifth_of_the_rounds_p_d_is_five_times_the_papers():
+    assert waffle.p_d("C", rounds=20) == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize("profile", [waffle.QUICK, waffle.SMALL])
+def test_a_reduced_profile_says_by_how_much_p_d_is_multiplied(profile):
+    factor = waffle.p_d("C", profile.rounds) / waffle.p_d("C")
+    assert f"p_d is multiplied by {factor:g}," in profile.banner
+
+
+def test_the_quick_profile_needs_no_download():
+    assert {spec.dataset for spec in TABLE1.runs(TABLE1.profile("quick"))} == {"digits"}
+
+
+def test_table_1_of_the_small_profile_trains_at_most_eight_million_examples():
+    """At 5,000 examples a second and core that is 27 minutes of one core, half of it on two."""
+    assert sum(spec.examples() for spec in waffle.TABLE1.runs(waffle.SMALL)) <= 8e6
+
+
+def test_figures_share_their_runs_with_table_1():
+    for id in ("waffle-table3", "waffle-fig3", "waffle-fig4", "waffle-fig6"):
+        assert KEYS[id] and KEYS[id] <= KEYS["waffle-table1"]
+    assert KEYS["waffle-fig6"] == {spec.key for spec in waffle.TABLE1.runs(waffle.FULL)}
+    for profile in waffle_pages.CIFAR10_PROFILES.values():
+        runs = waffle_pages.CIFAR10_TABLE.runs(profile)
+        assert WAFFLE["waffle-fig7"].runs(profile) == runs
+
+
+def test_figure_3_shows_seed_1_of_the_two_methods_with_weights_on_distribution_c():
+    specs = papers.exhibit("waffle-fig3").runs(waffle.FULL)
+    assert [(type(spec.method), spec.partition, spec.seed) for spec in specs] == [
+        (WeightErosion, "C", 1),
+        (Waffle, "C", 1),
+    ]
+
+
+@pytest.mark.parametrize(("profile", "seeds"), [("quick", 2), ("small", 5), ("paper", 5)])
+def test_equation_1_is_read_both_ways_for_several_seeds_on_a_star_and_for_one_elsewhere(
+    profile, seeds
+):
+    specs = papers.exhibit("waffle-readings").runs(waffle.ALL_PROFILES[profile])
+    both = (Waffle(), Waffle(control="literal"))
+    expected = [("A*", seed, method) for method in both for seed in range(1, seeds + 1)]
+    elsewhere = ("C",) if profile == "quick" else ("A", "C")
+    expected += [(name, 1, method) for name in elsewhere for method in both]
+    assert [(spec.partition, spec.seed, spec.method) for spec in specs] == expected
+    if profile == "paper":
+        assert {spec.key for spec in specs if spec.method == Waffle()} <= KEYS["waffle-table1"]
+
+
+@pytest.mark.parametrize(("profile", "seeds"), [("quick", 2), ("small", 5), ("paper", 5)])
+def test_a_spread_is_looked_at_on_the_papers_seeds_or_on_more(profile, seeds):
+    made = waffle.ALL_PROFILES[profile]
+    assert waffle.several(made) == tuple(range(1, seeds + 1))
+    assert waffle.several(made.with_seeds(7)) == tuple(range(1, 8))
+
+
+def test_more_seeds_keep_the_runs_of_fewer():
+    one, three = (waffle.TABLE1.runs(waffle.SMALL.with_seeds(count)) for count in (1, 3))
+    assert {spec.key for spec in one} < {spec.key for spec in three}
+
+
+def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_runs_to_compare():
+    """`pfl_lib.run("waffle", dataset="digits", partition="C", rounds=10, seed=1)` is the first of
+    them, so it trains once.
+    """
+    typed = [
+        RunSpec(method, Schedule(rounds=10), dataset="digits")
+        for method in (Waffle(), Local(), Waffle(slope=10))
+    ]
+    quickstart = papers.exhibit("quickstart")
+    for name in papers.PROFILES:
+        assert quickstart.runs(quickstart.profile(name)) == tuple(typed)
+    assert [spec.seed for spec in quickstart.runs(quickstart.profile("quick", 2))] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+        2,
+    ]
+
+
+def test_every_accuracy_that_table_1_prints_is_described_and_those_on_mnist_have_runs():
+    (table,) = TABLE1.tables
+    printed = table.printed()
+    assert len(printed) == 30 and not any(math.isnan(value.value) for value in printed.values())
+    assert printed["MNIST", "C", "WE", "accuracy_percent"] == (99.0, 0.08)
+    assert len(table.only(datasets=["MNIST"]).runs(waffle.FULL)) == 30 * 5
+    (lower,) = papers.exhibit("waffle-cifar10").tables
+    assert len(lower.printed()) == 30
+    place = table.only(["C"], ["WE"], ["MNIST"]).runs(waffle.FULL)
+    assert {(spec.partition, spec.method.name) for spec in place} == {("C", "weight_erosion")}
+
+
+def test_the_pages_of_questions_run_what_they_ask():
+    """Shift: 2 distributions x 3 methods x 5 seeds, 3 x 4 and 2 x 2 options, 2 draws x 4 other
+    seeds x 6.  Open questions: 36 of the grid, 10 functions on two distributions, each client as
+    Alice twice, 13 with cheats; nine runs stand in two of these tables.
+    """
+    counts = {name: len(KEYS[f"waffle-{name}"]) for name in ("shift", "open-questions")}
+    assert counts == {"shift": 30 + 16 + 48, "open-questions": 36 + 20 + 20 + 13 - 4}
+    runs = WAFFLE["waffle-open-questions"].runs(waffle.FULL)
+    poisoned = [run.method for run in runs if run.method.name == "poisoned"]
+    assert len(poisoned) == 9 and {method.clients for method in poisoned} == {(1, 2, 3)}
+    erosion = {m.method.p_d for m in poisoned if m.method.name == "weight_erosion"}
+    assert erosion == {waffle.p_d("C")}, "who is attacked keeps the benchmark's penalty"
+
+
+def test_runs_that_share_a_draw_have_one_set_of_labels():
+    digits = data.load("digits")
+    runs = WAFFLE["waffle-shift"].runs(waffle.FULL)
+    drawn = [
+        run
+        for run in runs
+        if run.method.name == "fedavg"
+        and (getattr(run.partition, "draw", None) == 3 or (run.partition, run.seed) == ("A*", 3))
+        and getattr(run.partition, "distribution", "A*") == "A*"
+    ]
+    assert sorted(run.seed for run in drawn) == [1, 2, 3, 4, 5]
+    made = (partitions.make(run.partition, digits, 10, run.seed) for run in drawn)
+    assert len({tuple(split.relabel.flatten().tolist()) for split in made}) == 1
+
+
+# --- whose labels win ---
+
+EQUAL, LABELS = torch.ones(10, 10), torch.arange(10)
+
+
+def test_a_class_has_the_label_of_most_examples_and_what_is_level_is_shared():
+    """Class 0: hers has 10, another 30; class 1: all agree; class 2: three labels, 10 each (level);
+    tests 2, 3 and 5 images.
+
+    (2 * 0 + 3 * 1 + 5 / 3) / 10 = 0.4667.
+    """
+    held = torch.tensor([[10, 10, 10], [20, 10, 10], [10, 10, 10]])
+    labels = torch.tensor([[0, 1, 2], [2, 1, 0], [2, 1, 1]])
+    assert waffle.vote(held, labels, torch.tensor([2, 3, 5])) == pytest.approx((3 + 5 / 3) / 10)
+
+
+def test_labels_with_nearly_as_many_examples_are_level():
+    for others, share in ((100, 0.5), (105, 0.5), (106, 0.0), (95, 0.5), (94, 1.0)):
+        held, labels = torch.tensor([[100.0, 1.0], [others, 1.0]]), torch.tensor([[0, 1], [1, 0]])
+        assert waffle.vote(held, labels, torch.tensor([1, 0])) == share
+
+
+def test_where_all_use_her_labels_she_always_wins_and_where_all_others_agree_on_others_never():
+    same = LABELS.expand(10, -1)
+    assert waffle.vote(EQUAL, same, torch.ones(10)) == 1
+    other = torch.stack([LABELS] + [LABELS.roll(1)] * 9)
+    assert waffle.vote(EQUAL, other, torch.ones(10)) == 0
+    each_its_own = torch.stack([LABELS.roll(i) for i in range(10)])
+    assert waffle.vote(EQUAL, each_its_own, torch.ones(10)) == pytest.approx(0.1)
+
+
+def test_the_votes_are_those_of_the_labels_that_the_seeds_draw():
+    digits = data.load("digits")
+    split = partitions.make("B*", digits, 10, seed=3)
+    held = torch.stack([torch.bincount(digits.train_y[own], minlength=10) for own in split.train])
+    tested = torch.bincount(digits.test_y[split.test[0]], minlength=10)
+    for seed in (3, 4):
+        drawn = partitions.make("B*", digits, 10, seed).relabel
+        expected = 100 * waffle.vote(held, drawn, tested)
+        assert waffle.votes(digits, split, [seed]) == [expected]
+    unshifted = partitions.make("B", digits, 10, seed=3)
+    assert all(map(math.isnan, waffle.votes(digits, unshifted, [1, 2])))
+
+
+def test_the_vote_over_many_draws_varies_by_more_than_ten_points():
+    digits = data.load("digits")
+    split = partitions.make("A*", digits, 10, seed=1)
+    votes = torch.tensor(waffle.votes(digits, split, range(1, 301)))
+    assert votes.std() > 10 and 20 < votes.mean() < 45
+
+
+# --- other test images ---
+
+IMAGES = torch.tensor([0] * 6 + [1] * 4 + [2] * 5)  # their labels
+
+
+def test_a_draw_holds_as_many_images_of_each_label_as_alice_does():
+    """Right about all 1s and nothing else: every draw with two 1s among five images scores 2/5."""
+    right, own = (IMAGES == 1).double(), torch.tensor([1, 0, 0, 1, 0])
+    drawn = waffle.draws_of_images(right, IMAGES, own, 50, seed=1)
+    assert torch.equal(drawn, torch.full((50,), 0.4, dtype=torch.float64))
+
+
+def test_a_draw_of_every_image_is_the_accuracy_on_all_of_them():
+    right = torch.tensor([1, 0, 1] * 5, dtype=torch.float64)
+    assert waffle.draws_of_images(right, IMAGES, IMAGES, 3, seed=1).tolist() == [10 / 15] * 3
+
+
+def test_draws_scatter_around_the_share_of_right_answers_and_follow_the_seed():
+    """Three of six 0s drawn, four of them right: mean 2/3; without replacement the variance of the
+    mean is 2/9/3 * 3/5 = 2/45.
+    """
+    right = torch.tensor([1, 1, 1, 1, 0, 0] + [0] * 9, dtype=torch.float64)
+    own = torch.tensor([0, 0, 0])
+    drawn = waffle.draws_of_images(right, IMAGES, own, 4_000, seed=1)
+    assert drawn.mean().item() == pytest.approx(2 / 3, abs=0.015)
+    assert drawn.var().item() == pytest.approx(2 / 45, rel=0.1)
+    assert torch.equal(drawn, waffle.draws_of_images(right, IMAGES, own, 4_000, seed=1))
+    assert not torch.equal(drawn, waffle.draws_of_images(right, IMAGES, own, 4_000, seed=2))
+
+
+def test_a_stored_model_is_right_about_alices_images_as_often_as_its_run_recorded(tmp_path):
+    digits = data.load("digits")
+    spec = waffle.TABLE1.spec("C", "APFL", waffle.QUICK, 1)
+    result = run_one(spec, Store(tmp_path, published=None))
+    own = partitions.make("C", digits, 10, 1, 0).test[0]
+    right = waffle.right_answers(spec, result.model, digits)[own]
+    assert right.mean().item() == pytest.approx(result.last_accuracy, abs=1e-9)
