@@ -126,16 +126,18 @@ def explorer(
     pictures: Pictures,
     controls: Mapping[str, Sequence | Mapping[str, object]],
     widgets: Callable[[], Mapping[str, Any]] | None = None,
+    most: int = PICTURES,
 ) -> Explorer:
     """Pictures chosen by `controls`: values by name, or by the names to be shown for them; rounds
     have a slider that plays and opens at the last, others are lists.
 
     `widgets()`: controls of JupyterLab, where these have more to choose; one may be a widget.
+    `most`: how many pictures a page has.
     """
     shown = {name: _named(values) for name, values in controls.items()}
     return Explorer(
         pictures.says(*_first(shown)),
-        lambda: to_html(pictures, shown),
+        lambda: to_html(pictures, shown, most),
         lambda: widget(pictures, shown if widgets is None else widgets()),
         lambda: pictures.png(_first(shown)),
     )
@@ -184,9 +186,9 @@ def thinned(controls: Mapping[str, Mapping], most: int = PICTURES) -> dict[str, 
     return kept
 
 
-def to_html(pictures: Pictures, controls: Mapping[str, Mapping]) -> str:
+def to_html(pictures: Pictures, controls: Mapping[str, Mapping], most: int = PICTURES) -> str:
     """The pictures of a page, of which all but one are hidden, and native controls."""
-    kept = thinned(controls)
+    kept = thinned(controls, most)
     choices = list(itertools.product(*(of.values() for of in kept.values())))
     first = choices.index(tuple(_first(kept)))
     shown = ""

@@ -15,12 +15,14 @@ def matrix(
     layers: Sequence[str] = (),
     title: str = "",
     groups: Sequence[object] | None = None,
+    pictures: int = play.PICTURES,
 ) -> play.Explorer:
     """A result's weights [rounds, N, N] or [rounds, L, N, N], or another matrix that its method
     logs, such as FedFomo's "affinity", as heat maps by round.
 
-    `layers` names the L layers (default: "layer 1", "layer 2", ...); `groups`: each client's.
-    Raises BadInput where the result has no such matrix.
+    `layers` names the L layers (default: "layer 1", "layer 2", ...); `groups`: each client's;
+    `pictures`: how many rounds at most stand on a page that is kept (in JupyterLab all).  Raises
+    BadInput where the result has no such matrix.
     """
     several = result.weights is not None and result.weights.ndim > 2
     known = {**({"weights": result.weights} if several else {}), **result.matrices}
@@ -58,4 +60,4 @@ def matrix(
         return f"Round {rounds[place]}: {'; '.join(told)}."
 
     places = {str(number): place for place, number in enumerate(rounds)}
-    return play.explorer(play.Pictures(draw, says, title), {play.ROUND: places})
+    return play.explorer(play.Pictures(draw, says, title), {play.ROUND: places}, most=pictures)

@@ -1,0 +1,116 @@
+"""What pFedLA's weights say of clients and layers, and what layers kept at home save.
+
+The paper prints no numbers for its figures.  A sentence about weights holds where every weight that
+should be larger is so by more than `FLOOR`, and does not where one is smaller by more.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pfl_lib.engine.layout import Layout
+from pfl_lib.experiments.logs import BYTES
+from pfl_lib.models import build
+from pfl_lib.papers.runs import Planned, Runs
+
+if TYPE_CHECKING:  # annotations only
+    from pfl_lib.results.result import Result
+
+FLOOR = 0.01
+"""A hundredth of a client's weight: the smallest difference between weights that answers."""
+EQUAL = 1e-6  # weights are kept in single precision: closer ones are the same
+CLASSES = 10  # of EMNIST too, by the size of its retained classifier, 84 x 10 + 10
+ROUNDS, CLIENTS = 600, 10
+SLIP = 8
+"""The printed megabytes are an eighth of what 600 rounds of ten clients send at 4 bytes a number:
+3,000 bytes for each parameter of one model up and one down.  Bits and bytes seem to be mixed up.
+"""
+NETWORKS = {"EMNIST": ("pfedla_cnn", (1, 28, 28)), "CIFAR10": ("pfedla_cnn-norm", (3, 32, 32))}
+
+
+def layers_of(model: str) -> list[str]:
+    """The names of a network's layers, in the order of its weights [L, N, N]."""
+    shape = (1, 28, 28) if model.startswith("lenet5") else (3, 32, 32)
+    return [layer.name for layer in Layout.of(build(model, shape, CLASSES)).layers]
+
+
+def by_layer(runs: Runs) -> pd.DataFrame:
+    """The weights of every stored run that has them by client: a row for each layer, kept round and
+    pair of clients.
+
+    Columns dataset, setting, method, step (the hypernetwork's; NaN of other methods), place (these
+    in words, and the data that are run in place of the paper's), seed, layer, norm (whether it is
+    one: the paper counts norms to no layer), round, client, source and weight: how much of the
+    source's layer the client is given.
+    """
+    names = ["dataset", "setting", "method", "step", "place", "seed"]
+    of_pair = ["layer", "norm", "round", "client", "source", "weight"]
+    frames = [pd.DataFrame(columns=[*names, *of_pair])]
+    for run in runs.planned:
+        result = runs.find(run.spec)
+        if result is None or getattr(result.weights, "ndim", 0) < 3 or not len(result.weights):
+            continue
+        weights, layers = np.float64(result.weights), layers_of(run.spec.model)
+        if weights.ndim == 3:  # whole models: the same weights in all layers
+            weights = np.repeat(weights[:, None], len(layers), axis=1)
+        clients = range(weights.shape[-1])
+        axes = {"layer": layers, "round": result.weights_rounds}
+        axes |= {"client": clients, "source": clients}
+        frame = pd.MultiIndex.from_product(axes.values(), names=axes).to_frame(index=False)
+        frame["weight"] = weights.swapaxes(0, 1).ravel()
+        place = (run.row.dataset, run.row.setting, run.column.name)
+        place = (*place, getattr(run.spec.method, "step", np.nan), place_of(run), run.spec.seed)
+        frame["norm"] = frame["layer"].str.startswith("norm")
+        frames.append(frame.assign(**dict(zip(names, place, strict=True))))
+    return pd.concat(frames[1:] or frames, ignore_index=True)[[*names, *of_pair]]
+
+
+def place_of(run: Planned) -> str:
+    """A run's data set, method (where its table has several) and step, in words."""
+    ours = run.spec.dataset
+    same = ours.replace("_", "") == run.row.dataset.lower()
+    data = run.row.dataset + ("" if same else f" (run on {ours})")
+    method = "" if len(run.table.columns) == 1 else f", {run.column.name}"
+    step = getattr(run.spec.method, "step", None)
+    return data + method + ("" if step is None else f", step {step:.3g}")
+
+
+def larger(leads: Iterable[float]) -> bool | None:
+    """Whether all of these differences of weights are above `FLOOR` (True), one is as far below
+    zero (False), or neither.
+    """
+    leads = list(leads)
+    if any(lead < -FLOOR for lead in leads):
+        return False
+    return True if leads and all(lead > FLOOR for lead in leads) else None
+
+
+def unshared_classes(held: np.ndarray) -> np.ndarray:
+    """How many of client i's classes client j lacks, int [N, N].  `held`: bool [N, classes]."""
+    held = np.asarray(held, bool)
+    return (held[:, None] & ~held[None]).sum(-1)
+
+
+def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's rank correlation of two arrays; not a number where one is constant."""
+    ranks = [pd.Series(np.ravel(values)).rank() for values in (one, other)]
+    return float(ranks[0].corr(ranks[1])) if all(r.nunique() > 1 for r in ranks) else float("nan")
+
+
+# --- Table 3 ---
+
+
+def megabytes(dataset: str, retained: Sequence[str]) -> float:
+    """What ten clients send and receive in 600 rounds where these layers are not downloaded."""
+    model, shape = NETWORKS[dataset]
+    layout = Layout.of(build(model, shape, CLASSES))
+    kept = sum(layout.layer(name).size for name in retained)
+    return ROUNDS * CLIENTS * BYTES * (2 * layout.P - kept) / 2**20
+
+
+def printed_megabytes(result: "Result", protocol: str, over: str, model: str) -> float:
+    """What a run sent, as the paper counts it: by round, times 600, divided by its slip of 8."""
+    rounds = result.config["schedule"]["rounds"]
+    return result.value("bytes") / rounds * ROUNDS / SLIP / 2**20
