@@ -4,7 +4,7 @@ their alt text.
 
 import base64
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,31 +22,27 @@ DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's 
 FEW = 12  # dots that an alt text tells one by one
 SHADES = 128  # different colours in a picture, see `png`
 
-# Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
-# whichever of its names it has there.
 LOOKS: dict[str, tuple[str, str, str]] = {
-    **{
-        known.lower(): method.look
-        for name, method in METHODS.items()
-        if hasattr(method, "look")
-        for known in (name, method.title, short_name(method))
-    },
-    # Other readings of two methods, on one page with them: lines of their own, and a purple that
-    # the palette lacks.
+    known.lower(): method.look
+    for name, method in METHODS.items()
+    if hasattr(method, "look")
+    for known in (name, method.title, short_name(method))
+}
+"""Colour (of seaborn's colour-blind palette), marker and line of a method, by each of its names."""
+LOOKS |= {  # other readings of two methods, on one page with them
     "waffle, c as printed": ("#de8f05", "d", ":"),
     "apfl, by round": ("#5b2a86", "<", ":"),
 }
-# Of what has no look of its own: colours of the same palette, markers that no method has.  Their
-# numbers have no common divisor, so that not even thirty of them share a look.
-OTHER_COLOURS = ("#de8f05", "#000000", "#ca9161", "#7a4fbf", "#ece133", "#fbafe4")
-OTHER_MARKERS = ("P", "*", "<", "X", ">", "h", "p")
-OTHER_LINES = ("-", ":", "-.", "--", (0, (1, 1, 5, 1)))
-ON_LINES = {
-    "facecolor": "white",
-    "edgecolor": "none",
-    "alpha": 0.8,
-    "pad": 1,
-}  # the box of words that may lie on lines
+# Of what has no look of its own: their numbers have no common divisor, so that not even thirty
+# share a look.
+OTHERS = (
+    ("#de8f05", "#000000", "#ca9161", "#7a4fbf", "#ece133", "#fbafe4"),
+    ("P", "*", "<", "X", ">", "h", "p"),
+    ("-", ":", "-.", "--", (0, (1, 1, 5, 1))),
+)
+# Lines and markers as seaborn wants them: it does not mix filled markers and others.
+DASHES = {"-": "", "--": (4, 1.5), "-.": (3, 1.25, 1.5, 1.25), ":": (1, 1)}
+FILLED = {"x": "X", "+": "P"}
 
 
 def _settings() -> dict[str, object]:
@@ -75,11 +71,6 @@ def theme() -> Iterator[None]:
 
     with matplotlib.rc_context(_settings()):
         yield
-
-
-DASHES = {"-": "", "--": (4, 1.5), "-.": (3, 1.25, 1.5, 1.25), ":": (1, 1)}
-FILLED = {"x": "X", "+": "P"}
-"""Line styles and markers as seaborn wants them: it does not mix filled markers and others."""
 
 
 def looks(names: Iterable[str]) -> dict[str, object]:
@@ -189,20 +180,15 @@ def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
     """Colour, marker and line style of a method; an unknown one takes a spare look by its place
     `among` the unknown.
     """
-    if method.lower() in LOOKS:
-        colour, marker, line = LOOKS[method.lower()]
-    else:
-        unknown = [name for name in among if name.lower() not in LOOKS] or [method]
-        place = unknown.index(method)
-        colour, marker, line = (
-            several[place % len(several)] for several in (OTHER_COLOURS, OTHER_MARKERS, OTHER_LINES)
-        )
+    unknown = [*(name for name in among if name.lower() not in LOOKS), method]
+    spare = tuple(of[unknown.index(method) % len(of)] for of in OTHERS)
+    colour, marker, line = LOOKS.get(method.lower(), spare)
     return {"color": colour, "marker": marker, "linestyle": line}
 
 
-def show(figure: "Figure", says: str, alt: str | None = None) -> None:
-    """Show a figure in a notebook as a PNG with its alt text, and close it; outside a notebook
-    nothing is shown.  The alt text is `says`, one sentence, and the numbers drawn; or `alt`.
+def show(figure: "Figure", says: str) -> None:
+    """Show a figure in a notebook as a PNG, and close it; outside a notebook nothing is shown.  Its
+    alt text is `says`, one sentence, and the numbers drawn.
     """
     from matplotlib import pyplot
 
@@ -214,7 +200,7 @@ def show(figure: "Figure", says: str, alt: str | None = None) -> None:
         return
     if get_ipython() is None:
         return
-    alt = f"{says} {describe(figure)}".strip() if alt is None else alt
+    alt = f"{says} {describe(figure)}".strip()
     image = base64.b64encode(png(figure)).decode()
     # Fewer than it has pixels: a notebook then shows it sharp on fine screens too.
     metadata = {"image/png": {"alt": alt, "width": round(figure.get_figwidth() * 100)}}
@@ -241,27 +227,14 @@ def png(figure: "Figure", dpi: int = DPI, shades: int = SHADES) -> bytes:
     return buffer.getvalue()
 
 
-def blank(
-    height: float,
-    rows: int = 1,
-    columns: int = 1,
-    widths: Sequence[float] | None = None,
-    same_y: bool = False,
-):
-    """A figure of its own, unknown to pyplot: nothing has to be closed and nothing shows it twice.
-    `same_y`: one y axis for all.
+def blank(height: float, rows: int = 1):
+    """A figure of its own, unknown to pyplot, and its panels: nothing has to be closed and nothing
+    shows it twice.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, width_ratios=widths, sharey=same_y)
-
-
-def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: int = 4) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns, title=title, frameon=False
-    )
+    return figure, figure.subplots(rows)
 
 
 def set_accuracy_limits(axes: "Axes", by_round: pd.DataFrame) -> None:
