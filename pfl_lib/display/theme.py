@@ -4,7 +4,7 @@ their alt text.
 
 import base64
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,50 +22,37 @@ DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's 
 FEW = 12  # dots that an alt text tells one by one
 SHADES = 128  # different colours in a picture, see `png`
 
-# Colour (of seaborn's colour-blind palette), marker, line; a method keeps its look on every page,
-# whichever of its names it has there.
 LOOKS: dict[str, tuple[str, str, str]] = {
-    **{
-        known.lower(): method.look
-        for name, method in METHODS.items()
-        if hasattr(method, "look")
-        for known in (name, method.title, short_name(method))
-    },
-    # Other readings of two methods, on one page with them: lines of their own, and a purple that
-    # the palette lacks.
+    known.lower(): method.look
+    for name, method in METHODS.items()
+    if hasattr(method, "look")
+    for known in (name, method.title, short_name(method))
+}
+"""Colour (of seaborn's colour-blind palette), marker and line of a method, by each of its names."""
+LOOKS |= {  # other readings of two methods, on one page with them
     "waffle, c as printed": ("#de8f05", "d", ":"),
     "apfl, by round": ("#5b2a86", "<", ":"),
 }
-# Of what has no look of its own: colours of the same palette, markers that no method has.  Their
-# numbers have no common divisor, so that not even thirty of them share a look.
-OTHER_COLOURS = ("#de8f05", "#000000", "#ca9161", "#7a4fbf", "#ece133", "#fbafe4")
-OTHER_MARKERS = ("P", "*", "<", "X", ">", "h", "p")
-OTHER_LINES = ("-", ":", "-.", "--", (0, (1, 1, 5, 1)))
-ON_LINES = {
-    "facecolor": "white",
-    "edgecolor": "none",
-    "alpha": 0.8,
-    "pad": 1,
-}  # the box of words that may lie on lines
+# Of what has no look of its own: their numbers have no common divisor, so that not even thirty
+# share a look.
+OTHERS = (
+    ("#de8f05", "#000000", "#ca9161", "#7a4fbf", "#ece133", "#fbafe4"),
+    ("P", "*", "<", "X", ">", "h", "p"),
+    ("-", ":", "-.", "--", (0, (1, 1, 5, 1))),
+)
+# Lines and markers as seaborn wants them: it does not mix filled markers and others.
+DASHES = {"-": "", "--": (4, 1.5), "-.": (3, 1.25, 1.5, 1.25), ":": (1, 1)}
+FILLED = {"x": "X", "+": "P"}
 
 
 def _settings() -> dict[str, object]:
     import seaborn
 
-    sizes = {
-        "font.size": 12,
-        "axes.titlesize": 13,
-        "axes.labelsize": 12,
-        "legend.title_fontsize": 12,
-    }
+    sizes = {"font.size": 12, "axes.labelsize": 12, "legend.title_fontsize": 12}
     sizes |= dict.fromkeys(["xtick.labelsize", "ytick.labelsize", "legend.fontsize"], 11)
-    lines = {
-        "lines.linewidth": 1.8,
-        "lines.markersize": 5.5,
-        "grid.color": "#dddddd",
-        "axes.edgecolor": "#888888",
-    }
-    return {**seaborn.axes_style("whitegrid"), **sizes, **lines, "figure.dpi": 100}
+    lines = {"lines.linewidth": 1.8, "lines.markersize": 5.5, "figure.dpi": 100}
+    colours = {"grid.color": "#dddddd", "axes.edgecolor": "#888888"}
+    return {**seaborn.axes_style("whitegrid"), **sizes, **lines, **colours, "axes.titlesize": 13}
 
 
 def use() -> None:
@@ -84,11 +71,6 @@ def theme() -> Iterator[None]:
 
     with matplotlib.rc_context(_settings()):
         yield
-
-
-DASHES = {"-": "", "--": (4, 1.5), "-.": (3, 1.25, 1.5, 1.25), ":": (1, 1)}
-FILLED = {"x": "X", "+": "P"}
-"""Line styles and markers as seaborn wants them: it does not mix filled markers and others."""
 
 
 def looks(names: Iterable[str]) -> dict[str, object]:
@@ -119,40 +101,17 @@ def describe(figure: "Figure") -> str:
         for drawn, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
     }
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    labels = [(axes.get_ylabel(), axes.get_xlabel()) for axes in panels]
     # Panels of a grid have the labels of its edges.
-    every = [{_labels(axes)[k] for axes in panels} - {""} for k in (0, 1)]
-    edges = [min(labels) if len(labels) == 1 else "" for labels in every]
+    every = [{of[k] for of in labels} - {""} for k in (0, 1)]
+    edges = [of.pop() if len(of) == 1 else "" for of in every]
     told = []
-    for axes in panels:
-        x, y = (label or edge for label, edge in zip(_labels(axes), edges, strict=True))
-        words = [
-            f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
-            for bars in axes.containers
-            if hasattr(bars, "datavalues") and len(bars)
-        ]
-        lines = [line for line in axes.lines if line.get_transform() == axes.transData]
-        called = {line: _name(line, names) for line in lines}
-        named = [line for line in lines if not called[line].startswith("_")]
-        for line in named or lines:  # beside lines with names, others are error bars or guides
-            points = np.asarray(line.get_xydata(), float)
-            points = points[np.isfinite(points).all(axis=1)]
-            if len(points):
-                name = f"{called[line]} " if named else ""
-                words.append(name + _course(axes, line, points))
-        for drawn in (*axes.images, *axes.collections):
-            kind = type(drawn).__name__
-            if kind == "PathCollection" and len(drawn.get_offsets()):
-                words.append(f"dots {_range(drawn.get_offsets()[:, 1])}")
-            elif kind in ("QuadMesh", "AxesImage"):
-                words.append(f"values {_range(drawn.get_array())}")
-        if words:
-            heading = [axes.get_title(), " by ".join(filter(None, (y, x)))]
+    for axes, own in zip(panels, labels, strict=True):
+        if words := [*_bars(axes, names), *_lines(axes, names), *_clouds(axes)]:
+            by = " by ".join(label or edge for label, edge in zip(own, edges, strict=True))
+            heading = [axes.get_title(), by.removeprefix(" by ").removesuffix(" by ")]
             told.append(": ".join([*filter(None, heading), ", ".join(words)]))
     return "; ".join(told) + "." if told else ""
-
-
-def _labels(axes: "Axes") -> tuple[str, str]:
-    return axes.get_xlabel(), axes.get_ylabel()
 
 
 def _stroke(drawn) -> tuple[str, object]:
@@ -164,55 +123,72 @@ def _stroke(drawn) -> tuple[str, object]:
     return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
 
 
-def _name(line, names: dict[tuple[str, object], str]) -> str:
-    """A line's name in the legend, also where that shows its colour alone; else its own label."""
-    colour, _ = stroke = _stroke(line)
-    return names.get(stroke) or names.get((colour, None)) or line.get_label()
-
-
 def _range(values) -> str:
     return f"{np.nanmin(values):.4g} to {np.nanmax(values):.4g}"
 
 
-def _course(axes: "Axes", line, points: np.ndarray) -> str:
-    """A line from its first to its last value; a few dots beside names by name, others by their
-    range.
+def _bars(axes: "Axes", names: dict) -> Iterator[str]:
+    for bars in axes.containers:
+        if hasattr(bars, "datavalues") and len(bars):
+            yield f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
+
+
+def _clouds(axes: "Axes") -> Iterator[str]:
+    for drawn in (*axes.images, *axes.collections):
+        kind = type(drawn).__name__
+        if kind == "PathCollection" and len(drawn.get_offsets()):
+            yield f"dots {_range(drawn.get_offsets()[:, 1])}"
+        elif kind in ("QuadMesh", "AxesImage"):
+            yield f"values {_range(drawn.get_array())}"
+
+
+def _lines(axes: "Axes", names: dict) -> Iterator[str]:
+    """Each line from its first to its last value; a few dots beside names by name, others by their
+    range.  Beside lines with names, others are error bars or guides.
     """
     from matplotlib.category import StrCategoryFormatter
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
-    names = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
-    ways = [not isinstance(a.get_major_formatter(), names) for a in (axes.xaxis, axes.yaxis)]
-    if line.get_linestyle() != "None" and all(ways):
-        (first, start), (last, end) = points[0], points[-1]
-        return f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
-    counted = 0 if ways == [True, False] else 1
-    axis = (axes.xaxis, axes.yaxis)[1 - counted]
-    if all(ways) or len(points) > FEW:
-        return _range(points[:, counted])
-    names = axis.get_major_formatter().format_ticks(np.round(points[:, 1 - counted]))
-    pairs = zip(names, points[:, counted], strict=True)
-    return ", ".join(f"{name} {value:.4g}" for name, value in pairs)
+    words = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
+    formats = [axis.get_major_formatter() for axis in (axes.xaxis, axes.yaxis)]
+    of_words = [isinstance(one, words) for one in formats]
+    counted = 0 if of_words == [False, True] else 1  # the axis of numbers
+    called = {}
+    for line in axes.lines:
+        if line.get_transform() == axes.transData:
+            colour, _ = stroke = _stroke(line)
+            name = names.get(stroke) or names.get((colour, None)) or line.get_label()
+            called[line] = "" if name.startswith("_") else name
+    for line, name in called.items():
+        points = np.asarray(line.get_xydata(), float)
+        points = points[np.isfinite(points).all(axis=1)]
+        if not len(points) or (any(called.values()) and not name):
+            continue
+        if line.get_linestyle() != "None" and not any(of_words):
+            (first, start), (last, end) = points[0], points[-1]
+            said = f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
+        elif not any(of_words) or len(points) > FEW:
+            said = _range(points[:, counted])
+        else:
+            ticks = formats[1 - counted].format_ticks(np.round(points[:, 1 - counted]))
+            pairs = zip(ticks, points[:, counted], strict=True)
+            said = ", ".join(f"{tick} {value:.4g}" for tick, value in pairs)
+        yield f"{name} {said}".strip()
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
     """Colour, marker and line style of a method; an unknown one takes a spare look by its place
     `among` the unknown.
     """
-    if method.lower() in LOOKS:
-        colour, marker, line = LOOKS[method.lower()]
-    else:
-        unknown = [name for name in among if name.lower() not in LOOKS] or [method]
-        place = unknown.index(method)
-        colour, marker, line = (
-            several[place % len(several)] for several in (OTHER_COLOURS, OTHER_MARKERS, OTHER_LINES)
-        )
+    unknown = [*(name for name in among if name.lower() not in LOOKS), method]
+    spare = tuple(of[unknown.index(method) % len(of)] for of in OTHERS)
+    colour, marker, line = LOOKS.get(method.lower(), spare)
     return {"color": colour, "marker": marker, "linestyle": line}
 
 
-def show(figure: "Figure", says: str, alt: str | None = None) -> None:
-    """Show a figure in a notebook as a PNG with its alt text, and close it; outside a notebook
-    nothing is shown.  The alt text is `says`, one sentence, and the numbers drawn; or `alt`.
+def show(figure: "Figure", says: str) -> None:
+    """Show a figure in a notebook as a PNG, and close it; outside a notebook nothing is shown.  Its
+    alt text is `says`, one sentence, and the numbers drawn.
     """
     from matplotlib import pyplot
 
@@ -224,7 +200,7 @@ def show(figure: "Figure", says: str, alt: str | None = None) -> None:
         return
     if get_ipython() is None:
         return
-    alt = f"{says} {describe(figure)}".strip() if alt is None else alt
+    alt = f"{says} {describe(figure)}".strip()
     image = base64.b64encode(png(figure)).decode()
     # Fewer than it has pixels: a notebook then shows it sharp on fine screens too.
     metadata = {"image/png": {"alt": alt, "width": round(figure.get_figwidth() * 100)}}
@@ -251,27 +227,14 @@ def png(figure: "Figure", dpi: int = DPI, shades: int = SHADES) -> bytes:
     return buffer.getvalue()
 
 
-def blank(
-    height: float,
-    rows: int = 1,
-    columns: int = 1,
-    widths: Sequence[float] | None = None,
-    same_y: bool = False,
-):
-    """A figure of its own, unknown to pyplot: nothing has to be closed and nothing shows it twice.
-    `same_y`: one y axis for all.
+def blank(height: float, rows: int = 1):
+    """A figure of its own, unknown to pyplot, and its panels: nothing has to be closed and nothing
+    shows it twice.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, width_ratios=widths, sharey=same_y)
-
-
-def legend(figure: "Figure", axes: "Axes", title: str | None = None, columns: int = 4) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns, title=title, frameon=False
-    )
+    return figure, figure.subplots(rows)
 
 
 def set_accuracy_limits(axes: "Axes", by_round: pd.DataFrame) -> None:

@@ -17,7 +17,7 @@ from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import check_storable
 from pfl_lib.pages.collect import Needed, needed
-from pfl_lib.papers import PRINTED, PROFILES, exhibit
+from pfl_lib.papers import PRINTED, PROFILES
 from pfl_lib.papers.overview import PAPERS, Shown
 from pfl_lib.papers.table import Find
 
@@ -107,10 +107,6 @@ def notebooks_folder() -> Path:
 
 @functools.cache
 def _needed(path: Path, profile: str, seeds: int, methods: tuple[str, ...]) -> Needed:
-    if old := re.search(r'papers\.exhibit\(\\"(.+?)\\"\)', path.read_text(encoding="utf-8")):
-        of = exhibit(old[1])
-        size = of.profile(profile, seeds or None)
-        return Needed(profile, of.runs(size), of.models(size), size)
     given = {"profile": profile, "seeds": seeds}
     return needed(path, given | ({"methods": list(methods)} if methods else {}))
 

@@ -4,12 +4,11 @@ Which pages there are, their notebooks say (`pages.registry`).
 """
 
 from pfl_lib.papers import fedfomo, pfedla, waffle, waffle_studies
-from pfl_lib.papers.exhibits import exhibit
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
 
-__all__ = ["PRINTED", "PROFILES", "Profile", "exhibit"]
+__all__ = ["PRINTED", "PROFILES", "Profile"]
 
 PRINTED = (
     Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES),

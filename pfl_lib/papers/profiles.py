@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pandas as pd
-
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput
 from pfl_lib.papers.settings import Setting
@@ -136,12 +134,6 @@ class Profile:
         )
         shown = f"{self.name.capitalize()} profile: {', '.join(parts)}."
         return " ".join(filter(None, [shown, self._made_smaller(run), self.differs]))
-
-    def table(self, rows: Iterable) -> pd.DataFrame:
-        """A table of these rows that carries the banner."""
-        frame = pd.DataFrame(rows)
-        frame.attrs["banner"] = self.banner
-        return frame
 
     def _made_smaller(self, run: list[Setting]) -> str:
         """What the paper has more of, what is left out, and that other data answer nothing."""

@@ -1,12 +1,13 @@
 """A printed table as a description: its rows and columns, what it prints, how that is read.
 
-From a `Table` follow its runs, its printed values and one long frame of our numbers; verdicts, CSV
-and LaTeX follow from these (`papers.comparison`).
+From a `Table` follow its runs and its printed values; our numbers, verdicts, CSV and LaTeX follow
+from these (`papers.runs`, `papers.compare`).
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -21,12 +22,10 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.verdicts import Printed
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import LEFT_OUT, Ours, status
 
 Find = Callable[[RunSpec], Result | None]
 """A run to its result, None where there is none, as `Store.find`."""
-UNPRINTED = Printed(float("nan"), float("nan"))
-NOT_MEASURED = "not measured"
+UNPRINTED = Printed(math.nan, math.nan)
 ALWAYS = (
     *("row", "dataset", "partition", "clients", "images", "model"),
     *("rounds", "local_epochs", "batch_size", "lr"),
@@ -223,36 +222,14 @@ class Table:
             self, rows=tuple(rows), columns=tuple(own[choose("column", n, own)] for n in names)
         )
 
-    def run_in(self, profile: Profile) -> "Table":
-        """The part of the table whose settings the profile does not leave out."""
-        kept = (row for row in self.rows if row.at and profile.make(row.at) is not None)
-        return replace(self, rows=tuple(kept))
-
     def with_methods(self, methods: Iterable[Method]) -> "Table":
-        """The table with a further column for each of these methods, of which it prints nothing.
-
-        Raises `BadInput` where a method has the name of a column that is there.
-        """
-        columns = list(self.columns)
-        for method in methods:
-            name = short_name(method)
-            if name in (column.name for column in columns):
-                raise BadInput(
-                    f"method {method!r}: {self.paper} {self.name} has a column {name!r}; give it"
-                    " another title"
-                )
-            columns.append(Column(name, method, own=True))
-        return replace(self, columns=tuple(columns))
+        """The table with a further column for each of these methods, by their short names."""
+        return self.with_columns({short_name(method): method for method in methods})
 
     @property
     def own_columns(self) -> tuple[str, ...]:
         """The names of the columns that the user added."""
         return tuple(column.name for column in self.columns if column.own)
-
-    @property
-    def unprinted_columns(self) -> tuple[str, ...]:
-        """The names of the columns that the paper does not print."""
-        return tuple(column.name for column in self.columns if not column.printed)
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -270,18 +247,10 @@ class Table:
 
     def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
         """The runs behind the table in a profile, each once."""
-        specs = (run for _, _, of_place in self._places(profile) for run in of_place)
-        return tuple(dict.fromkeys(specs))
-
-    def results(self, find: Find, profile: Profile) -> dict[str, list[Result]]:
-        """What was run of a table with one row: each column's results, one a seed; columns without
-        any are left out.
-        """
-        found = {
-            column.name: [result for run in runs if (result := find(run)) is not None]
-            for _, column, runs in self._places(profile)
-        }
-        return {name: results for name, results in found.items() if results}
+        made = [profile.make(row.at) for row in self.rows if row.at is not None]
+        places = product((at for at in made if at is not None), self.columns, profile.seeds)
+        specs = (column.spec(at, seed) for at, column, seed in places)
+        return tuple(dict.fromkeys(spec for spec in specs if spec is not None))
 
     def printed(self) -> dict[tuple[str, str, str, str], Printed]:
         """The paper's values by (data set, setting, column, metric), in the order of the rows, NaN
@@ -305,81 +274,9 @@ class Table:
                 choose(f"{what} of {self.paper} {self.name}", place[part], there)
         return {place: known.get(place, UNPRINTED) for place in places}
 
-    def frame(self, profile: Profile, find: Find) -> pd.DataFrame:
-        """Our numbers, one row for each place of the table, metric, protocol and run.
-
-        Columns dataset, setting, method, metric, protocol (the table's and "last"), seed, run (its
-        slug), value (in the metric's unit; NaN where the run has none), status ("ran", "not run",
-        "left out", "not measured" or "diverged at round 7") and diverged (that round).  A
-        place that the profile leaves out, or that this package does not run, has one row a metric
-        and protocol, without a seed.
-        """
-        lines = []
-        protocols = dict.fromkeys((self.protocol, "last"))
-        kept = self.run_in(profile).rows
-        for row, column, runs in self._places(profile):
-            absent = status(None) if row.at is None or row in kept else LEFT_OUT
-            place = {"dataset": row.dataset, "setting": row.setting, "method": column.name}
-            for run in runs or [None]:
-                result = None if run is None else find(run)
-                became = absent if run is None else status(result)
-                for metric in self.metrics:
-                    for protocol in protocols:
-                        value, word = float("nan"), became
-                        if became == "ran":
-                            value = metric.read(
-                                result, protocol, self.over, column.model or self.model
-                            )
-                            word = NOT_MEASURED if math.isnan(value) else became
-                        read = {"metric": metric.name, "protocol": protocol}
-                        read |= {"seed": run and run.seed, "run": run and run.slug}
-                        ended = {"status": word, "diverged": result.diverged if result else None}
-                        lines.append({**place, **read, "value": value, **ended})
-        frame = profile.table(lines)
-        return frame.astype({"seed": "Int64", "diverged": "Int64"})
-
-    def _places(self, profile: Profile) -> list[tuple[Row, Column, list[RunSpec]]]:
-        places = []
-        for row in self.rows:
-            made = profile.make(row.at) if row.at else None
-            for column in self.columns:
-                seeds = profile.seeds if made else ()
-                runs = [column.spec(made, seed) for seed in seeds]
-                places.append((row, column, [run for run in runs if run is not None]))
-        return places
-
 
 def hyper_parameters(method: Method) -> dict[str, Any]:
     """A method's fields by name; of a method that is no dataclass none."""
     if not is_dataclass(method):
         return {}
     return {field.name: getattr(method, field.name) for field in fields(method)}
-
-
-def gathered(frame: pd.DataFrame, by: Iterable[str] = ("method",)) -> dict:
-    """The seeds of each place of a long frame together: `by` these columns (one: its value, more: a
-    tuple of values) to `Ours`, in the frame's order.
-    """
-    by = list(by)
-    read = [*by, "status", "seed", "value", "diverged"]
-    columns = [frame[name].tolist() for name in read]
-    runs = frame["run"].tolist() if "run" in frame else [""] * len(frame)
-    places: dict = {}
-    for *key, word, seed, value, diverged, run in zip(*columns, runs, strict=True):
-        place = key[0] if len(key) == 1 else tuple(key)
-        places.setdefault(place, []).append((word, seed, value, diverged, run))
-    return {place: _together(lines) for place, lines in places.items()}
-
-
-def _together(lines: list[tuple]) -> Ours:
-    """The (status, seed, value, round of divergence, slug) of one place's runs together."""
-    ran = [line for line in lines if line[0] == "ran"]
-    lost = [line for line in lines if not pd.isna(line[3])]
-    return Ours(
-        seeds=tuple(int(seed) for _, seed, *_ in ran),
-        diverged=tuple((int(seed), int(round)) for _, seed, _, round, _ in lost),
-        missing=sum(line[0] != LEFT_OUT for line in lines) - len(ran) - len(lost),
-        values=tuple(float(value) for _, _, value, *_ in ran),
-        left_out=all(line[0] == LEFT_OUT for line in lines),
-        run=next((run for *_, run in ran), ""),
-    )

@@ -31,6 +31,28 @@ def test_a_method_keeps_its_look_whatever_else_is_drawn():
     assert len(looks) == len(METHODS)
 
 
+def test_methods_differ_in_colour_marker_and_name_their_looks_by_paper_and_package():
+    known = set(theme.LOOKS.values())  # a method's names share its look
+    assert (
+        len({colour for colour, _, _ in known})
+        == len({marker for _, marker, _ in known})
+        == len(known)
+    )
+    assert theme.look("WE") == theme.look("Weight Erosion") == theme.look("weight_erosion")
+    assert theme.look("SCAFFOLD") == theme.look("scaffold")
+
+
+def test_methods_of_ones_own_get_different_spare_looks():
+    own = [f"own {place}" for place in range(30)]
+    among = ["FedAvg", *own]
+    looks = [tuple(theme.look(method, among).values()) for method in among]
+    assert len(set(looks)) == 31
+    six = looks[1:7]
+    assert len({colour for colour, *_ in six}) == len({marker for _, marker, _ in six}) == 6
+    methods = {(colour, marker) for colour, marker, _ in theme.LOOKS.values()}
+    assert not methods & {(colour, marker) for colour, marker, _ in looks[1:]}
+
+
 def test_the_theme_of_a_process_is_that_of_the_context_manager():
     with plt.rc_context():
         theme.use()
@@ -94,11 +116,20 @@ def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch):
     figure, axes = plt.subplots()
     axes.plot([1, 2], [3, 4])
     theme.show(figure, "Loss by round.")
-    theme.show(figure, "Loss by round.", alt="Mine alone.")
     assert not plt.fignum_exists(figure.number)
     alts = [more["metadata"]["image/png"]["alt"] for _, more in shown]
-    assert alts == ["Loss by round. 3 at 1 to 4 at 2.", "Mine alone."]
+    assert alts == ["Loss by round. 3 at 1 to 4 at 2."]
     assert set(shown[0][0][0]) == {"image/png", "text/plain"}
+
+
+def test_outside_a_notebook_nothing_is_shown_and_a_figure_is_the_same_bytes_every_time(capsys):
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [3, 4])
+    theme.show(figure, "Loss by round.")
+    assert capsys.readouterr().out == ""
+    image = theme.png(figure)
+    assert image == theme.png(figure)
+    assert image.startswith(b"\x89PNG") and b"Software" not in image
 
 
 def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():

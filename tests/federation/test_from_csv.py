@@ -248,7 +248,8 @@ def test_run_takes_the_papers_whole_setting(results_dir):
         **setting,
     )
     profile = weight_erosion.ALL_PROFILES["quick"]
-    spec = weight_erosion.spec("WE", "AGE_STRICT", 2, profile)
+    table = weight_erosion.FIGURES.only(datasets=["AGE_STRICT"])
+    spec = table.spec("client 2", "WE", profile, 1)
     expected = run_one(dataclasses.replace(spec, measures=()), Store(results_dir))
     assert result.config["key"] == expected.config["key"]
 
@@ -262,7 +263,8 @@ def test_the_titanic_runs_by_name(titanic_dir, results_dir):
 
 
 def test_both_engines_give_the_same_on_a_table(results_dir):
-    spec = weight_erosion.spec("WE", "AGE_STRICT", 1, weight_erosion.ALL_PROFILES["quick"])
+    table = weight_erosion.FIGURES.only(datasets=["AGE_STRICT"])
+    spec = table.spec("client 1", "WE", weight_erosion.ALL_PROFILES["quick"], 1)
     spec = dataclasses.replace(spec, schedule=dataclasses.replace(spec.schedule, rounds=6))
     loop, vmap = (
         run_one(spec, Store(results_dir / engine, None), device="cpu", engine=engine)

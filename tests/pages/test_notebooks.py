@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from pfl_lib import data
-from pfl_lib.display.table_format import run_place
 from pfl_lib.errors import BadInput
-from pfl_lib.pages import notebook, recorded
+from pfl_lib.pages import parameters, recorded
 from pfl_lib.pages.execute import Job, execute_all
+from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import waffle
 from pfl_lib.progress import progress
@@ -24,7 +24,7 @@ from pfl_lib.progress import progress
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
 NAMES = [str(path.relative_to(FOLDER)) for path in NOTEBOOKS]
-TYPES = {name: field.annotation for name, field in notebook.Settings.model_fields.items()}
+TYPES = {name: field.annotation for name, field in parameters.Settings.model_fields.items()}
 DEFAULTS = {
     "profile": "quick",
     "seeds": 0,
@@ -45,10 +45,10 @@ def read(path: Path):
 
 
 def settings(own_types=None, **changed):
-    """`notebook.settings` on the names of a notebook whose parameter cell declares the usual ones
+    """`parameters.settings` on the names of a notebook whose parameter cell declares the usual ones
     and `own_types`.
     """
-    return notebook.settings(
+    return parameters.settings(
         {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
     )
 
@@ -97,7 +97,7 @@ def test_a_notebooks_own_parameters_are_checked_by_the_types_it_declares():
 def test_a_parameter_cell_that_lacks_one_is_refused():
     namespace = {"__annotations__": {"profile": str}, "profile": "quick"}
     with pytest.raises(BadInput, match="does not declare 'seeds'"):
-        notebook.settings(namespace)
+        parameters.settings(namespace)
 
 
 def test_run_again_in_an_open_notebook_later_names_are_no_parameters():
@@ -118,7 +118,7 @@ def test_every_page_has_its_notebook_and_every_notebook_its_page():
 @pytest.mark.parametrize("id", pages())
 def test_a_notebook_calls_its_page_as_its_file_is_called(id):
     source = pages()[id].path.read_text(encoding="utf-8")
-    assert re.findall(r'(?:Page|papers\.exhibit)\(\\"([^"]+)\\"', source) == [id]
+    assert re.findall(r'Page\(\\"([^"]+)\\"', source) == [id]
 
 
 def test_the_index_links_to_every_other_page_once():
@@ -142,7 +142,7 @@ def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profi
     assert all("  # " in line for line in cells[0].source.splitlines()), (
         "papermill shows the comments as help"
     )
-    assert notebook.settings(namespace).profile == "quick"
+    assert parameters.settings(namespace).profile == "quick"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
@@ -282,79 +282,21 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
     source = dataclasses.replace(data.DATASETS["mnist"], download=downloads.append)
     monkeypatch.setitem(data.DATASETS, "mnist", source)
     monkeypatch.delenv("PFL_DATA_DIR", raising=False)
+    monkeypatch.setenv("PFL_PAGE", "1")
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **kwargs: tmp_path)
-    assert notebook.partition_of(waffle.FULL, "C", settings(plots_only=True)) is None
+    setting = waffle.TABLE1.settings[0]
+
+    def split(**given):
+        return Page("p", {"__annotations__": TYPES, **DEFAULTS, **given}).split(setting)
+
+    assert split(plots_only=True) is None and not downloads
     line = capsys.readouterr().out
-    assert (
-        line.startswith("Who holds what under C cannot be shown: mnist: ")
-        and line.count("\n") == 1
-        and not downloads
-    )
+    assert line.startswith("Who holds what under A cannot be shown: mnist: ")
     assert line.endswith("(nothing is downloaded to draw what is stored)\n")
+    assert line.count("\n") == 1
     with pytest.raises(BadInput):  # the stand-in leaves no files
-        notebook.partition_of(waffle.FULL, "C", settings())
+        split()
     assert len(downloads) == 1
-    notebook.show_partitions(waffle.FULL, ["C", "B*"], settings())
-    line = capsys.readouterr().out
-    assert line.startswith("Who holds which labels cannot be shown: mnist could not be downloaded")
-    assert line.count("\n") == 1 and len(downloads) == 2
-
-
-def test_who_holds_what_is_shown_in_pictures_without_a_value_below_them(monkeypatch):
-    shown = []
-    monkeypatch.setattr("pfl_lib.display.figures.show", lambda figure, alt: shown.append(alt))
-    monkeypatch.setattr("pfl_lib.display.tables.show_table", lambda *_, **__: None)
-    assert notebook.show_partitions(waffle.QUICK, ["C", "A*"], settings()) is None
-    assert len(shown) == 2
-
-
-@pytest.mark.parametrize(
-    ("id", "seeds"),
-    [("waffle-fig3", "seed 1"), ("waffle-table1", "seeds 1 to 5"), ("waffle-fig8", "seeds 1 to 5")],
-)
-def test_provenance_tells_the_seeds_of_the_runs_or_where_there_are_none_the_profiles(
-    id, seeds, monkeypatch, tmp_path
-):
-    shown = []
-    monkeypatch.setattr(
-        "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/plain"])
-    )
-    notebook.provenance(
-        settings(results_dir=str(tmp_path)), waffle.FULL, pages()[id].needed("paper").specs
-    )
-    assert f"seeds: {seeds}\n" in shown[0]
-
-
-def test_the_list_of_runs_is_open_where_no_browser_opens_it_for_a_link(monkeypatch, tmp_path):
-    """JupyterLab leaves a closed list closed; a page of its own does not."""
-    shown = []
-    monkeypatch.setattr(
-        "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/html"])
-    )
-    runs = pages()["waffle-fig3"].needed("quick").specs
-    for page in ("", "1"):
-        monkeypatch.setenv("PFL_PAGE", page)
-        notebook.provenance(settings(results_dir=str(tmp_path)), waffle.QUICK, runs)
-    assert ["<details open>" in shown[0], "<details>" in shown[1]] == [True, True]
-    assert all(f'id="{run_place(run.slug)}"' in shown[1] for run in runs)
-
-
-def test_the_runs_of_a_mean_stand_together_in_the_list_whatever_the_order_they_were_given_in(
-    monkeypatch, tmp_path
-):
-    shown = []
-    monkeypatch.setattr(
-        "IPython.display.display", lambda bundle, raw: shown.append(bundle["text/html"])
-    )
-    runs = sorted(pages()["waffle-table1"].needed("paper").specs, key=lambda run: run.seed)
-    notebook.provenance(settings(results_dir=str(tmp_path)), waffle.FULL, runs)
-    bodies = re.findall(r'<tbody class="alike">(.*?)</tbody>', shown[0], flags=re.DOTALL)
-    listed = [re.findall(r' id="(run-[^"]*)"', body) for body in bodies]
-    assert sum(map(len, listed)) == len(runs) > len(listed)
-    for of_mean in listed:
-        together = [run for run in runs if run_place(run.slug) in of_mean]
-        assert [run.seed for run in together] == list(waffle.FULL.seeds)
-        assert len({dataclasses.replace(run, seed=0) for run in together}) == 1
 
 
 def quickstart(folder: Path, name: str, **given) -> tuple[str, str]:
@@ -379,7 +321,7 @@ def start_quickstart(folder: Path, **given) -> None:
 
 
 def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
-    with pytest.raises(notebook.NotRun) as refused:
+    with pytest.raises(NotRun) as refused:
         start_quickstart(tmp_path, plots_only=True)
     told = str(refused.value)
     assert told.startswith("0 of the 3 runs behind this page are stored")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pfl_lib.errors import BadInput
-from pfl_lib.pages import notebook, recorded
+from pfl_lib.pages import parameters, recorded
 
-TYPES = {name: field.annotation for name, field in notebook.Settings.model_fields.items()}
+TYPES = {name: field.annotation for name, field in parameters.Settings.model_fields.items()}
 DEFAULTS = {
     "profile": "quick",
     "seeds": 0,
@@ -23,7 +23,7 @@ VALUES = {"WAFFLE": [96.666, 1.0], "ended": "diverged at round 3", "gone": math.
 
 def settings(own_types=None, **changed):
     names = {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
-    return notebook.settings(names)
+    return parameters.settings(names)
 
 
 @pytest.fixture

@@ -53,12 +53,12 @@ def store(tmp_path_factory):
 
 
 def test_the_frame_holds_each_runs_mean_over_clients_after_the_last_round(store):
-    frame = TOY.frame(PAPER, store.find)
-    assert len(frame) == 2 * 3 * 2 * 2 and set(frame["status"]) == {"ran"}
-    part = TOY.only(["5_clients"], ["FedFomo (n=3)"])
-    ((first, _),) = part.results(store.find, PAPER).values()
+    runs = Runs((TOY.scaled(PAPER),), store.find)
+    assert len(runs.values) == 2 * 3 * 2 * 2 and set(runs.values["status"]) == {"ran"}
+    first = runs.result("FedFomo (n=3)", "5_clients", 1)
     assert first.weights.shape == (2, 5, 5) and first.metrics["client"].nunique() == 5
-    lines = part.frame(PAPER, store.find).query("seed == 1").set_index("metric")["value"]
+    of = runs.values.query("seed == 1 and method == 'FedFomo (n=3)' and setting == '5_clients'")
+    lines = of.set_index("metric")["value"]
     assert lines["accuracy_percent"] == pytest.approx(100 * first.last_accuracy)
     assert lines["communication_MB"] == pytest.approx(sum(first.bytes) / 2**20)
 
