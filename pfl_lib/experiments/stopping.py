@@ -47,10 +47,8 @@ def interruptible() -> Iterator[None]:
     """Within, SIGTERM interrupts as Ctrl-C does, unless it has a handler already, and both become
     `Interrupted`.
     """
-    taken = (
-        threading.current_thread() is threading.main_thread()  # the only one that signals reach
-        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    )
+    in_main = threading.current_thread() is threading.main_thread()  # signals reach no other
+    taken = in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if taken:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

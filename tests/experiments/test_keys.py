@@ -39,7 +39,6 @@ from pfl_lib.methods import (
 from pfl_lib.papers import EXHIBITS, PROFILES
 from pfl_lib.partitions import PARTITIONS, ByColumn, LabelSkew
 from pfl_lib.results import store
-from pfl_lib.results.volumes import Volumes
 
 
 def spec(method=None, rounds: int = 2, clients: int = 2, lr: float = 0.1, **settings) -> RunSpec:
@@ -331,7 +330,7 @@ def test_every_published_result_belongs_to_a_page():
         for profile in PROFILES
         for spec in page.runs(page.profile(profile))
     }
-    published = set(Volumes(store.PUBLISHED).names())
+    published = set(store.Published(store.PUBLISHED).places())
     assert published and published <= wanted
 
 

@@ -28,7 +28,7 @@ from pfl_lib.results.summary import Ours
 
 
 def seeds(*best: float) -> Ours:
-    return Ours(tuple(range(1, len(best) + 1)), best, best)
+    return Ours(tuple(range(1, len(best) + 1)), best)
 
 
 DIVERGED = Ours(diverged=((1, 7),))
@@ -171,7 +171,7 @@ def test_differences_that_scatter_more_than_their_mean_leave_it_open():
 
 
 def test_only_seeds_that_both_methods_finished_are_compared():
-    assert is_above(Ours((2,), (99.0,), (99.0,)), Ours((1,), (10.0,), (10.0,))) is None
+    assert is_above(Ours((2,), (99.0,)), Ours((1,), (10.0,))) is None
 
 
 def test_a_diverged_method_is_above_nothing_and_being_above_one_decides_nothing():
@@ -188,7 +188,7 @@ def test_one_seed_that_diverged_denies_nothing_that_is_less_than_a_point_in_the_
 
 
 def test_a_seed_on_which_one_method_diverged_and_the_other_was_not_run_decides_nothing():
-    lost = Ours((1, 2), (90.0, 91.0), (90.0, 91.0), ((3, 7),))
+    lost = Ours((1, 2), (90.0, 91.0), ((3, 7),))
     assert is_above(lost, seeds(80.0, 81.0)) is True
     assert is_above(seeds(80.0, 81.0), lost) is False
 
@@ -332,7 +332,7 @@ def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common()
     """
     claim = Claim("a beats b", "section 9", (("C", "a", "b"),))
     printed = {("C", "a"): Printed(9.0, 0.1), ("C", "b"): Printed(1.0, 0.1)}
-    a, b = Ours((1, 2, 3), (90.0, 91.0, 99.0), (0.0,) * 3), Ours((3, 4), (97.5, 99.5), (0.0,) * 2)
+    a, b = Ours((1, 2, 3), (90.0, 91.0, 99.0)), Ours((3, 4), (97.5, 99.5))
 
     def row(**changed: Ours) -> pd.Series:
         ours = {("C", method): found for method, found in ({"a": a, "b": b} | changed).items()}
@@ -340,7 +340,7 @@ def test_an_answer_rests_on_the_seeds_that_the_compared_methods_have_in_common()
 
     assert row()["here"] == "yes (1 of 5 seeds)"
     assert row()["numbers here"] == "C: b 98.50 (seeds 3 to 4), a 93.33 (seeds 1 to 3)"
-    assert row(b=Ours((4,), (10.0,), (10.0,)))["here"] == "undecided (0 of 5 seeds)"
+    assert row(b=Ours((4,), (10.0,)))["here"] == "undecided (0 of 5 seeds)"
     assert row(a=Ours(diverged=((4, 7),)))["here"] == "no (1 of 5 seeds)"
     assert row(a=Ours(diverged=((5, 7),)))["here"] == "undecided (0 of 5 seeds)"
 

@@ -443,10 +443,11 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
 ):
     """Nothing else, and not where stored results are only to be drawn."""
     table = paper.FIGURES.only(["client 0"], datasets=["AGE_STRICT"]).scaled(SHORT).with_seeds(1)
-    specs, published = Runs((table,), store.find).specs, Store(tmp_path, published=None)
+    specs = Runs((table,), store.find).specs
+    theirs = Store(tmp_path / "theirs", tmp_path / "published")
     for spec in specs:
-        published.save(spec, dataclasses.replace(store.find(spec), model=None))
-    (tmp_path / "cells").rename(tmp_path / "published")
+        theirs.save(spec, store.find(spec))
+        theirs.publish(spec)
     mine = Store(tmp_path / "mine", tmp_path / "published")
     for plots_only, trained in ((True, 0), (False, 4)):
         given = PARAMETERS | {"plots_only": plots_only}
@@ -476,7 +477,7 @@ def finals_of(**accuracies: float) -> dict:
     seed.
     """
     return {
-        (split, client, method, measure): Ours((1,), (accuracies[method],), (accuracies[method],))
+        (split, client, method, measure): Ours((1,), (accuracies[method],))
         for split in paper.SPLITS
         for client in paper.CLIENTS
         for method in paper.AVERAGED
@@ -494,7 +495,7 @@ def test_for_whom_the_gain_is_clear_is_counted_never_typed():
         " nobody."
     )
     for measure in tables.SHORT:
-        found["AGE_SOME", 3, "FedAvg", measure] = Ours((1,), (70.0,), (70.0,))
+        found["AGE_SOME", 3, "FedAvg", measure] = Ours((1,), (70.0,))
     found["AGE_STRICT", 1, "WE", "predicted rightly"] = Ours(diverged=((1, 4),))
     one = sentences.clear_gains(tables.gains(found, sizes, SHORT))
     assert "in AGE_STRICT for nobody, 1 of 4 clients still open; in AGE_SOME for client 3 (" in one
