@@ -5,6 +5,8 @@ import contextlib
 import itertools
 import os
 import signal
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
@@ -118,6 +120,16 @@ def processes(call: Call, workers: int) -> Iterator[Submit]:
 def _start_process() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _keep_in_mind)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Where the parent was killed: end a run as Ctrl-C would, and a process without one at once."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    if signal.getsignal(signal.SIGTERM) is not _interrupt:
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _keep_in_mind(*_) -> None:

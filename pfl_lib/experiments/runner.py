@@ -212,7 +212,7 @@ def run_many(
             threads=max(1, allowed // workers) if here else 1,
             checkpoint_seconds=checkpoint_seconds,
             with_model=with_model,
-            stop=Stop(until, os.getpid() if here and workers > 1 else None),
+            stop=Stop(until),
         )
         with rounds_shown(missing, progress) as rounds, contextlib.ExitStack() as stack:
             writers = {spec: rounds.writer(spec, here and workers == 1) for spec in missing}

@@ -1,8 +1,7 @@
-"""Runs that end before their last round: out of time, interrupted, or left by their parent."""
+"""Runs that end before their last round: out of time, or interrupted."""
 
 import contextlib
 import math
-import os
 import signal
 import sys
 import threading
@@ -15,15 +14,12 @@ RESUMES = "finished runs and checkpoints are kept, the same command goes on from
 
 @dataclass(frozen=True)
 class Stop:
-    """When runs stop by themselves, each after a round and with a checkpoint: at a time (as
-    `time.time()` tells it), or when the process `parent`, which started theirs, is gone.
-    """
+    """When runs stop by themselves, each after a round and with a checkpoint (`time.time()`)."""
 
     at: float = math.inf
-    parent: int | None = None
 
     def now(self) -> bool:
-        return time.time() >= self.at or self.parent not in (None, os.getppid())
+        return time.time() >= self.at
 
 
 NEVER = Stop()

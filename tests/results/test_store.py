@@ -1,6 +1,7 @@
 """The results folder: whole entries or none, damage noticed, several writers at once."""
 
 import hashlib
+import io
 import json
 import math
 import multiprocessing
@@ -226,18 +227,42 @@ def signed(at: Path, name: str, content: bytes) -> None:
     (at / "config.json").write_text(json.dumps(config))
 
 
-BAD = {"nothing": b"", "no pickle": b"no model", "a pickle of more": pickle.dumps(Path("."))}
+def pickled(held: object) -> bytes:
+    torch.save(held, content := io.BytesIO())
+    return content.getvalue()
+
+
+HEAD = b"round,client,accuracy,loss\n"
+BAD = {
+    "nothing": ("model.pt", b""),
+    "no pickle": ("model.pt", b"no model"),
+    "a pickle of more": ("model.pt", pickle.dumps(Path("."))),
+    "no model": ("model.pt", pickled(None)),
+    "a model of numbers": ("model.pt", pickled({"weight": 1})),
+    "no metrics": ("metrics.csv", b"a,b\n1,2\n"),
+    "half a row": ("metrics.csv", HEAD + b"1,0\n"),
+    "more than a row": ("metrics.csv", HEAD + b"1,0,0.5,1,2\n"),
+    "a row twice": ("metrics.csv", HEAD + b"1,0,0.5,1\n" * 2),
+}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
-def test_bad_content_with_a_right_checksum_is_damage(store, content):
+@pytest.mark.parametrize(("name", "content"), BAD.values(), ids=BAD)
+def test_bad_content_with_a_right_checksum_is_damage(store, name, content):
     store.save(CELL, result())
-    signed(folder(store), "model.pt", content)
+    signed(folder(store), name, content)
     assert store.find(CELL) is None and list(store.results()) == []
+    assert [*store.prune().values()] == ["damaged result"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no pickle", pickle.dumps(Path(".")), pickled([1])], ids=range(4)
+)
+def test_a_bad_checkpoint_with_a_right_checksum_is_damage(store, content):
+    store.check_writable()
     store.checkpoint_path(CELL).write_bytes(hashlib.sha256(content).digest() + content)
     assert store.load_checkpoint(CELL) is None
-    assert sorted(store.prune().values()) == ["damaged checkpoint", "damaged result"]
+    assert [*store.prune().values()] == ["damaged checkpoint"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
