@@ -310,7 +310,7 @@ def test_an_answer_says_on_how_few_of_the_papers_seeds_it_rests():
         ]
 
     five = seeds(99.0, 99.1, 99.2, 99.1, 99.0)
-    assert said(five, seeds(*(best - 1 for best in five.best))) == "yes"
+    assert said(five, seeds(*(best - 1 for best in five.values))) == "yes"
     assert said(five, seeds(98.0, 98.1)) == "yes (2 of 5 seeds)"
     assert said(five, Ours(missing=5)) == said(Ours(missing=5), Ours(missing=5)) == "not run"
 

@@ -255,6 +255,7 @@ def test_bad_content_with_a_right_checksum_is_damage(store, name, content):
     assert [*store.prune().values()] == ["damaged result"]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
 @pytest.mark.parametrize(
     "content", [b"", b"no pickle", pickle.dumps(Path(".")), pickled([1])], ids=range(4)
 )
