@@ -99,9 +99,8 @@ def run(
     if alice == EACH:
         return _each_as_alice(given)
     if federation is not None:
-        made = _federations(given)
-        results = [_on(method, fed, results_dir, with_model, on_round) for fed in made]
-        return results[0] if seeds is None else Results(tuple(results))
+        every = [_on(method, fed, given) for fed in _federations(given)]
+        return every[0] if seeds is None else Results(tuple(every))
     if model is not None and not isinstance(model, str):
         raise BadInput(
             f"model {type(model).__name__}: run takes a network by its name; for one of your own"
@@ -131,12 +130,10 @@ def run(
         with suppress(NotStored):
             run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
     if storable:
-        store, rounds = Store(results_dir), spec.schedule.rounds
-        results = [_stored(spec, rounds, store, with_model, on_round, where) for spec in specs]
+        every = [_stored(spec, given) for spec in specs]
     else:
-        made = (federation_of(spec, *where, cores()) for spec in specs)
-        results = [_unstored(method, fed, on_round) for fed in made]
-    return results[0] if seeds is None else Results(tuple(results))
+        every = [_unstored(method, federation_of(one, *where, cores()), given) for one in specs]
+    return every[0] if seeds is None else Results(tuple(every))
 
 
 def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
@@ -219,22 +216,15 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
     return list(range(1, seeds + 1))
 
 
-def _on(
-    method: Method,
-    fed: Federation,
-    results_dir: str | os.PathLike | None,
-    with_model: bool,
-    on_round: OnRound,
-) -> Result:
+def _on(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
     """One method on one federation: stored where it has a name."""
-    if fed.name is None and results_dir is not None:
+    if fed.name is None and given["results_dir"] is not None:
         raise BadInput(
             "results_dir: a federation without a name is not stored: give it name='mine'"
         )
     if fed.name is None or not _storable(method):
-        return _unstored(method, fed, on_round)
-    store, rounds = Store(results_dir), fed.schedule.rounds
-    return _stored(FederationRun(method, fed), rounds, store, with_model, on_round)
+        return _unstored(method, fed, given)
+    return _stored(FederationRun(method, fed), given)
 
 
 def _storable(method: Method, recipe: Recipe | None = None) -> bool:
@@ -247,27 +237,15 @@ def _storable(method: Method, recipe: Recipe | None = None) -> bool:
     return True
 
 
-def _stored(
-    spec: RunSpec | FederationRun,
-    rounds: int,
-    store: Store,
-    with_model: bool,
-    on_round: OnRound,
-    where: tuple = (None, "auto", "auto"),
-) -> Result:
+def _stored(spec: RunSpec | FederationRun, given: Mapping[str, Any]) -> Result:
     """The spec's result, read or trained; where it cannot be stored a line says so."""
-    bar = None
+    rounds, bar = spec.schedule.rounds, None
+    names = ("data_dir", "device", "engine", "with_model", "on_round")
+    asked = {name: given[name] for name in names}
     try:
         with progress(rounds, "training", "round") as bar:
-            result = run_one(
-                spec,
-                store,
-                *where,
-                cores(),
-                progress=bar.reach,
-                with_model=with_model,
-                on_round=on_round,
-            )
+            store = Store(given["results_dir"])
+            result = run_one(spec, store, threads=cores(), progress=bar.reach, **asked)
             return _looked_at(result)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
@@ -288,11 +266,11 @@ def _looked_at(result: Result) -> Result:
     return result
 
 
-def _unstored(method: Method, fed: Federation, on_round: OnRound) -> Result:
+def _unstored(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
     with one_thread(), progress(fed.schedule.rounds, "training", "round") as bar:
         run = Run(method, fed)
         for r in run.rounds():
             bar.reach(r)
-            tell_rounds(run.metrics[-len(fed) :], on_round, r)
+            tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     return _looked_at(run.result({**config, "schedule": dataclasses.asdict(fed.schedule)}))

@@ -5,36 +5,38 @@ import contextlib
 import itertools
 import os
 import signal
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+from pfl_lib.results.store import NotStored
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from pfl_lib.experiments.spec import RunSpec
 
 BACKENDS = ("loky", "dask")
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 0.5  # between two looks at runs that train elsewhere
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-FAILED, INTERRUPTED = "failed", "interrupted"
-Outcome = tuple[str, str]
-"""What became of a run, in one word, and why it failed, in one line."""
-Call = Callable[["RunSpec"], Outcome]
+Outcome = RunFailure | RunLeft | None
+"""What became of a run; None: its result is stored."""
+Call = Callable[[RunSpec], Outcome]
+Submit = Callable[[RunSpec], Future]
 
 
 def completed(
-    submit: Callable[["RunSpec"], Future], specs: Iterable["RunSpec"], at_once: int | None
-) -> Iterator[tuple["RunSpec", Outcome] | None]:
+    submit: Submit, specs: Iterable[RunSpec], at_once: int | None
+) -> Iterator[tuple[RunSpec, Outcome] | None]:
     """Each spec and what became of it, as they end; None about twice a second meanwhile.
 
-    At most `at_once` are submitted at a time (None: all).  A spec is asked for when it can be
-    started, so that `specs` may end early.
+    At most `at_once` are submitted at a time (None: all).  Raises what no other run would survive:
+    NotStored, and KeyboardInterrupt where somebody told a process to end.
     """
     waiting, running = iter(specs), {}
     while True:
@@ -46,14 +48,17 @@ def completed(
         if not ended:
             yield None
         for future in ended:
-            yield running.pop(future), _outcome(future)
+            spec = running.pop(future)
+            yield spec, _outcome(spec, future)
 
 
-def _outcome(future: Future) -> Outcome:
+def _outcome(spec: RunSpec, future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
     try:
         return future.result()
+    except NotStored:
+        raise
     except TerminatedWorkerError:
         why = "a process was killed, most likely for want of memory: run it again, with fewer jobs"
     except BrokenProcessPool as error:
@@ -64,14 +69,14 @@ def _outcome(future: Future) -> Outcome:
         )
     except Exception as error:  # noqa: BLE001  a lost worker must not stop the other runs
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-    return FAILED, why
+    return RunFailure(spec, why)
 
 
 # --- processes of this machine ---
 
 
 @contextlib.contextmanager
-def processes(call: Call, workers: int) -> Iterator[Callable[["RunSpec"], Future]]:
+def processes(call: Call, workers: int) -> Iterator[Submit]:
     """What submits a run to so many processes, which stay for the next call.
 
     Left by an exception, also by Ctrl-C, it interrupts what runs and waits until that has saved
@@ -86,7 +91,7 @@ def processes(call: Call, workers: int) -> Iterator[Callable[["RunSpec"], Future
             workers, timeout=300, initializer=_start_process, env=ONE_THREAD
         )
 
-    def submit(spec: "RunSpec") -> Future:
+    def submit(spec: RunSpec) -> Future:
         try:
             return pool().submit(_in_process, call, spec)
         except BrokenProcessPool as error:  # it broke just now
@@ -97,18 +102,14 @@ def processes(call: Call, workers: int) -> Iterator[Callable[["RunSpec"], Future
     try:
         yield submit
     except BaseException:
-        _interrupt_all(pool())
-        raise
-
-
-def _interrupt_all(pool: Executor) -> None:
-    """End all runs of a pool with a checkpoint, and its processes; at once if asked again."""
-    try:
-        for process in list(pool._processes.values()):
-            process.terminate()
-        pool.shutdown(wait=True)
-    except KeyboardInterrupt:
-        pool.shutdown(wait=False, kill_workers=True)
+        running = pool()
+        try:
+            for process in list(running._processes.values()):
+                process.terminate()
+            running.shutdown(wait=True)
+        except KeyboardInterrupt:  # asked again
+            running.shutdown(wait=False, kill_workers=True)
+            raise
         raise
 
 
@@ -119,6 +120,16 @@ def _interrupt_all(pool: Executor) -> None:
 def _start_process() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _keep_in_mind)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Where the parent was killed: end a run as Ctrl-C would, and a process without one at once."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    if signal.getsignal(signal.SIGTERM) is not _interrupt:
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _keep_in_mind(*_) -> None:
@@ -130,25 +141,24 @@ def _interrupt(*_) -> None:
     raise KeyboardInterrupt
 
 
-def _in_process(call: Call, spec: "RunSpec") -> Outcome:
+def _in_process(call: Call, spec: RunSpec) -> Outcome:
     parent = os.getppid()
     try:
         if signal.signal(signal.SIGTERM, _interrupt) is signal.SIG_IGN:
             raise KeyboardInterrupt
-        outcome = call(spec)
-        signal.signal(signal.SIGTERM, _keep_in_mind)
-    except KeyboardInterrupt:
-        outcome = INTERRUPTED, ""
-    if os.getppid() != parent:
-        os._exit(1)  # nobody is left to tell
-    return outcome
+        return call(spec)
+    finally:
+        if signal.getsignal(signal.SIGTERM) is _interrupt:
+            signal.signal(signal.SIGTERM, _keep_in_mind)
+        if os.getppid() != parent:
+            os._exit(1)  # nobody is left to tell
 
 
 # --- a Dask cluster ---
 
 
 @contextlib.contextmanager
-def cluster(call: Call, scheduler: str | None) -> Iterator[Callable[["RunSpec"], Future]]:
+def cluster(call: Call, scheduler: str | None) -> Iterator[Submit]:
     """What submits a run to the workers of the cluster.
 
     A run whose worker dies is given to another one, which resumes from the last checkpoint; a run
@@ -200,10 +210,11 @@ def connected(scheduler: str | None) -> Iterator["Client"]:
         yield client
 
 
-def _one_at_a_time(call: Call, spec: "RunSpec") -> Outcome:
+def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:
     """Two runs in one process would change each other's number of threads, and so their bits."""
     from distributed import get_worker
 
     if get_worker().state.nthreads > 1:
-        return FAILED, "its Dask worker would train several at once: start it with --nthreads 1"
+        why = "its Dask worker would train several at once: start it with --nthreads 1"
+        return RunFailure(spec, why)
     return call(spec)

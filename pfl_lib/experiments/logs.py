@@ -15,18 +15,17 @@ from pfl_lib.rows import weights_of_all
 MOST_ROUNDS = 50
 MOST_NUMBERS = 500_000
 """Of a run's matrices: 2 MB as float32, where they cannot be compressed."""
+BYTES = 4
+"""Of a number that is sent: single precision, whatever the run computes with."""
 
 
 class BadLog(ValueError):
-    """A log that does not fit; the message says what the round gives and what it should give."""
+    """A log that does not fit: what the round gives, and what it should give."""
 
 
 def kept_rounds(rounds: int, numbers: int) -> list[int]:
-    """The rounds whose matrices of so many numbers are kept: evenly spaced, the first and the last
-    among them.
-
-    All of them, where they are at most 50 and hold at most half a million numbers together; always
-    two at least.
+    """The rounds whose matrices of so many numbers are kept: evenly spaced, at most 50 that hold at
+    most half a million numbers together; the first and the last in any case.
     """
     most = min(rounds, MOST_ROUNDS, max(2, MOST_NUMBERS // max(1, numbers)))
     return np.unique(np.linspace(1, rounds, most).round().astype(int)).tolist()
@@ -49,14 +48,29 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
     if shape[-2:] == [n, n] and len(shape) in (2, 3) and len(weights):
         return weights.float()
     raise BadLog(
-        f"weights {shape} in its log; it should give [{n}], one for each client, or"
-        f" [{len(participants)}], one for each that took part, or [{n}, {n}], a row for each"
-        f" client's model, or [layers, {n}, {n}]"
+        f"weights {shape} in its log",
+        f"[{n}], one for each client, or [{len(participants)}], one for each that took part, or"
+        f" [{n}, {n}], a row for each client's model, or [layers, {n}, {n}]",
     )
 
 
-BYTES = 4
-"""Of a number that is sent: single precision, whatever the run computes with."""
+def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The log's further matrices by name, in float32: {"affinity": [N, N]}.  Raises BadLog for
+    anything else.
+    """
+    given = log.get("matrices", {})
+    is_named = isinstance(given, Mapping) and all(
+        isinstance(name, str) and name.isidentifier() for name in given
+    )
+    if not is_named:
+        what = list(given) if isinstance(given, Mapping) else given
+        wanted = 'a dict of tensors by name, such as {"affinity": [N, N]}'
+        raise BadLog(f"matrices {what} in its log", wanted)
+    matrices = {n: torch.as_tensor(value).detach().cpu().float() for n, value in given.items()}
+    for name, matrix in matrices.items():
+        if not matrix.dim():
+            raise BadLog(f"the number {name} among the matrices of its log", "a matrix")
+    return matrices
 
 
 def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
@@ -65,18 +79,14 @@ def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
     Raises BadLog for anything else.
     """
     numbers = {}
-    for name, given in log.items():
-        if name in ("weights", "matrices"):
-            continue
+    for name in (n for n in log if n not in ("weights", "matrices")):
         try:
-            value = torch.as_tensor(given).detach().cpu().double()
+            value = torch.as_tensor(log[name]).detach().cpu().double()
+            what = list(value.shape)
         except (TypeError, ValueError, RuntimeError):
-            value = None
-        if value is None or value.dim() > 1 or (value.dim() == 1 and len(value) != n):
-            what = type(given).__name__ if value is None else str(list(value.shape))
-            raise BadLog(
-                f"{name} {what} in its log; it should give a number, or [{n}], one for each client"
-            )
+            what = type(log[name]).__name__
+        if what not in ([], [n]):
+            raise BadLog(f"{name} {what} in its log", f"a number, or [{n}], one for each client")
         numbers[name] = value
     return numbers
 
@@ -98,39 +108,9 @@ def bytes_in(numbers: Mapping[str, Tensor], parameters: int) -> tuple[float, flo
     return total("up"), total("down")
 
 
-def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The log's further matrices by name, in float32: {"affinity": [N, N]}.  Raises BadLog for
-    anything else.
-    """
-    given = log.get("matrices", {})
-    named = isinstance(given, Mapping) and all(
-        isinstance(name, str) and name.isidentifier() for name in given
-    )
-    if not named:
-        raise BadLog(
-            f"matrices {given if not isinstance(given, Mapping) else list(given)} in its log; it"
-            ' should give a dict of tensors by name, such as {"affinity": [N, N]}'
-        )
-    matrices = {
-        name: torch.as_tensor(value).detach().cpu().float() for name, value in given.items()
-    }
-    for name, matrix in matrices.items():
-        if not matrix.dim():
-            raise BadLog(
-                f"the number {name} among the matrices of its log; it should give a matrix"
-            )
-    return matrices
-
-
 def check_same_shapes(before: dict[str, Tensor], now: dict[str, Tensor]) -> None:
     """Raise BadLog unless matrices and weights have the names and shapes of the round before."""
-    shapes = [
-        {name: list(matrix.shape) for name, matrix in matrices.items()}
-        for matrices in (before, now)
-    ]
     for name in {**before, **now}:
-        earlier, given = (shape.get(name, "none") for shape in shapes)
+        earlier, given = (list(of[name].shape) if name in of else "none" for of in (before, now))
         if earlier != given:
-            raise BadLog(
-                f"{name} {given} in its log; it should give {earlier}, as in the rounds before"
-            )
+            raise BadLog(f"{name} {given} in its log", f"{earlier}, as in the rounds before")

@@ -2,6 +2,7 @@
 
 import functools
 import platform
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def made_with(device: str) -> dict[str, str]:
-    """Device, torch, code (`code_version`) and processor, each in words."""
+    """Device, torch, code and processor, each in words."""
     return {
         "device": device,
         "torch": str(torch.__version__),
@@ -32,35 +33,27 @@ def code_version() -> str:
         version = metadata.version("pfl-lib")
     except metadata.PackageNotFoundError:
         version = "not installed"
-    if not (ROOT / ".git").exists():
-        return version
-    commit = _said("git", "-C", str(ROOT), "rev-parse", "--short=7", "HEAD")
+    git = ("git", "-C", str(ROOT))
+    commit = _said(*git, "rev-parse", "--short=7", "HEAD") if (ROOT / ".git").exists() else ""
     if not commit:
         return version
-    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--", "pfl_lib")
+    changed = _said(*git, "status", "--porcelain", "--", "pfl_lib")
     return f"{version}, commit {commit}" + (" with changes" if changed else "")
 
 
-@functools.cache
-def code_at_start() -> str:
-    """`code_version` as it was at this process's first run; files that change later do not change
-    it, though a module that was imported before may be older.
-    """
-    return code_version()
+code_at_start = functools.cache(code_version)
+"""`code_version` as it was at this process's first run, though files change later."""
 
 
 @functools.cache
 def processor() -> str:
-    """This machine's processor and the instructions that torch uses on it: "AMD EPYC 7B13,
-    AVX2".
-    """
-    name = ""
+    """This machine's processor and its instructions that torch uses: "AMD EPYC 7B13, AVX2"."""
+    name, described = "", Path("/proc/cpuinfo")
     if sys.platform == "darwin":
         name = _said("sysctl", "-n", "machdep.cpu.brand_string")
-    elif (described := Path("/proc/cpuinfo")).is_file():
-        lines = described.read_text(encoding="utf-8", errors="replace").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        name = names[0] if names else ""
+    elif described.is_file():
+        words = described.read_text(encoding="utf-8", errors="replace")
+        name = "".join(re.findall(r"^model name\s*: *(.*)", words, re.MULTILINE)[:1]).strip()
     name = name or platform.processor() or platform.machine() or "unknown"
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 

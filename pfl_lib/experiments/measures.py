@@ -16,13 +16,14 @@ START = "start"
 round 0.
 """
 
-Measure = Callable[[Federation, Rows, Sequence[int], int], dict[str, Tensor]]
+Clients, Columns = Sequence[int], dict[str, Tensor]
+Measure = Callable[[Federation, Rows, Clients, int], Columns]
 """A federation, a model ([P]) or each client's own ([n, P]), the n clients and the round to columns
 of one number for each client, [n] in float64.
 """
 
 
-def batch_accuracy(fed: Federation, model: Rows, clients: Sequence[int]) -> Tensor:
+def batch_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
     """Accuracy as Weight Erosion's code reports it: the plain mean over test batches, whatever
     their size, 0 to 1.
 
@@ -31,46 +32,37 @@ def batch_accuracy(fed: Federation, model: Rows, clients: Sequence[int]) -> Tens
     one passenger is half of the accuracy, and is why the paper sees more than 90 % where 85 % are
     right.
     """
-    values = []
+    rows, means = _rows(model, clients), []
     for k, client in enumerate(clients):
-        one = (
-            model
-            if model["theta"].dim() == 1
-            else {name: matrix[k] for name, matrix in model.items()}
-        )
-        _, correct = fed.examples(one, "test", client)
-        values.append(
-            torch.stack([batch.mean() for batch in correct.split(fed.schedule.batch_size)]).mean()
-        )
-    return torch.stack(values)
+        _, correct = fed.examples({name: row[k] for name, row in rows.items()}, "test", client)
+        batches = correct.split(fed.schedule.batch_size)
+        means.append(torch.stack([batch.mean() for batch in batches]).mean())
+    return {"batch_accuracy": torch.stack(means)}
 
 
-def trained(fed: Federation, model: Rows, clients: Sequence[int], round: int) -> dict[str, Tensor]:
+def trained(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
     """Test accuracy and loss of the served model after each client's own local work of this round.
 
     Plain SGD by the schedule, on batches drawn for this alone; the run itself goes on as if it had
     not been measured.  A loss may be infinite or NaN here.
     """
-    rows = copies(model, len(clients)) if model["theta"].dim() == 1 else model
-    after, _ = fed.train(rows, max(round, 1), clients, purpose="evaluation")
+    after, _ = fed.train(_rows(model, clients), max(round, 1), clients, purpose="evaluation")
     loss, accuracy = fed.evaluate(after, clients=clients)
     return {"accuracy_trained": accuracy, "loss_trained": loss}
 
 
-def validation(
-    fed: Federation, model: Rows, clients: Sequence[int], round: int
-) -> dict[str, Tensor]:
+def validation(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
     """Accuracy and loss of the served model on each client's validation data."""
     loss, accuracy = fed.evaluate(model, "validation", clients)
     return {"accuracy_validation": accuracy, "loss_validation": loss}
 
 
+def _rows(model: Rows, clients: Clients) -> Rows:
+    return copies(model, len(clients)) if model["theta"].dim() == 1 else model
+
+
 MEASURES: dict[str, Measure] = {
-    "batch_accuracy": lambda fed, model, clients, round: {
-        "batch_accuracy": batch_accuracy(fed, model, clients)
-    },
-    "trained": trained,
-    "validation": validation,
+    measure.__name__: measure for measure in (batch_accuracy, trained, validation)
 }
 
 VERSIONS: dict[str, int] = {}

@@ -29,9 +29,11 @@ def check(what: str, own: Any, taken: Collection[str]) -> None:
 
     `what` is "method" or "distribution"; `taken` holds the package's own names.
     """
+    is_dataclass = dataclasses.is_dataclass(own)
+    fields = [field.name for field in dataclasses.fields(own)] if is_dataclass else []
+    odd = next((name for name in fields if not _is_plain(getattr(own, name, None))), None)
     why = None
-    fields = dataclasses.fields(own) if dataclasses.is_dataclass(own) else ()
-    if not dataclasses.is_dataclass(own) or not type(own).__dataclass_params__.frozen:
+    if not is_dataclass or not type(own).__dataclass_params__.frozen:
         why = "make it a frozen dataclass"
     elif not isinstance(getattr(own, "name", None), str) or not own.name.strip():
         why = "give it a name, a text"
@@ -39,10 +41,8 @@ def check(what: str, own: Any, taken: Collection[str]) -> None:
         why = f"{own.name!r} is a name of the package's: give it another"
     elif type(getattr(own, "version", None)) is not int:
         why = "give it version = 1, and raise that by hand when its results change"
-    else:
-        odd = [field.name for field in fields if not _is_plain(getattr(own, field.name))]
-        if odd:
-            why = f"its field {odd[0]!r} is no number, text or tuple of them"
+    elif odd is not None:
+        why = f"its field {odd!r} is no number, text or tuple of them"
     if why:
         raise BadInput(f"{what} {own!r} cannot be stored: {why}")
 
@@ -138,9 +138,15 @@ def load(named: str) -> Any:
     place, _, name = named.rpartition(":") if isinstance(named, str) else ("", "", "")
     if not place or not name.isidentifier():
         raise BadInput(f"method {named!r}: give module:Class or path/to/file.py:Class")
+    path = Path(place).expanduser().absolute()
+    if place.endswith(".py") and not path.is_file():
+        raise BadInput(f"method file {path} does not exist")
     try:
-        is_file = place.endswith(".py")
-        found = _from_file(place) if is_file else vars(importlib.import_module(place))
+        if place.endswith(".py"):
+            # Its module is in no list of modules afterwards: other processes get its classes whole.
+            found = runpy.run_path(str(path), run_name=f"pfl_own_{path.stem}")
+        else:
+            found = vars(importlib.import_module(place))
         if name not in found:
             there = [n for n, v in found.items() if isinstance(v, type) and hasattr(v, "served")]
             words = f"; it has {', '.join(there)}" if there else ""
@@ -159,13 +165,3 @@ def absolute(named: str) -> str:
     """
     place, _, name = named.rpartition(":")
     return f"{Path(place).expanduser().absolute()}:{name}" if place.endswith(".py") else named
-
-
-def _from_file(place: str) -> dict[str, Any]:
-    """The names in a file, whose module is in nobody's list of modules afterwards: other processes
-    then get its classes whole, and do not look for it.
-    """
-    path = Path(place).expanduser().absolute()
-    if not path.is_file():
-        raise BadInput(f"method file {path} does not exist")
-    return runpy.run_path(str(path), run_name=f"pfl_own_{path.stem}")

@@ -8,8 +8,16 @@ from typing import Any
 from pfl_lib import engine
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import built_in, check_storable, described, folder_name, inner
+from pfl_lib.experiments.spec import (
+    built_in,
+    check_storable,
+    described,
+    folder_name,
+    inner,
+    versions_of,
+)
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method
 from pfl_lib.results.files import key_of
 
@@ -31,14 +39,15 @@ class FederationRun:
             raise BadInput("a federation without a name is not stored: give it name='patients'")
         check_storable(self.method)
 
+    @property
+    def schedule(self) -> Schedule:
+        return self.federation.schedule
+
     @cached_property
     def _config(self) -> dict[str, Any]:
         fed, method = self.federation, self.method
-        foreign = check_storable(method)
-        versions = {}
-        if hasattr(method, "versions"):
-            found = method.versions(fed.schedule, fed.layout.S > 0)
-            versions = {name: version for name, version in found.items() if version != 1}
+        versions = versions_of(method, fed.schedule, fed.layout.S > 0)
+        versions = {name: version for name, version in versions.items() if version != 1}
         return {
             "method": described(method),
             "dataset": fed.name,
@@ -54,7 +63,7 @@ class FederationRun:
             "dtype": str(fed.dtype).removeprefix("torch."),
             "engine": engine.VERSION,
             **({"versions": versions} if versions else {}),
-            "own": {**foreign, "data": {}},
+            "own": {**check_storable(method), "data": {}},
         }
 
     def config(self) -> dict[str, Any]:
@@ -69,15 +78,14 @@ class FederationRun:
     @property
     def slug(self) -> str:
         """A readable folder name that is unique."""
-        return folder_name(self._config, self.key)
+        return folder_name(self._config)
 
     @cached_property
     def source(self) -> str:
         """`own.source_of` the classes of method and model that are a user's own, "" for none."""
-        kinds = [] if built_in(self.method) else [type(inner(self.method))]
         parts = dict.fromkeys(type(part) for part in self.federation.module.modules())
-        ours = ("torch", "pfl_lib")
-        kinds += [kind for kind in parts if kind.__module__.split(".")[0] not in ours]
+        kinds = [] if built_in(self.method) else [type(inner(self.method))]
+        kinds += [k for k in parts if k.__module__.split(".")[0] not in ("torch", "pfl_lib")]
         return own.source_of(*kinds) if kinds else ""
 
 

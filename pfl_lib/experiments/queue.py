@@ -61,16 +61,14 @@ def _named(entry: Any, runs_of: Callable[[str], Sequence[RunSpec]]) -> list[RunS
     """The runs that an entry names."""
     if not isinstance(entry, dict) or "page" not in entry:
         raise BadInput(f"{entry!r} names no page: give page: waffle-table1, or another")
-    every = runs_of(entry["page"])
-    named = list(every)
-    for field, values in entry.items():
-        if field == "page":
-            continue
-        of = FIELDS[choose("field", field, ("page", *FIELDS))]
+    page = entry["page"]
+    every = named = runs_of(page)
+    for field in (field for field in entry if field != "page"):
+        of, values = FIELDS[choose("field", field, ("page", *FIELDS))], entry[field]
         if not isinstance(values, list):
             raise BadInput(f"{field} {values!r}: give a list")
         known = sorted({of(spec) for spec in every})
         for value in values:
-            choose(f"{entry['page']}, {field}", value, known)
+            choose(f"{page}, {field}", value, known)
         named = [spec for spec in named if of(spec) in values]
-    return named
+    return list(named)

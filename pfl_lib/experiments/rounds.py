@@ -1,8 +1,4 @@
-"""Progress of many runs by rounds, also of those that train in other processes.
-
-Each run writes how many rounds it has finished to its place in one small file, for the bar alone.
-Where the file cannot be written or read, a run counts when it has ended.
-"""
+"""Progress of many runs by rounds, also of those that train in other processes."""
 
 import contextlib
 import tempfile
@@ -17,27 +13,27 @@ from pfl_lib.progress import Bar, headless, progress
 
 
 class Rounds:
-    """One bar over the rounds of all runs; `path` is their file, None where there is none."""
+    """One bar over the rounds of all runs.
+
+    Each run writes how many it has finished to its place in one small file, `path`; where there is
+    none, or it cannot be written or read, a run counts when it has ended.
+    """
 
     def __init__(self, specs: Sequence[RunSpec], bar: Bar, path: Path | None) -> None:
         self._bar, self._path, self._shown = bar, path, 0
-        self._places = {spec.key: place for place, spec in enumerate(specs)}
+        self._places = {spec: place for place, spec in enumerate(specs)}
         self._rounds = np.array([spec.schedule.rounds for spec in specs])
         self._ended = np.zeros(len(specs), bool)
-        bar.label(self._label())
+        self._label()
 
     def writer(self, spec: RunSpec, here: bool) -> Callable[[int], None] | None:
-        """What a run calls with the number of each finished round; it moves the bar by itself if
-        it trains in this process.
+        """What a run calls with the number of each finished round; `here`, in this process, it
+        moves the bar as well.
         """
         if self._path is None:
             return None
-        write = partial(_write, self._path, 8 * self._places[spec.key])
-        return partial(self._written, write) if here else write
-
-    def _written(self, write: Callable[[int], None], r: int) -> None:
-        write(r)
-        self.look()
+        write = partial(_write, self._path, self._places[spec])
+        return (lambda r: (write(r), self.look())) if here else write
 
     def look(self) -> None:
         """Move the bar on to what the runs have written."""
@@ -52,14 +48,13 @@ class Rounds:
 
     def end(self, spec: RunSpec) -> None:
         """Count all rounds of a run that has ended, however it did."""
-        self._ended[self._places[spec.key]] = True
-        self._bar.label(self._label())
+        self._ended[self._places[spec]] = True
+        self._label()
         self.look()
 
-    def _label(self) -> str:
-        several = len(self._ended) > 1
-        ended = f", {self._ended.sum()} of {len(self._ended)} runs finished" if several else ""
-        return f"training{ended}"
+    def _label(self) -> None:
+        several = f", {self._ended.sum()} of {len(self._ended)} runs finished"
+        self._bar.label("training" + several * (len(self._ended) > 1))
 
 
 @contextlib.contextmanager
@@ -78,6 +73,5 @@ def rounds_shown(specs: Sequence[RunSpec], shown: bool = True) -> Iterator[Round
 
 def _write(path: Path, place: int, r: int) -> None:
     """It never makes the file: a run that goes on when the others are gone leaves nothing."""
-    with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
-        file.seek(place)
-        file.write(np.int64(r).tobytes())
+    with contextlib.suppress(OSError, ValueError):
+        np.memmap(path, np.int64, "r+")[place] = r

@@ -71,29 +71,33 @@ class RunSpec:
         A method or a recipe that is not the package's own is named under "own", so that no key of
         the package's is ever one of these.  Raises BadInput for one that cannot be stored.
         """
-        method, recipe = self.method, self.recipe
-        foreign = check_storable(method, recipe)
-        of_recipe = {} if recipe is not self.partition else partitions.settings(recipe)
+        recipe, is_named = self.recipe, isinstance(self.partition, str)
+        foreign = check_storable(self.method, recipe)
         versions = {
             f"dataset {self.dataset}": data.DATASETS[self.dataset].version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
             **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
+            **versions_of(self.method, self.schedule, self.model in models.WITH_STATISTICS),
         }
-        if hasattr(method, "versions"):
-            statistics = self.model in models.WITH_STATISTICS
-            versions |= method.versions(self.schedule, statistics)
         if isinstance(recipe, partitions.Latent):
             versions |= recipe.versions(self.dataset)
-        raised = {name: version for name, version in versions.items() if version != 1}
+        # Only where they differ: a run for which nothing has changed keeps the key it always had.
+        unusual = {
+            "versions": {name: version for name, version in versions.items() if version != 1},
+            "measures": list(self.measures),
+            "evaluate_every": self.evaluate_every if self.evaluate_every != 1 else None,
+            "validation": self.validation,
+            "own": foreign,
+        }
         return {
-            "method": described(method),
+            "method": described(self.method),
             "dataset": self.dataset,
             "fingerprint": data.fingerprint(self.dataset),
             "images": self.images,
             "partition": {
-                "name": self.partition if isinstance(self.partition, str) else recipe.name,
+                "name": self.partition if is_named else recipe.name,
                 "version": recipe.version,
-                **of_recipe,
+                **({} if is_named else partitions.settings(recipe)),
             },
             "model": self.model,
             "clients": self.clients,
@@ -102,13 +106,7 @@ class RunSpec:
             "alice": self.alice,
             "loss": self.loss,
             "engine": engine.VERSION,
-            # Only where they differ: a run for which nothing has changed keeps the key it always
-            # had.
-            **({"versions": raised} if raised else {}),
-            **({"measures": list(self.measures)} if self.measures else {}),
-            **({"evaluate_every": self.evaluate_every} if self.evaluate_every != 1 else {}),
-            **({"validation": self.validation} if self.validation else {}),
-            **({"own": foreign} if foreign else {}),
+            **{name: value for name, value in unusual.items() if value},
         }
 
     @property
@@ -118,11 +116,8 @@ class RunSpec:
 
     @property
     def slug(self) -> str:
-        """A readable folder name that is unique: method, data, partition, seed and the key's first
-        digits.
-        """
-        config = self.config()
-        return folder_name(config, key_of(config))
+        """A readable folder name that is unique."""
+        return folder_name(self.config())
 
     @cached_property
     def source(self) -> str:
@@ -151,14 +146,20 @@ class RunSpec:
 
 def built_in(method: Method) -> bool:
     """Whether a method comes with the package, as does what it poisons."""
-    if type(method) is Poisoned:
-        return built_in(method.method)
+    method = inner(method)
     return type(method) is METHODS.get(getattr(method, "name", None))
 
 
 def inner(method: Method) -> Method:
     """The method that is poisoned, or the method itself."""
     return inner(method.method) if type(method) is Poisoned else method
+
+
+def versions_of(method: Method, schedule: Schedule, statistics: bool) -> dict[str, int]:
+    """The versions of a method's parts that its key depends on in this setting, by name;
+    `statistics`: the network has running statistics.
+    """
+    return method.versions(schedule, statistics) if hasattr(method, "versions") else {}
 
 
 def check_storable(method: Method, recipe: Recipe | None = None) -> dict[str, dict[str, int]]:
@@ -168,9 +169,8 @@ def check_storable(method: Method, recipe: Recipe | None = None) -> dict[str, di
     """
     foreign = {}
     if not built_in(method):
-        theirs = inner(method)
-        own.check("method", theirs, METHODS)
-        foreign["method"] = _parents(theirs, METHODS)
+        own.check("method", inner(method), METHODS)
+        foreign["method"] = _parents(inner(method), METHODS)
     if recipe is not None and not partitions.built_in(recipe):
         own.check("distribution", recipe, {*partitions.FAMILIES, *partitions.PARTITIONS})
         foreign["partition"] = _parents(recipe, partitions.FAMILIES)
@@ -182,11 +182,11 @@ def _parents(theirs: Any, known: Mapping[str, type]) -> dict[str, int]:
     return {kind.name: kind.version for kind in kinds}
 
 
-def folder_name(config: dict[str, Any], key: str) -> str:
+def folder_name(config: dict[str, Any]) -> str:
     """The name of a run's folder: method, data, partition, seed and the key's first digits."""
     names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
     told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
-    return f"{'-'.join(told)}-seed{config['seed']}-{key[:10]}"
+    return f"{'-'.join(told)}-seed{config['seed']}-{key_of(config)[:10]}"
 
 
 def described(of: Any) -> dict[str, Any]:
@@ -199,22 +199,15 @@ def described(of: Any) -> dict[str, Any]:
     0.0.
     """
     values, later = dataclasses.asdict(of), getattr(of, "later", ())
-    if not isinstance(later, Mapping):
-        defaults = {field.name: field.default for field in dataclasses.fields(of)}
-        later = {name: defaults[name] for name in later}
-    fractions = {
-        field.name
-        for field in dataclasses.fields(of)
-        if field.type in (float, float | None) and values[field.name] is not None
-    }
-    named = {"name": of.name, "version": of.version} if hasattr(of, "version") else {}
-    fields = {
-        field.name: values[field.name] + 0.0 if field.name in fractions else values[field.name]
-        for field in dataclasses.fields(of)
-        if field.name not in later or getattr(of, field.name) != later[field.name]
-    }
-    poisoned = {"method": described(of.method)} if type(of) is Poisoned else {}
-    return {**named, **fields, **poisoned}
+    told = {"name": of.name, "version": of.version} if hasattr(of, "version") else {}
+    for field in dataclasses.fields(of):
+        name, value = field.name, values[field.name]
+        before = later[name] if isinstance(later, Mapping) and name in later else field.default
+        if name in later and getattr(of, name) == before:
+            continue
+        is_fraction = field.type in (float, float | None) and value is not None
+        told[name] = value + 0.0 if is_fraction else value
+    return told | ({"method": described(of.method)} if type(of) is Poisoned else {})
 
 
 @dataclass(frozen=True)

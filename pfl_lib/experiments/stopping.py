@@ -1,8 +1,7 @@
-"""Runs that end before their last round: out of time, interrupted, or left by their parent."""
+"""Runs that end before their last round: out of time, or interrupted."""
 
 import contextlib
 import math
-import os
 import signal
 import sys
 import threading
@@ -15,15 +14,12 @@ RESUMES = "finished runs and checkpoints are kept, the same command goes on from
 
 @dataclass(frozen=True)
 class Stop:
-    """When runs stop by themselves, each after a round and with a checkpoint: at a time (as
-    `time.time()` tells it), or when the process `parent`, which started theirs, is gone.
-    """
+    """When runs stop by themselves, each after a round and with a checkpoint (`time.time()`)."""
 
     at: float = math.inf
-    parent: int | None = None
 
     def now(self) -> bool:
-        return time.time() >= self.at or self.parent not in (None, os.getppid())
+        return time.time() >= self.at
 
 
 NEVER = Stop()
@@ -47,10 +43,8 @@ def interruptible() -> Iterator[None]:
     """Within, SIGTERM interrupts as Ctrl-C does, unless it has a handler already, and both become
     `Interrupted`.
     """
-    taken = (
-        threading.current_thread() is threading.main_thread()  # the only one that signals reach
-        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    )
+    in_main = threading.current_thread() is threading.main_thread()  # signals reach no other
+    taken = in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if taken:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

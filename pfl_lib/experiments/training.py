@@ -57,12 +57,8 @@ class Run:
     def __init__(
         self, method: Method, fed: Federation, measures: Sequence[str] = (), evaluate_every: int = 1
     ) -> None:
-        self.method, self.fed, self.measures, self.evaluate_every = (
-            method,
-            fed,
-            tuple(measures),
-            evaluate_every,
-        )
+        self.method, self.fed = method, fed
+        self.measures, self.evaluate_every = tuple(measures), evaluate_every
         self.state = method.start(fed)
         if not isinstance(self.state, Mapping):
             self._refuse("start", type(self.state).__name__, "a dict, the state")
@@ -97,12 +93,11 @@ class Run:
             self.state, log = self._round(r)
             self.done = r
             weights, matrices, numbers = self._read(log, r)
-            lost = sorted(self.fed.non_finite)
-            evaluated = r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
-            if evaluated:
+            lost, broken = sorted(self.fed.non_finite), []
+            if self._is_evaluated(r):
                 broken = self._evaluate(r, numbers)
-            else:
-                broken = self._broken(self._served()) if lost or not self._finite() else []
+            elif lost or not self._is_finite():
+                broken = self._broken(self._served())
             if broken:
                 self.diverged = r
             else:
@@ -119,15 +114,11 @@ class Run:
         given = self.method.round(self.fed, self.state, r)
         parts = given if isinstance(given, tuple) else (given,)
         if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
-            self._refuse(
-                "round",
-                ", ".join(type(part).__name__ for part in parts),
-                "a pair of dicts, (state, log)",
-            )
+            kinds = ", ".join(type(part).__name__ for part in parts)
+            self._refuse("round", kinds, "a pair of dicts, (state, log)")
         if lost := self.state.keys() - parts[0].keys():
-            self._refuse(
-                "round", f"a state without {', '.join(sorted(lost))}", "all rows that start gives"
-            )
+            kept = f"a state without {', '.join(sorted(lost))}"
+            self._refuse("round", kept, "all rows that start gives")
         return parts
 
     def _read(
@@ -144,8 +135,7 @@ class Run:
             if self.matrices:
                 logs.check_same_shapes(self.matrices[-1], matrices)
         except logs.BadLog as error:
-            given, _, wanted = str(error).partition("; it should give ")
-            self._refuse("round", given, wanted)
+            self._refuse("round", *error.args)
         return weights, matrices, numbers
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
@@ -166,17 +156,15 @@ class Run:
         or not one for each client.
         """
         model, n, layout = self.method.served(self.fed, self.state), len(self.fed), self.fed.layout
-        rows = [
-            model.get(name) if isinstance(model, Mapping) else None
-            for name in ("theta", "statistics")
+        rows = model if isinstance(model, Mapping) else {}
+        shapes = [
+            list(row.shape) if isinstance(row, Tensor) else None
+            for row in (rows.get("theta"), rows.get("statistics"))
         ]
-        shapes = [list(row.shape) if isinstance(row, Tensor) else None for row in rows]
-        one, each = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
-        if shapes not in (one, each):
-            wanted = " or ".join(
-                f"theta {theta}, statistics {statistics}" for theta, statistics in (one, each)
-            )
-            self._refuse("served", f"theta {shapes[0]}, statistics {shapes[1]}", wanted)
+        fitting = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
+        if shapes not in fitting:
+            given, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
+            self._refuse("served", given, " or ".join(wanted))
         return model
 
     def _refuse(self, part: str, given: str, wanted: str) -> NoReturn:
@@ -201,18 +189,15 @@ class Run:
             if name != START:
                 columns |= MEASURES[name](self.fed, model, clients, r)
         if taken := ({"round", "client", *columns} & numbers.keys()):
-            what = ", ".join(sorted(taken))
-            self._refuse("round", f"{what} in its log", "that another name: it is measured here")
+            what = f"{', '.join(sorted(taken))} in its log"
+            self._refuse("round", what, "that another name: it is measured here")
+        columns |= {name: value.expand(len(self.fed))[clients] for name, value in numbers.items()}
         for k, client in enumerate(clients):
-            measured = {name: values[k].item() for name, values in columns.items()}
-            logged = {
-                name: (value[client] if value.dim() else value).item()
-                for name, value in numbers.items()
-            }
-            self.metrics.append({"round": r, "client": client} | measured | logged)
+            row = {name: values[k].item() for name, values in columns.items()}
+            self.metrics.append({"round": r, "client": client, **row})
         return []
 
-    def _finite(self) -> bool:
+    def _is_finite(self) -> bool:
         """Whether the state holds neither NaN nor infinity."""
         tensors = (value for value in self.state.values() if isinstance(value, Tensor))
         return all(bool(value.isfinite().all()) for value in tensors)
@@ -249,6 +234,8 @@ class Run:
             devices |= {name: row.device for name, row in self.state.items()}
             state = {name: given[name].to(device) for name, device in devices.items()}
             found = {name: checkpoint[name] for name in KEPT}
+            if not self._fits(found, state):
+                return False
             found["made_with"] = {
                 name: list(dict.fromkeys(found["made_with"][name] + now))
                 for name, now in self.made_with.items()
@@ -258,6 +245,30 @@ class Run:
         vars(self).update(found, state=state)
         return True
 
+    def _fits(self, held: dict[str, Any], state: dict[str, Tensor]) -> bool:
+        """Whether a checkpoint's parts are this run's after so many rounds, which a right checksum
+        does not tell; a part of another kind may also raise TypeError or AttributeError.
+        """
+        kinds = {name: type(part) for name, part in held.items()}
+        rounds = [r for r in range(held["done"] + 1) if self._is_evaluated(r)]
+        rows = [(r, client) for r in rounds for client in self.fed.evaluated_clients]
+        like = [(row.shape, row.dtype) for row in self.state.values()]
+        return (
+            kinds == {name: type(getattr(self, name)) for name in KEPT}
+            and 0 <= held["done"] <= self.fed.schedule.rounds
+            and [(row["round"], row["client"]) for row in held["metrics"]] == rows
+            and [(state[name].shape, state[name].dtype) for name in self.state] == like
+            and len(held["weights_rounds"]) == len([row.shape for row in held["weights"]])
+            and len(held["matrices_rounds"]) == len(held["matrices"])
+            and [*map(type, held["bytes"])] == [float, float]
+            and {type(n) for item in held["non_finite"].items() for n in item} <= {int}
+        )
+
+    def _is_evaluated(self, r: int) -> bool:
+        if r == 0:
+            return START in self.measures
+        return r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
+
     def result(self, config: dict[str, Any]) -> Result:
         """The finished run's result; `config` is completed by what it was made with.
 
@@ -265,29 +276,23 @@ class Run:
         """
         with one_thread():
             served = self._served()
-        if served["theta"].dim() == 2:
-            served = {
-                name: select_rows(matrix, self.fed.evaluated_clients)
-                for name, matrix in served.items()
-            }
+        if served["theta"].dim() == 1:
+            rows = [row[None] for row in (served["theta"], served["statistics"])]
         else:
-            served = {name: row[None] for name, row in served.items()}
-        named = {
-            name: value.cpu().clone()
-            for name, value in self.fed.layout.named(served["theta"], served["statistics"]).items()
-        }
-        columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
-        weights = torch.stack(self.weights).numpy() if self.weights else None
+            clients = self.fed.evaluated_clients
+            rows = [select_rows(served[name], clients) for name in ("theta", "statistics")]
+        model = {name: value.cpu().clone() for name, value in self.fed.layout.named(*rows).items()}
         names = self.matrices[0] if self.matrices else ()
-        config = config | {name: "; ".join(values) for name, values in self.made_with.items()}
-        config["finished"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        made = {name: "; ".join(words) for name, words in self.made_with.items()}
+        made["finished"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
         return Result(
-            config,
+            config | made,
             pd.DataFrame(self.metrics, columns=columns),
-            weights,
+            torch.stack(self.weights).numpy() if self.weights else None,
             self.diverged,
             self.seconds,
-            named,
+            model,
             np.array(self.weights_rounds) if self.weights else None,
             {name: torch.stack([m[name] for m in self.matrices]).numpy() for name in names},
             np.array(self.matrices_rounds, dtype=int),

@@ -26,7 +26,7 @@ OUTCOME = {
 }
 """What config.json says of a run beside its description, which the key stands for."""
 BAD_FILE = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RuntimeError),
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError),
     *(csv.Error, pickle.UnpicklingError, zipfile.BadZipFile),
 )
 """What reading a file raises that is cut, altered or not ours."""
@@ -40,9 +40,8 @@ def write(result: Result, folder: Path) -> None:
     """
     folder.mkdir(parents=True)
     result.metrics.to_csv(folder / "metrics.csv", index=False)
-    shape = None
-    if result.weights is not None and result.weights.ndim == 2:
-        shape = list(result.weights.shape)
+    is_table = result.weights is not None and result.weights.ndim == 2
+    if is_table:
         np.savetxt(folder / "weights.csv", result.weights, fmt="%.17g", delimiter=",")
     if arrays := _arrays(result):
         np.savez_compressed(folder / "matrices.npz", **arrays)
@@ -51,13 +50,15 @@ def write(result: Result, folder: Path) -> None:
             torch.save(result.model, folder / "model.pt")
         except RuntimeError as error:  # what torch raises on a full disk
             raise OSError(errno.ENOSPC, "no room for its model") from error
+    non_finite = {str(client): round for client, round in result.non_finite.items()}
     config = {
         **result.config,
         "diverged": result.diverged,
         "seconds": round(result.seconds, 3),
-        "weights_shape": shape,
-        **_told(result),
-        "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
+        "weights_shape": list(result.weights.shape) if is_table else None,
+        **({"bytes": list(result.bytes)} if result.bytes else {}),
+        **({"non_finite": non_finite} if non_finite else {}),
+        "files": {path.name: _sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     }
     config["checksum"] = _checksum(config)
     (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
@@ -80,79 +81,67 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
         if "checksum" in config and config.pop("checksum") != _checksum(config):
             return None
         files = config.pop("files")
-        _, _, rounds = (
-            config["method"]["name"],
-            config["partition"]["name"],
-            config["schedule"]["rounds"],
-        )
-        if not (
-            isinstance(config["key"], str) and isinstance(rounds, int) and LISTED <= config.keys()
-        ):
-            return None
-        if config["key"] != (key or config["key"]) or config["key"] != _key_in(config):
+        if not _describes_a_run(config) or config["key"] != (key or config["key"]):
             return None
         held = {name: content(name) for name in files}
-        if any(_digest(held[name]) != digest for name, digest in files.items()):
+        if any(_sha256(held[name]) != checksum for name, checksum in files.items()):
             return None
-        metrics = _metrics(held["metrics.csv"].decode())
-        shape, weights, weights_rounds = config.pop("weights_shape"), None, None
-        if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
-            text = io.BytesIO(held["weights.csv"])
-            weights = np.loadtxt(text, delimiter=",", ndmin=2).reshape(shape)
-        arrays = {}
-        if "matrices.npz" in files:
+        arrays, model = {}, None
+        if "matrices.npz" in held:
             with np.load(io.BytesIO(held["matrices.npz"]), allow_pickle=False) as stored:
                 arrays = dict(stored)
-        weights = arrays.pop("weights", weights)
-        weights_rounds = arrays.pop(WEIGHTS_ROUNDS, None)
-        matrices_rounds = arrays.pop(MATRICES_ROUNDS, np.zeros(0, dtype=int))
-        model = None
+        shape = config.pop("weights_shape")
+        if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
+            text = io.BytesIO(held["weights.csv"])
+            arrays["weights"] = np.loadtxt(text, delimiter=",", ndmin=2).reshape(shape)
         if "model.pt" in held:
             model = torch.load(io.BytesIO(held["model.pt"]), weights_only=True)
+            if not all(isinstance(tensor, torch.Tensor) for tensor in model.values()):
+                return None
         sent, non_finite = config.pop("bytes", None), config.pop("non_finite", {})
-        matrices = {name.removeprefix(MATRIX): matrix for name, matrix in arrays.items()}
         return Result(
             config,
-            metrics,
-            weights,
+            _metrics(held["metrics.csv"]),
+            arrays.pop("weights", None),
             config.pop("diverged"),
             config.pop("seconds"),
             model,
-            weights_rounds,
-            matrices,
-            matrices_rounds,
-            None if sent is None else tuple(sent),
-            {int(client): round for client, round in non_finite.items()},
+            arrays.pop(WEIGHTS_ROUNDS, None),
+            matrices_rounds=arrays.pop(MATRICES_ROUNDS, np.zeros(0, dtype=int)),
+            matrices={name.removeprefix(MATRIX): matrix for name, matrix in arrays.items()},
+            bytes=None if sent is None else tuple(sent),
+            non_finite={int(client): round for client, round in non_finite.items()},
         )
     except BAD_FILE:
         return None
 
 
-def _metrics(text: str) -> pd.DataFrame:
-    """What metrics.csv holds: whole numbers by round and client, the others to their last bit, as
-    not every version of pandas reads them.
-    """
-    names, *rows = csv.reader(text.splitlines())
-    columns = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
-    return pd.DataFrame(
-        {
-            name: np.array([int(word) for word in words], dtype=np.int64)
-            if name in ("round", "client")
-            else np.array([float(word or "nan") for word in words], dtype=float)
-            for name, words in columns
-        }
+def _describes_a_run(config: dict[str, Any]) -> bool:
+    """Whether a stored configuration says all that is listed, under the key of its description."""
+    named = (config["method"]["name"], config["partition"]["name"], config["schedule"]["rounds"])
+    described = {name: value for name, value in config.items() if name not in OUTCOME}
+    return (
+        isinstance(named[-1], int)
+        and LISTED <= config.keys()
+        and (config["key"] == key_of(described))
     )
+
+
+def _metrics(table: bytes) -> pd.DataFrame:
+    """What metrics.csv holds: whole numbers by round and client, the others to their last bit."""
+    # Not by pandas, which fills rows that are cut, and in some versions loses the last bit.
+    names, *rows = csv.reader(table.decode().splitlines())
+    frame = pd.DataFrame(np.array(rows, object) if rows else [], columns=names).replace("", "nan")
+    whole = ("round", "client")
+    frame = frame.astype({name: np.int64 if name in whole else float for name in frame})
+    if not {"accuracy", "loss"} <= {*frame} or frame.duplicated(["round", "client"]).any():
+        raise ValueError("no table of metrics")
+    return frame
 
 
 def key_of(description: dict[str, Any]) -> str:
     """A run's key: SHA-256 of its description as canonical JSON."""
-    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _key_in(config: dict[str, Any]) -> str:
-    """The key of the description that a stored config holds, beside what came of the run."""
-    return key_of({name: value for name, value in config.items() if name not in OUTCOME})
+    return _sha256(json.dumps(description, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _arrays(result: Result) -> dict[str, np.ndarray]:
@@ -173,22 +162,9 @@ def _arrays(result: Result) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _told(result: Result) -> dict[str, Any]:
-    """What config.json says where there is anything to say."""
-    told = {
-        "bytes": None if result.bytes is None else list(result.bytes),
-        "non_finite": {str(client): round for client, round in result.non_finite.items()},
-    }
-    return {name: value for name, value in told.items() if value}
-
-
 def _checksum(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    return _sha256(json.dumps(config, sort_keys=True).encode())
 
 
-def _sha256(path: Path) -> str:
-    return _digest(path.read_bytes())
-
-
-def _digest(content: bytes) -> str:
+def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()

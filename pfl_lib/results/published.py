@@ -1,65 +1,75 @@
-"""The results that come with the checkout: few text files (`volumes`), or a folder a run as in
-one's own results folder.
+"""The results that come with the checkout, in few text files: one for each method and data set, a
+line a run.
+
+A line holds the very files that `files.write` makes of a result, tables compressed (they are most
+of it: a row a client and round), all but config.json in base 85, and ends with a checksum of its
+own.  Lines are sorted by the runs' names, so that git shows which runs were added.
 """
 
+import base64
 import copy
 import dataclasses
+import hashlib
+import json
 import os
+import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from pfl_lib.errors import BadInput
-from pfl_lib.results.files import read, result_in, write
+from pfl_lib.results.files import result_in, write
 from pfl_lib.results.result import Result
-from pfl_lib.results.volumes import Volumes
+from pfl_lib.results.writing import replacing
 
 MOST_NUMBERS = 16_000
 """Of a run's weights, or of one of its matrices, by client and client: 64 kB as float32."""
 SMALL_MODEL = 1_000
 """Numbers of a model that is published where a page shows it."""
+CONFIG, TABLE, COMPRESSED = "config.json", ".csv", ".zlib"
+CHECKSUM = b', "sha256": "'
 
 
 class Published:
-    """The published results of one folder; of none, there are none."""
+    """The published results of one folder; of none, there are none.
+
+    A file is read once and again where it has changed, a result once: pages ask for the same runs
+    again and again, and reading one takes ten milliseconds.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._volumes = None if folder is None else Volumes(folder)
-        self._read: dict[str, tuple[str, Result | None]] = {}
+        self._files: dict[Path, tuple[tuple[int, int], dict[str, str], list[str]]] = {}
+        self._results: dict[str, Result | None] = {}
+
+    def path(self, slug: str) -> Path:
+        """The file to which a run of that name belongs: "fedavg-mnist.jsonl"."""
+        return self.folder / ("-".join(slug.split("-")[:2]) + ".jsonl")
+
+    def places(self) -> dict[str, Path]:
+        """Every run's name and the file that holds it, file by file."""
+        paths = sorted(self.folder.glob("[!.]*.jsonl")) if self.folder else ()
+        return {slug: path for path in paths for slug in self._lines(path)[0]}
 
     def find(self, slug: str, key: str | None = None) -> Result | None:
         """The result of that name; None if there is none, or it is damaged, or has another key."""
-        if self.folder is None:
-            return None
-        if found := read(self.folder / slug, key):
-            return found
-        line = self._volumes.line(slug)
+        line = self._lines(self.path(slug))[0].get(slug) if self.folder else None
         if line is None:
             return None
-        if slug not in self._read or self._read[slug][0] is not line:
-            # Pages ask for the same runs again and again, and reading one takes ten milliseconds.
-            files = self._volumes.files(slug)
-            self._read[slug] = line, result_in(files.__getitem__) if files else None
-        result = self._read[slug][1]
+        if line not in self._results:
+            self._results[line] = _result(line)
+        result = self._results[line]
         of_key = result is not None and key in (None, result.config["key"])
         return copy.deepcopy(result) if of_key else None
-
-    def places(self) -> dict[str, Path]:
-        """Every run's name, and the folder or the file that holds it."""
-        if self.folder is None:
-            return {}
-        folders = {path.name: path for path in self.folder.glob("[!.]*") if path.is_dir()}
-        return {slug: self._volumes.path(slug) for slug in self._volumes.names()} | folders
 
     def put(self, slug: str, result: Result, with_model: bool = False) -> bool:
         """Add a result; False where it is there already, with its model if that is to come along.
 
-        It comes without its model, unless `with_model` and that has at most `SMALL_MODEL` numbers.
-        Of weights and matrices by client and client `MOST_NUMBERS` are kept at most: of evenly
-        spaced ones of their rounds, two at least, the first and the last among them.  Raises
-        BadInput where the folder cannot be written.
+        It comes without its model, unless `with_model` and that has at most `SMALL_MODEL` numbers,
+        and with its matrices as `thinned`.  Readers see the file before or after.  Raises BadInput
+        where it cannot be written, or has a damaged line, which writing would lose.
         """
         if self.folder is None:
             return False
@@ -68,12 +78,17 @@ class Published:
         there = self.find(slug, result.config["key"])
         if there and (there.model or not model):
             return False
+        path = self.path(slug)
+        lines, damaged = self._lines(path)
+        if damaged:
+            raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
         try:
-            with tempfile.TemporaryDirectory() as temporary:
-                folder = Path(temporary) / "run"
-                write(dataclasses.replace(thinned(result), model=model), folder)
-                files = {path.name: path.read_bytes() for path in folder.iterdir()}
-            self._volumes.put(slug, files)
+            line = _line(slug, dataclasses.replace(thinned(result), model=model))
+            lines = lines | {slug: line}
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as new:
+                text = "".join(f"{lines[name]}\n" for name in sorted(lines))
+                new.write_text(text, encoding="utf-8")
         except OSError as error:
             raise BadInput(
                 f"{slug} cannot be published in {self.folder}"
@@ -81,27 +96,90 @@ class Published:
             ) from None
         return True
 
+    def _lines(self, path: Path) -> tuple[dict[str, str], list[str]]:
+        """A file's whole lines by the names of their runs, and what is damaged, which is told
+        once.
+        """
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            if path in self._files and self._files[path][0] == stamp:
+                return self._files[path][1:]
+            content = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return {}, []
+        except OSError as error:
+            return {}, [f"{path} cannot be read ({error.strerror})"]
+        lines, damaged = {}, []
+        for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
+            text, _, checksum = line.rpartition(CHECKSUM)
+            if checksum == f'{_sha256(text)}"}}'.encode():
+                lines[json.loads(line)["run"]] = line.decode()
+            elif content:
+                damaged.append(f"{path}, line {number} is damaged")
+        if damaged:
+            further = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+            print(f"{damaged[0]}{further}: its run counts as not run", file=sys.stderr)
+        self._files[path] = stamp, lines, damaged
+        return lines, damaged
+
+
+def _line(slug: str, result: Result) -> str:
+    """A run's line: its files by name, as text, and a checksum."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "run"
+        write(result, folder)
+        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    of_run = {"run": slug, CONFIG: json.loads(files.pop(CONFIG))}
+    for name, content in files.items():
+        if name.endswith(TABLE):
+            name, content = name + COMPRESSED, zlib.compress(content, 9)
+        of_run[name] = base64.b85encode(content).decode()
+    return signed(json.dumps(of_run))
+
+
+def signed(line: str) -> str:
+    """A run's line, a JSON object, with its checksum as the last entry."""
+    text = line.removesuffix("}")
+    return f'{text}{CHECKSUM.decode()}{_sha256(text.encode())}"}}'
+
+
+def _result(line: str) -> Result | None:
+    """The result of a line; None where it holds none."""
+    try:
+        of_run = json.loads(line)
+        files = {CONFIG: json.dumps(of_run.pop(CONFIG)).encode()}
+        del of_run["run"], of_run["sha256"]
+        for name, text in of_run.items():
+            content = base64.b85decode(text)
+            if name.endswith(COMPRESSED):
+                name, content = name.removesuffix(COMPRESSED), zlib.decompress(content)
+            files[name] = content
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
+        return None
+    return result_in(files.__getitem__)
+
+
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
 
 def thinned(result: Result) -> Result:
     """The result with at most `MOST_NUMBERS` numbers of weights and of each matrix by client and
-    client, of evenly spaced rounds, the first and the last among them; each kept number as it is.
+    client, of evenly spaced rounds, two at least, the first and the last among them; each kept
+    number as it is.
     """
-    weights, rounds, matrices, at = (
-        result.weights,
-        result.weights_rounds,
-        result.matrices,
-        result.matrices_rounds,
-    )
-    if weights is not None and weights.ndim > 2:
-        kept = _evenly(len(weights), weights[0].size)
-        weights, rounds = weights[kept], np.asarray(rounds)[kept]
-    if matrices:
-        kept = _evenly(len(at), max(matrix[0].size for matrix in matrices.values()))
-        matrices = {name: matrix[kept] for name, matrix in matrices.items()}
-        at = np.asarray(at)[kept]
-    return dataclasses.replace(
-        result, weights=weights, weights_rounds=rounds, matrices=matrices, matrices_rounds=at
-    )
+    kept = {}
+    if result.weights is not None and result.weights.ndim > 2:
+        places = _evenly(len(result.weights), result.weights[0].size)
+        kept["weights"] = result.weights[places]
+        kept["weights_rounds"] = np.asarray(result.weights_rounds)[places]
+    if result.matrices:
+        largest = max(matrix[0].size for matrix in result.matrices.values())
+        places = _evenly(len(result.matrices_rounds), largest)
+        kept["matrices"] = {name: matrix[places] for name, matrix in result.matrices.items()}
+        kept["matrices_rounds"] = np.asarray(result.matrices_rounds)[places]
+    return dataclasses.replace(result, **kept)
 
 
 def _evenly(rounds: int, numbers: int) -> np.ndarray:

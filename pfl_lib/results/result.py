@@ -88,11 +88,15 @@ class Result:
         names = ", ".join(map(str, lost[:5]))
         return f" (client{'s' if len(lost) > 1 else ''} {names}{some})" if lost else ""
 
+    def _by_client(self, metric: str) -> pd.DataFrame:
+        """A metric with a row for each evaluated round and a column for each client."""
+        return self.metrics.pivot(index="round", columns="client", values=metric)
+
     def accuracy_by_round(self) -> pd.Series:
         """Test accuracy (0 to 1) by round: Alice's where there is an Alice, else the mean over
         clients.
         """
-        return _means(self.metrics, ["accuracy"], known=True)["accuracy"]
+        return self._by_client("accuracy").mean(axis=1).rename("accuracy")
 
     @property
     def best_accuracy(self) -> float:
@@ -165,21 +169,18 @@ class Result:
         nothing = float("nan"), pd.Series(dtype=float)
         if not {column, by} <= set(self.metrics.columns):
             return nothing
-        rows = self.metrics if of is None else self.metrics[self.metrics["client"] == of]
-        columns = list({column, by})
-        means = _means(rows, columns)
+        tables = [self._by_client(name) for name in (column, by)]
+        clients = tables[0].columns if of is None else [of]
+        read, chosen_by = (table[clients].mean(axis=1, skipna=False) for table in tables)
         if protocol != "last":
-            means = means.dropna()
-        if not len(means):
+            chosen_by = chosen_by[read.notna() & chosen_by.notna()]
+        if not len(chosen_by):
             return nothing
         if protocol == "last":
-            chosen = means.index[-1]
+            chosen = chosen_by.index[-1]
         else:
-            chosen = means[by].idxmin() if _lower_is_better(by) else means[by].idxmax()
-        there = rows["round"].to_numpy() == chosen
-        clients = pd.Index(rows["client"].to_numpy()[there], name="client")
-        each = pd.Series(rows[column].to_numpy()[there], clients, name=column)
-        return float(means.loc[chosen, column]), each
+            chosen = chosen_by.idxmin() if _lower_is_better(by) else chosen_by.idxmax()
+        return float(read[chosen]), tables[0].loc[chosen, clients].rename(column)
 
     def plot(self):
         """Draw accuracy by round, and the weights where there are any; returns the matplotlib
@@ -226,20 +227,6 @@ class Result:
 
 def _lower_is_better(metric: str) -> bool:
     return metric.startswith("loss")
-
-
-def _means(rows: pd.DataFrame, columns: list[str], known: bool = False) -> pd.DataFrame:
-    """The means of some columns by round; NaN where one of them is, unless only `known` ones
-    count.
-    """
-    if rows["round"].is_unique:  # one client, a mean of one number: many times faster
-        values = {name: rows[name].to_numpy(float) for name in columns}
-        return pd.DataFrame(values, pd.Index(rows["round"], name="round")).sort_index()
-    means = rows.groupby("round")[columns].mean()  # pandas skips NaN
-    if known:
-        return means
-    unknown = rows[columns].isna()
-    return means.mask(unknown.groupby(rows["round"]).any()) if unknown.to_numpy().any() else means
 
 
 def of_each_alice(results: Sequence[Result]) -> Result:

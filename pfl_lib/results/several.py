@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose, path_of
-from pfl_lib.results.paired import paired
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Ours, gather
+from pfl_lib.results.summary import Ours, differences, gather, half_interval
 from pfl_lib.results.writing import replacing
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
@@ -71,15 +71,16 @@ class Results:
         return compare({self.results[0].config["method"]["name"]: self}).plot()
 
     def __repr__(self) -> str:
-        name, best, last = self.results[0].config["method"]["name"], self.summary(), "last"
+        best, last = self.summary(), self.summary("last")
         said = (
-            f"accuracy best {best.mean:.2f} ± {best.std:.2f} %, last"
-            f" {self.summary(last).mean:.2f} ± {self.summary(last).std:.2f} %"
-            if best.comparable
-            else best.status
+            f"accuracy best {best.mean:.2f} ± {best.std:.2f} %,"
+            f" last {last.mean:.2f} ± {last.std:.2f} %"
         )
-        seeds = ", ".join(map(str, self.seeds))
-        return f"<Results of {name}: seeds {seeds}, {said}; .results, .summary(), .plot()>"
+        return (
+            f"<Results of {self.results[0].config['method']['name']}: seeds"
+            f" {', '.join(map(str, self.seeds))}, {said if best.comparable else best.status};"
+            " .results, .summary(), .plot()>"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,89 +99,84 @@ class Comparison:
         rows = {}
         for name, several in self.results.items():
             best, last = several.summary(), several.summary("last")
-            worst = several.summary("last", over="worst")
             rows[name] = {
                 "seeds": len(several),
                 "best (%)": best.mean,
                 "± best": best.std,
                 "last (%)": last.mean,
                 "± last": last.std,
-                "worst client (%)": worst.mean,
+                "worst client (%)": several.summary("last", over="worst").mean,
                 "status": best.status,
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 
     @property
-    def frame(self) -> pd.DataFrame:
-        """What was measured: a row for each name, seed, round and client, with accuracy in percent,
-        loss, what the method logs, and the seconds of training up to the round (each run's own
-        spread evenly over its rounds, mean over a name's runs).
+    def rounds(self) -> pd.DataFrame:
+        """All that was measured: a row for each name, seed, round and client, with accuracy (0 to
+        1), loss and what the method logs.
         """
-        frames = []
-        for name, several in self.results.items():
-            pace = [result.seconds / result.metrics["round"].max() for result in several]
-            for seed, result in zip(several.seeds, several, strict=True):
-                seconds = result.metrics["round"] * sum(pace) / len(pace)
-                made = result.metrics.assign(accuracy=100 * result.metrics["accuracy"])
-                frames.append(made.assign(method=name, seed=seed, seconds=seconds))
-        return pd.concat(frames, ignore_index=True)
+        frame = pd.concat(
+            [
+                result.metrics.assign(name=name, seed=result.config["seed"])
+                for name, several in self.results.items()
+                for result in several
+            ],
+            ignore_index=True,
+        )
+        front = ["name", "seed", "round", "client"]
+        return frame[[*front, *frame.columns.difference(front, sort=False)]]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """`rounds` as figures draw them: names as "method", accuracy in percent, and the seconds of
+        training up to the round (each run's own spread evenly over its rounds, mean over a name's
+        runs).
+        """
+        pace = {
+            name: sum(result.seconds / result.metrics["round"].max() for result in several)
+            / len(several)
+            for name, several in self.results.items()
+        }
+        frame = self.rounds.rename(columns={"name": "method"})
+        seconds = frame["round"] * frame["method"].map(pace)
+        return frame.assign(accuracy=100 * frame["accuracy"], seconds=seconds)
 
     def differences(
         self, to: str | None = None, protocol: str = "best", over: str = "clients"
     ) -> pd.DataFrame:
         """By how much each is above the one named `to` (default: the first), in points of accuracy,
-        seed by seed: common seeds, mean, its 95 % confidence interval by Student's t (NaN for one
-        seed), and "above", "below" or, where 0 lies within, "undecided".
+        on the seeds that both finished: their number, the mean, its 95 % confidence interval by
+        Student's t (NaN for one seed), and "above", "below" or, where 0 lies within or all seeds
+        differ by the same, "undecided".
 
         `protocol` and `over` as in `Result.value`.  Raises BadInput for an unknown name.
         """
         to = next(iter(self.results)) if to is None else choose("name", to, self.results)
         values = {name: s.summary(protocol, over=over) for name, s in self.results.items()}
-        found = {name: paired(ours, values[to]) for name, ours in values.items() if name != to}
-        return pd.DataFrame(
-            {
-                "method": name,
-                "seeds": len(pair.values),
-                "difference": pair.mean,
-                "95 % from": pair.mean - pair.half,
-                "95 % to": pair.mean + pair.half,
-                f"than {to}": pair.words,
-            }
-            for name, pair in found.items()
-        )
-
-    def sentence(self, name: str, to: str, protocol: str = "best") -> str:
-        """What `name` reaches in the best round, or as `protocol` says, and by how much that is
-        above the one named `to`, paired by seed.  Raises BadInput for an unknown name.
-        """
-        choose("name", name, self.results)
-        best = self.results[name].summary(protocol)
-        rows = self.differences(to, protocol)
-        row = rows[rows["method"] == name].iloc[0] if name != to else None
-        words = (
-            f"*{name}* reaches {best.mean:.1f} % in the {protocol} round, mean of {len(best.seeds)}"
-        )
-        words = words if best.comparable else f"*{name}*: {best.status}, of {best.runs}"
-        words += f" seed{'s' * (best.runs != 1)}"
-        if row is None or math.isnan(row["difference"]):
-            return f"{words}."
-        word = "above" if row["difference"] >= 0 else "below"
-        words += f"; that is {abs(row['difference']):.1f} points {word} *{to}*"
-        if math.isnan(row["95 % from"]):
-            return f"{words}, of one seed."
-        if row["95 % from"] == row["95 % to"]:
-            return f"{words}, the same on every seed: a few test examples, too close to tell."
-        verdict = row[f"than {to}"]
-        sure = "too close to tell" if verdict == "undecided" else f"{verdict} with 95 % confidence"
-        return f"{words} ({row['95 % from']:.1f} to {row['95 % to']:.1f}: {sure})."
+        rows = []
+        beside = values.pop(to)
+        for name, ours in values.items():
+            apart = differences(ours, beside)
+            mean, half = fmean(apart) if apart else math.nan, half_interval(apart)
+            decided = half > 0 and abs(mean) > half
+            rows.append(
+                {
+                    "method": name,
+                    "seeds": len(apart),
+                    "difference": mean,
+                    "95 % from": mean - half,
+                    "95 % to": mean + half,
+                    f"than {to}": ("above" if mean > 0 else "below") if decided else "undecided",
+                }
+            )
+        return pd.DataFrame(rows)
 
     def to_csv(self, path: str | os.PathLike, of: str = "rounds") -> Path:
-        """Write a CSV file: of the "rounds" every number behind it, a row for each name, seed,
-        round and client, with accuracy (0 to 1), loss and what the method logs; of the "table" its
-        rows.  Returns the file's path.
+        """Write a CSV file of the "rounds", every number behind it, or of the "table"; returns the
+        file's path.
         """
         named = self.table.reset_index(names="method")
-        frame = self._rounds() if choose("of", of, PARTS) == "rounds" else named
+        frame = self.rounds if choose("of", of, PARTS) == "rounds" else named
         return _written(path, frame.to_csv(index=False))
 
     def to_latex(self, path: str | os.PathLike | None = None, of: str = "table") -> str:
@@ -191,38 +187,25 @@ class Comparison:
         from pfl_lib.display import table
 
         if choose("of", of, PARTS) == "rounds":
-            text = table.latex(self._rounds(), digits=4)
+            text = table.latex(self.rounds, digits=4)
         else:
             text = table.latex(self._spreads())
         if path is not None:
             _written(path, text)
         return text
 
-    def _rounds(self) -> pd.DataFrame:
-        frames = (
-            result.metrics.assign(name=name, seed=seed)
-            for name, several in self.results.items()
-            for seed, result in zip(several.seeds, several, strict=True)
-        )
-        frame = pd.concat(frames, ignore_index=True)
-        front = ["name", "seed", "round", "client"]
-        return frame[[*front, *(name for name in frame.columns if name not in front)]]
-
     def _spreads(self) -> pd.DataFrame:
-        """The table with each number and its spread in one cell."""
-        rows = {}
-        for name, row in self.table.iterrows():
-            spread = [row["± best"], row["± last"], math.nan]
-            means = [row[f"{what} (%)"] for what in ("best", "last", "worst client")]
-            numbers = [
-                f"{mean:.2f}" + (f" ± {std:.2f}" if std == std else "")
-                for mean, std in zip(means, spread, strict=True)
-            ]
-            numbers = numbers if row["status"] == "ran" else [row["status"], "", ""]
-            rows[name] = [row["seeds"], *numbers]
-        head = ["seeds", "best round (%)", "last round (%)", "worst client (%)"]
-        frame = pd.DataFrame.from_dict(rows, orient="index", columns=head)
-        return frame.reset_index(names="method")
+        """The table with each number and its spread in one cell, or what became of it."""
+        table = self.table.astype(object)
+        for what in ("best", "last"):
+            spread = table.pop(f"± {what}").map(lambda std: f" ± {std:.2f}" if std == std else "")
+            table[f"{what} (%)"] = table[f"{what} (%)"].map("{:.2f}".format) + spread
+        table["worst client (%)"] = table["worst client (%)"].map("{:.2f}".format)
+        status = table.pop("status")
+        table.loc[status != "ran", table.columns[1:]] = ""
+        table["best (%)"] = table["best (%)"].where(status == "ran", status)
+        heads = {"best (%)": "best round (%)", "last (%)": "last round (%)"}
+        return table.rename(columns=heads).reset_index(names="method")
 
     def plot(self):
         """Draw accuracy by round, a line for each name, its mean over seeds and a band of one

@@ -49,9 +49,14 @@ class Store:
     ) -> None:
         given = path_of("results_dir", results_dir or "")
         self.root = given.expanduser().absolute() if results_dir else default_results_dir()
+        self._cells, self._checkpoints = self.root / "cells", self.root / "checkpoints"
         ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED", "0") != "0"
         self.published = None if ignored else published
         self._published = Published(self.published)
+
+    def folder(self, spec) -> Path:
+        """Where one's own result of the spec lies or will lie."""
+        return self._cells / spec.slug
 
     def find(self, spec, with_model: bool = False) -> Result | None:
         """The spec's result, or None if there is none or it is damaged (then it will be run again).
@@ -60,32 +65,21 @@ class Store:
         BadInput where the source of a user's own method, partition or model has changed since and
         its version has not.
         """
-        slug = spec.slug
-        found = self._every(slug, spec.key)
-        result = next((one for one in found if one.model or not with_model), None)
-        if result and spec.source and result.config.get("source", spec.source) != spec.source:
+        slug, key = spec.slug, spec.key
+        found = read(self._cells / slug, key)
+        if found is None or (with_model and not found.model):
+            found = self._published.find(slug, key)
+            found = None if found and with_model and not found.model else found
+        if found and spec.source and found.config.get("source", spec.source) != spec.source:
             raise BadInput(
                 f"{slug} was stored with another source of the same version: raise the version of"
-                f" {' and '.join(result.config['own'])}, or remove {self.root / 'cells' / slug}"
+                f" {' and '.join(found.config['own'])}, or remove {self._cells / slug}"
             )
-        return result
-
-    def _every(self, slug: str, key: str | None = None) -> Iterator[Result]:
-        """What is stored whole under a name, the user's own first."""
-        for find in (self._own, self._published.find):
-            if result := find(slug, key):
-                yield result
-
-    def _own(self, slug: str, key: str | None = None) -> Result | None:
-        return read(self.root / "cells" / slug, key)
-
-    def folder(self, spec) -> Path:
-        """Where one's own result of the spec lies or will lie."""
-        return self.root / "cells" / spec.slug
+        return found
 
     def is_damaged(self, spec) -> bool:
         """Whether there is a result in its folder that cannot be used."""
-        return self.folder(spec).exists() and self._own(spec.slug, spec.key) is None
+        return self.folder(spec).exists() and read(self.folder(spec), spec.key) is None
 
     def save(self, spec, result: Result) -> None:
         """Write a result; a reader sees all of it or nothing.  Raises NotStored, which holds the
@@ -109,16 +103,15 @@ class Store:
             ) from None
 
     def _write(self, slug: str, result: Result) -> None:
-        specs, key = self.root / "cells", result.config["key"]
-        with tempfile.TemporaryDirectory(dir=specs, prefix=".") as temporary:
-            new, target = Path(temporary) / "spec", specs / slug
+        with tempfile.TemporaryDirectory(dir=self._cells, prefix=".") as temporary:
+            new, target = Path(temporary) / "spec", self._cells / slug
             write(result, new)
             for _ in range(2):
                 # The place may be taken: by another process, with the same bits, or by an entry
                 # that is damaged or has no model where this one has: that goes.
                 with contextlib.suppress(OSError):
                     new.rename(target)
-                there = read(target, key)
+                there = read(target, result.config["key"])
                 if there and (there.model or not result.model):
                     break
                 with contextlib.suppress(OSError):
@@ -130,17 +123,15 @@ class Store:
         """Copy a stored result into the published ones, as `Published.put` does; False if it is
         there already or not stored.
         """
-        result = self._own(spec.slug, spec.key)
+        result = read(self.folder(spec), spec.key)
         return result is not None and self._published.put(spec.slug, result, with_model)
 
     def results(self) -> Iterator[Result]:
         """All results, the user's own first."""
+        own = (read(entry.parent) for entry in sorted(self._cells.glob("*/config.json")))
+        published = map(self._published.find, sorted(self._published.places()))
         seen = set()
-        own = (entry.parent.name for entry in sorted(self.root.glob("cells/*/config.json")))
-        every = itertools.chain(
-            map(self._own, own), map(self._published.find, sorted(self._published.places()))
-        )
-        for result in every:
+        for result in itertools.chain(own, published):
             if result is not None and result.config["key"] not in seen:
                 seen.add(result.config["key"])
                 yield result
@@ -151,9 +142,9 @@ class Store:
 
         As in `find`, one's own that is damaged gives way to the published one.
         """
-        own = {path.name: path for path in self.root.glob("cells/[!.]*")}
-        places = (own, self._published.places())
-        names = {slug for slugs in places for slug in slugs if _is_named(slug, name)}
+        own = {path.name: path for path in self._cells.glob("[!.]*")}
+        published = self._published.places()
+        names = {slug for slug in own | published if _is_named(slug, name)}
         if len(names) != 1:
             beside = "and not published" if self.published else "(published ones are not read)"
             what = (
@@ -164,14 +155,13 @@ class Store:
                 " shows"
             )
         (slug,) = names
-        for find, paths in zip((self._own, self._published.find), places, strict=True):
-            if result := find(slug):
-                return paths[slug], result
+        if slug in own and (result := read(own[slug])):
+            return own[slug], result
+        if result := self._published.find(slug):
+            return published[slug], result
         cure = "'pfl-lib results prune' removes it, and then it will be run again"
-        path = next(paths[slug] for paths in places if slug in paths)
-        raise BadInput(
-            f"{path} is damaged: {cure if slug in own else 'restore it from the checkout'}"
-        )
+        cure = cure if slug in own else "restore it from the checkout"
+        raise BadInput(f"{(published | own)[slug]} is damaged: {cure}")
 
     def merge(self, other: Path) -> dict[str, str]:
         """Take over what another results folder has and this one lacks; what became of each entry
@@ -188,7 +178,7 @@ class Store:
             result = read(entry)
             if result is None or not entry.name.endswith(result.config["key"][:10]):
                 became[entry.name] = "damaged"
-            elif read(self.root / "cells" / entry.name, result.config["key"]):
+            elif read(self._cells / entry.name, result.config["key"]):
                 became[entry.name] = "here already"
             else:
                 self._put(entry.name, result)
@@ -217,30 +207,25 @@ class Store:
 
     def _useless(self, checkpoints: bool) -> Iterator[tuple[Path, str]]:
         """Only what bears a name that runs give: a folder may hold a user's own files too."""
-        for path in sorted((self.root / "cells").glob("*")):
+        for path in sorted(self._cells.glob("*")):
             if TEMPORARY.fullmatch(path.name):
                 yield path, LEFT_BEHIND
-            elif (
-                SLUG.fullmatch(path.name)
-                and read(path) is None
-                and _can_be_read(path)
-                and read(path) is None
-            ):
+            elif SLUG.fullmatch(path.name) and _is_damaged(path, read):
                 yield path, "damaged result"
-        for path in sorted((self.root / "checkpoints").glob("*")):
+        for path in sorted(self._checkpoints.glob("*")):
             if TEMPORARY.fullmatch(path.name) or (path.suffix == ".part" and SLUG.match(path.name)):
                 yield path, LEFT_BEHIND
-            elif path.suffix != ".pt" or not SLUG.fullmatch(path.stem) or not _can_be_read(path):
+            elif path.suffix != ".pt" or not SLUG.fullmatch(path.stem):
                 continue
-            elif read(self.root / "cells" / path.stem):
-                yield path, "checkpoint of a finished run"
-            elif _checkpoint(path) is None:
+            elif _is_damaged(path, _checkpoint):
                 yield path, "damaged checkpoint"
+            elif read(self._cells / path.stem):
+                yield path, "checkpoint of a finished run"
             elif checkpoints:
                 yield path, "checkpoint of an unfinished run"
 
     def checkpoint_path(self, spec) -> Path:
-        return self.root / "checkpoints" / f"{spec.slug}.pt"
+        return self._checkpoints / f"{spec.slug}.pt"
 
     def save_checkpoint(self, spec, state: dict[str, Any]) -> None:
         path, content = self.checkpoint_path(spec), io.BytesIO()
@@ -259,9 +244,9 @@ class Store:
     def check_writable(self) -> None:
         """Make the folders; BadInput if that, or writing into them, fails."""
         try:
-            for folder in ("cells", "checkpoints"):
-                (self.root / folder).mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=self.root / folder):
+            for folder in (self._cells, self._checkpoints):
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
                     pass
         except OSError as error:
             raise BadInput(
@@ -272,34 +257,32 @@ class Store:
 
 def _is_named(slug: str, name: str) -> bool:
     digits = slug.rpartition("-")[2]  # of the key, the first ten
-    return (
-        slug == name
-        or len(name) >= 4
-        and (digits.startswith(name) or len(name) == 64 and name.startswith(digits))
-    )
+    is_key = digits.startswith(name) or (len(name) == 64 and name.startswith(digits))
+    return slug == name or (len(name) >= 4 and is_key)
 
 
 def default_results_dir() -> Path:
     """PFL_RESULTS_DIR, else `results` in the checkout this package is run from, else `results`
     here.
     """
-    chosen = os.environ.get("PFL_RESULTS_DIR")
-    if chosen:
+    if chosen := os.environ.get("PFL_RESULTS_DIR"):
         return Path(chosen).expanduser().absolute()
     checkout = Path(__file__).resolve().parents[2]
     return (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()) / "results"
 
 
-def _can_be_read(path: Path) -> bool:
-    """Whether a file, or all files of a folder, can be read: what a disk or a permission withholds
-    now is not damaged.
+def _is_damaged(path: Path, read) -> bool:
+    """Whether a file, or all files of a folder, can be read and say nothing: what a disk or a
+    permission withholds now is not damaged, nor what a run has just finished writing.
     """
+    if read(path) is not None:
+        return False
     try:
         for file in path.iterdir() if path.is_dir() else [path]:
             file.read_bytes()
     except OSError:
         return False
-    return True
+    return read(path) is None
 
 
 def _checkpoint(path: Path) -> dict[str, Any] | None:

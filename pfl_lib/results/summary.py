@@ -4,7 +4,7 @@ went wrong.
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 NOT_RUN, LEFT_OUT = "not run", "left out"
@@ -18,25 +18,18 @@ NOTHING = (NOT_RUN, LEFT_OUT)
 class Ours:
     """What our runs say about one printed value: a number per finished seed, and what went wrong.
 
-    `values` are the numbers to compare, as `gather` read them by a table's protocol; where none are
-    given, `best`.  `best` and `last` are the accuracies of the best and last round (percent).
-    `diverged` holds (seed, round) of each run whose loss became infinite or not a number; `missing`
-    counts the runs without a result; `left_out`: the profile has no run here.  `run`: the slug of
-    the first finished run, where it is known.
+    `values` are the numbers to compare, as `gather` read them by a table's protocol.  `diverged`
+    holds (seed, round) of each run whose loss became infinite or not a number; `missing` counts the
+    runs without a result; `left_out`: the profile has no run here.  `run`: the slug of the first
+    finished run, where it is known.
     """
 
     seeds: tuple[int, ...] = ()
-    best: tuple[float, ...] = ()
-    last: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
     diverged: tuple[tuple[int, int], ...] = ()
     missing: int = 0
-    values: tuple[float, ...] = ()
     left_out: bool = False
     run: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.values:
-            object.__setattr__(self, "values", self.best)
 
     @property
     def runs(self) -> int:
@@ -89,18 +82,25 @@ def common(one: Ours, other: Ours) -> list[int]:
 
 def lost_beside(one: Ours, other: Ours) -> bool:
     """Whether a method diverged on a seed that another ran too."""
-    seeds = common(one, other)
-    return any(seed in seeds for seed, _ in one.diverged)
+    return not set(common(one, other)).isdisjoint(seed for seed, _ in one.diverged)
 
 
 def differences(one: Ours, other: Ours) -> list[float]:
     """By how much the value of one method is above another's, for each seed that both finished."""
     first, second = (dict(zip(ours.seeds, ours.values, strict=True)) for ours in (one, other))
-    return [
-        first[seed] - second[seed]
-        for seed in common(one, other)
-        if seed in first and seed in second
-    ]
+    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+
+
+def half_interval(values: Sequence[float]) -> float:
+    """Half the width of the 95 % confidence interval of a mean, by Student's t; not a number for
+    fewer than two values.
+    """
+    n = len(values)
+    if n < 2 or any(map(math.isnan, values)):
+        return math.nan
+    from scipy.stats import t  # takes half a second to import
+
+    return float(t.ppf(0.975, n - 1)) * statistics.stdev(values) / math.sqrt(n)
 
 
 def gather(
@@ -116,8 +116,8 @@ def gather(
     `protocol`, `metric`, `over` and `model` choose the values, as in `Result.value`; accuracies
     become percent.
     """
-    reading, scale = (metric, protocol, over, model), 100 if "accuracy" in metric else 1
-    seeds, best, last, values, diverged, missing = [], [], [], [], [], 0
+    scale = 100 if "accuracy" in metric else 1
+    seeds, values, diverged, missing = [], [], [], 0
     for seed, result in results:
         if result is None:
             missing += 1
@@ -125,11 +125,8 @@ def gather(
             diverged.append((seed, result.diverged))
         else:
             seeds.append(seed)
-            best.append(100 * float(result.best_accuracy))
-            last.append(100 * float(result.last_accuracy))
-            usual = reading == ("accuracy", "best", "clients", "served")
-            values.append(best[-1] if usual else scale * result.value(*reading))
-    return Ours(*map(tuple, (seeds, best, last, diverged)), missing, tuple(values))
+            values.append(scale * result.value(metric, protocol, over, model))
+    return Ours(tuple(seeds), tuple(values), tuple(diverged), missing)
 
 
 def status(result: object | None) -> str:

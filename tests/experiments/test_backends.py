@@ -180,8 +180,8 @@ def test_a_worker_that_would_train_two_runs_in_one_process_is_refused(monkeypatc
     pytest.importorskip("distributed", reason="needs Dask: pip install 'pfl-lib[dask]'")
     worker = SimpleNamespace(state=SimpleNamespace(nthreads=4))
     monkeypatch.setattr("distributed.get_worker", lambda: worker)
-    what, why = backends._one_at_a_time(lambda spec: pytest.fail("it was trained"), spec())
-    assert what == "failed" and why.endswith("start it with --nthreads 1")
+    failure = backends._one_at_a_time(lambda spec: pytest.fail("it was trained"), spec())
+    assert failure.message.endswith("start it with --nthreads 1")
 
 
 @pytest.mark.parametrize(
@@ -261,13 +261,12 @@ def test_runs_whose_process_is_killed_fail_in_one_line_and_the_others_go_on():
     def call(of) -> backends.Outcome:
         if of.key == "b":
             os.kill(os.getpid(), signal.SIGKILL)
-        return "stored", of.key
+        return None
 
     ended = ended_in_processes(call, [SimpleNamespace(key=key) for key in "bcdef"])
-    assert ended["b"][0] == "failed"
-    assert ended["b"][1].startswith("a process was killed, most likely for want of memory")
+    assert ended["b"].message.startswith("a process was killed, most likely for want of memory")
     # What ran beside it is lost with it; what had not begun is trained in new processes.
-    assert all(ended[key] == ("stored", key) for key in "ef") and ended.keys() == set("bcdef")
+    assert ended["e"] is ended["f"] is None and ended.keys() == set("bcdef")
 
 
 class Unreadable:
@@ -280,9 +279,8 @@ class Unreadable:
 
 
 def test_runs_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
-    [(what, why)] = ended_in_processes(lambda of: ("stored", ""), [Unreadable()]).values()
-    assert what == "failed" and "\n" not in why
-    assert why == (
+    [failure] = ended_in_processes(lambda of: None, [Unreadable()]).values()
+    assert failure.message == (
         "a process could not read its task (ModuleNotFoundError: No module named"
         " 'no_such_module'): a method or a data set of your own must be importable there; or give"
         " jobs=1"

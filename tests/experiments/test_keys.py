@@ -40,7 +40,6 @@ from pfl_lib.pages.registry import pages
 from pfl_lib.papers import PROFILES
 from pfl_lib.partitions import PARTITIONS, ByColumn, LabelSkew
 from pfl_lib.results import store
-from pfl_lib.results.volumes import Volumes
 
 
 def spec(method=None, rounds: int = 2, clients: int = 2, lr: float = 0.1, **settings) -> RunSpec:
@@ -331,7 +330,7 @@ def test_every_published_result_belongs_to_a_page():
         for profile in PROFILES
         for spec in page.needed(profile).specs
     }
-    published = set(Volumes(store.PUBLISHED).names())
+    published = set(store.Published(store.PUBLISHED).places())
     assert published and published <= wanted
 
 

@@ -47,9 +47,11 @@ def test_batch_accuracy_is_the_plain_mean_over_batches_whatever_their_size():
     5 is.
     """
     fed = federation()
-    assert batch_accuracy(fed, fed.initial(), [0, 1]).tolist() == [0.875, 0.125]
+    measured = batch_accuracy(fed, fed.initial(), [0, 1], 1)["batch_accuracy"]
+    assert measured.tolist() == [0.875, 0.125]
     each = {name: row.expand(2, -1) for name, row in fed.initial().items()}
-    assert batch_accuracy(fed, each, [0, 1]).tolist() == [0.875, 0.125]
+    measured = batch_accuracy(fed, each, [0, 1], 1)["batch_accuracy"]
+    assert measured.tolist() == [0.875, 0.125]
     assert fed.evaluate(fed.initial())[1].tolist() == pytest.approx([0.8, 0.2])
 
 

@@ -84,7 +84,7 @@ def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(
     some, store = specs(tmp_path, 6, 3, together=jobs), Store(tmp_path / "stopped", None)
     settings = {"jobs": jobs, "progress": False, "in_order": True, "checkpoint_seconds": 1e9}
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "Stop", lambda at, parent: AtRound3(at, parent, str(tmp_path)))
+        patch.setattr(runner, "Stop", lambda at: AtRound3(at, str(tmp_path)))
         left = run_many(some, store, **settings)
     assert left == [RunLeft(spec, started=place < jobs) for place, spec in enumerate(some)]
     done = [store.load_checkpoint(spec)["done"] for spec in some[:jobs]]
@@ -103,7 +103,6 @@ def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(
 def test_the_budget_is_a_time(monkeypatch):
     monkeypatch.setattr(stopping.time, "time", lambda: 100.0)
     assert Stop(100.0).now() and not Stop(100.5).now() and not Stop().now()
-    assert Stop(parent=os.getppid()).now() is False and Stop(parent=-1).now()
 
 
 def test_sigterm_is_taken_where_nobody_handles_it_and_given_back():
@@ -142,6 +141,10 @@ if sys.argv[2] == "command line":
 store = Store(sys.argv[1] + "/results", None)
 if alone:
     run_one(some[0], store, checkpoint_seconds=1e9)
+if sys.argv[2] == "idle":
+    run_many(specs(Path(sys.argv[1]), 3, 2, together=2), store, jobs=2, progress=False)
+    Path(sys.argv[1], "ended").touch()
+    signal.pause()
 run_many(some, store, jobs=2, progress=False, checkpoint_seconds=1e9)
 """
 
@@ -172,7 +175,7 @@ def test_what_runs_is_saved_and_ends_with_one_line_when_its_program_is_told_to_e
 ):
     """In the program itself (`run_one`) or in two processes: by a signal to the parent alone, or to
     all, as Ctrl-C in a terminal sends it.  A parent that cannot handle it is gone at once, and its
-    processes notice after a round.
+    processes notice by themselves.
     """
     seeds = (1,) if how == "run_one" else (1, 2)
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), how]
@@ -196,3 +199,19 @@ def test_what_runs_is_saved_and_ends_with_one_line_when_its_program_is_told_to_e
     printed = (tmp_path / "printed").read_text()
     assert re.findall("interrupted[:;] (.*)", printed) == told
     assert "Traceback" not in printed
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_processes_that_wait_for_work_end_with_a_parent_that_is_killed(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), "idle"], cwd=ROOT)
+    while not (tmp_path / "ended").exists():
+        assert parent.poll() is None
+        time.sleep(0.01)
+    processes = [beat(tmp_path, seed)[0] for seed in (1, 2)]
+    assert not any(map(ended, processes))
+    parent.kill()
+    began = time.monotonic()
+    while not all(map(ended, processes)):
+        assert time.monotonic() - began < 60  # they would wait for 300 seconds
+        time.sleep(0.01)
+    assert parent.wait() == -signal.SIGKILL

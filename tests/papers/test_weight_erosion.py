@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from pfl_lib import data, papers, partitions
+from pfl_lib import data, partitions
 from pfl_lib.cli import training
 from pfl_lib.experiments.runner import Run, federation_of, run_many
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
+from pfl_lib.pages import registry
 from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.page import Page
 from pfl_lib.papers import gradients
@@ -195,13 +196,10 @@ def test_figures_start_from_the_authors_model_and_averages_from_every_seeds():
 
 
 def test_every_page_has_its_runs_and_no_run_twice():
-    for page in paper.PAGES:
-        for name in papers.PROFILES:
-            specs = page.runs(page.profile(name))
-            assert len(set(specs)) == len(specs)
-            assert bool(specs) == (page.id != "weight-erosion-gradient-distances")
-            assert page.tables == ()
-            assert set(page.models(page.profile(name))) <= set(specs)
+    for id, page in registry.pages().items():
+        if page.paper == "Weight Erosion":
+            specs = page.needed("paper").specs
+            assert len({spec.key for spec in specs}) == len(specs), id
 
 
 # --- pages that show models ---
@@ -235,10 +233,11 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
 ):
     """Nothing else, and not where stored results are only to be drawn."""
     table = ONE_CLIENT.scaled(SHORT).with_seeds(1)
-    specs, published = Runs((table,), store.find).specs, Store(tmp_path, published=None)
+    specs = Runs((table,), store.find).specs
+    theirs = Store(tmp_path / "theirs", tmp_path / "published")
     for spec in specs:
-        published.save(spec, dataclasses.replace(store.find(spec), model=None))
-    (tmp_path / "cells").rename(tmp_path / "published")
+        theirs.save(spec, store.find(spec))
+        theirs.publish(spec)
     mine = Store(tmp_path / "mine", tmp_path / "published")
     for plots_only, trained in ((True, 0), (False, 4)):
         given = PARAMETERS | {"plots_only": plots_only}

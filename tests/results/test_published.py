@@ -13,10 +13,9 @@ import torch
 from pfl_lib import BadInput, Schedule
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local
-from pfl_lib.results.published import MOST_NUMBERS, Published, thinned
+from pfl_lib.results.published import MOST_NUMBERS, Published, signed, thinned
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
-from pfl_lib.results.volumes import signed
 
 RUNS = [RunSpec(FedAvg(), Schedule(3), dataset="digits", clients=2, seed=s) for s in (1, 2, 3)]
 OTHER = RunSpec(Local(), Schedule(3), dataset="digits", clients=2)

@@ -8,6 +8,7 @@ import pytest
 from pfl_lib import BadInput, Results, compare
 from pfl_lib.display import theme
 from pfl_lib.results.result import Result
+from pfl_lib.results.summary import half_interval
 
 
 def result(seed: int, *accuracy: float, diverged: int | None = None, name: str = "m") -> Result:
@@ -81,6 +82,32 @@ def test_differences_are_paired_by_seed():
     assert last.loc["several", "difference"] == pytest.approx(10)
     with pytest.raises(BadInput, match="name 'two' is not one of one, several, again"):
         comparison.differences("two")
+
+
+def test_the_interval_is_students_and_one_seed_decides_nothing():
+    """Differences 1, 2 and 3: standard deviation 1, 1/sqrt(3) = 0.57735 of the mean; with two
+    degrees of freedom t is 4.3027, so half the interval is 2.4842."""
+    assert half_interval((1.0, 2.0, 3.0)) == pytest.approx(2.4842, abs=1e-4)
+    assert half_interval((1.6, 1.6, 1.6)) == 0
+    assert math.isnan(half_interval((5.0,))) and math.isnan(half_interval((1.0, math.nan)))
+
+
+@pytest.mark.parametrize(
+    ("points", "word"),
+    [
+        ((1.0, 2.0, 3.0), "undecided"),
+        ((1.9, 2.0, 2.1), "above"),
+        ((-1.9, -2.0, -2.1), "below"),
+        ((1.6, 1.6, 1.6), "undecided"),
+    ],
+)
+def test_a_difference_is_decided_where_its_interval_leaves_0_out(points, word):
+    """Seed 4, which one method alone has, does not count."""
+    low = Results(tuple(result(seed, 0.5) for seed in (1, 2, 3, 4)))
+    high = Results(tuple(result(s, 0.5 + p / 100) for s, p in enumerate(points, 1)))
+    row = compare({"low": low, "high": high}).differences().iloc[0]
+    assert row["than low"] == word and row["seeds"] == 3
+    assert row["difference"] == pytest.approx(sum(points) / 3)
 
 
 def test_the_worst_client_stands_beside_the_mean():

@@ -1,6 +1,7 @@
 """The results folder: whole entries or none, damage noticed, several writers at once."""
 
 import hashlib
+import io
 import json
 import math
 import multiprocessing
@@ -20,9 +21,9 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
+from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import PUBLISHED, NotStored, Store, default_results_dir
-from pfl_lib.results.volumes import Volumes
 
 CELL = RunSpec(FedAvg(), Schedule(3), dataset="digits", clients=2)
 
@@ -129,7 +130,7 @@ def test_weights_by_client_and_client_of_before_matrices_had_a_file_are_read(sto
     config = json.loads((at / "config.json").read_text())
     del config["checksum"]
     config["weights_shape"] = [3, 2, 2]
-    config["files"]["weights.csv"] = files._sha256(at / "weights.csv")
+    config["files"]["weights.csv"] = files._sha256((at / "weights.csv").read_bytes())
     (at / "config.json").write_text(json.dumps(config))
     found = store.find(CELL)
     assert np.array_equal(found.weights, weights) and found.weights_rounds.tolist() == [1, 2, 3]
@@ -226,18 +227,43 @@ def signed(at: Path, name: str, content: bytes) -> None:
     (at / "config.json").write_text(json.dumps(config))
 
 
-BAD = {"nothing": b"", "no pickle": b"no model", "a pickle of more": pickle.dumps(Path("."))}
+def pickled(held: object) -> bytes:
+    torch.save(held, content := io.BytesIO())
+    return content.getvalue()
+
+
+HEAD = b"round,client,accuracy,loss\n"
+BAD = {
+    "nothing": ("model.pt", b""),
+    "no pickle": ("model.pt", b"no model"),
+    "a pickle of more": ("model.pt", pickle.dumps(Path("."))),
+    "no model": ("model.pt", pickled(None)),
+    "a model of numbers": ("model.pt", pickled({"weight": 1})),
+    "no metrics": ("metrics.csv", b"a,b\n1,2\n"),
+    "half a row": ("metrics.csv", HEAD + b"1,0\n"),
+    "more than a row": ("metrics.csv", HEAD + b"1,0,0.5,1,2\n"),
+    "a row twice": ("metrics.csv", HEAD + b"1,0,0.5,1\n" * 2),
+}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
-def test_bad_content_with_a_right_checksum_is_damage(store, content):
+@pytest.mark.parametrize(("name", "content"), BAD.values(), ids=BAD)
+def test_bad_content_with_a_right_checksum_is_damage(store, name, content):
     store.save(CELL, result())
-    signed(folder(store), "model.pt", content)
+    signed(folder(store), name, content)
     assert store.find(CELL) is None and list(store.results()) == []
+    assert [*store.prune().values()] == ["damaged result"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+@pytest.mark.parametrize(
+    "content", [b"", b"no pickle", pickle.dumps(Path(".")), pickled([1])], ids=range(4)
+)
+def test_a_bad_checkpoint_with_a_right_checksum_is_damage(store, content):
+    store.check_writable()
     store.checkpoint_path(CELL).write_bytes(hashlib.sha256(content).digest() + content)
     assert store.load_checkpoint(CELL) is None
-    assert sorted(store.prune().values()) == ["damaged checkpoint", "damaged result"]
+    assert [*store.prune().values()] == ["damaged checkpoint"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -302,21 +328,19 @@ def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(sto
 def test_what_a_full_disk_cuts_is_not_left_behind(write, store, tmp_path, small_disk):
     one, place = result(), tmp_path / "file"
     one.model = {"w": torch.zeros(1, 1000)}
-    one.metrics = pd.concat([one.metrics] * 50)
+    one.metrics = pd.concat([one.metrics] * 50).assign(round=range(150))
     several = compare({"much " * 100: one})
     place.write_text("as before")
     store.check_writable()
     writers = {
         "result": lambda: store.save(CELL, one),
         "checkpoint": lambda: store.save_checkpoint(CELL, {"state": one.model}),
-        "volume": lambda: Volumes(tmp_path).put(
-            "a-b-seed1-0123456789", {"config.json": b"{}", "model.pt": bytes(2000)}
-        ),
+        "volume": lambda: Published(tmp_path).put(CELL.slug, one),
         "model": lambda: one.save_model(place),
         "csv": lambda: several.to_csv(place),
         "latex": lambda: several.to_latex(place),
     }
-    with pytest.raises(OSError if write in ("checkpoint", "volume") else BadInput):
+    with pytest.raises(OSError if write == "checkpoint" else BadInput):
         writers[write]()
     assert place.read_text() == "as before"
     files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
@@ -345,11 +369,10 @@ def test_a_result_of_before_config_json_had_a_checksum_is_read(store):
     assert store.find(CELL).config == json.loads(json.dumps(result().config))
 
 
-def test_every_published_result_is_whole_and_would_tell_if_it_were_altered():
-    published = Volumes(PUBLISHED)
-    names = list(published.names())
+def test_every_published_result_is_whole(capsys):
+    names = list(Published(PUBLISHED).places())
     assert len(list(Store(Path("/nowhere")).results())) == len(names) > 0
-    assert all("checksum" in json.loads(published.files(name)["config.json"]) for name in names)
+    assert capsys.readouterr().err == "", "a damaged line"
     assert sum(path.stat().st_size for path in PUBLISHED.rglob("*")) < 10 * 2**20
 
 
@@ -434,41 +457,39 @@ def test_no_altered_or_cut_checkpoint_is_believed(store):
 # --- folders ---
 
 
-def test_published_results_are_read_below_ones_own_and_never_written(tmp_path):
-    published = tmp_path / "published"
-    Store(tmp_path, published=None).save(CELL, result(seconds=1.0))
-    (tmp_path / "cells").rename(published)
-    store = Store(tmp_path / "mine", published)
-    before = sorted(published.rglob("*"))
-    assert store.find(CELL).seconds == 1.0
-    store.save(CELL, result(seconds=2.0))
-    assert store.find(CELL).seconds == 2.0
-    assert [result.config["key"] for result in store.results()] == [CELL.key]
-    assert sorted(published.rglob("*")) == before
+@pytest.fixture
+def above(tmp_path) -> Store:
+    """A store above another's published result of 1.0 seconds, which has no model."""
+    theirs = Store(tmp_path / "theirs", tmp_path / "published")
+    theirs.save(CELL, result(seconds=1.0))
+    assert theirs.publish(CELL)
+    return Store(tmp_path / "mine", tmp_path / "published")
+
+
+def test_published_results_are_read_below_ones_own_and_never_written(above):
+    volume = next(above.published.iterdir())
+    before = volume.read_bytes()
+    assert above.find(CELL).seconds == 1.0
+    above.save(CELL, result(seconds=2.0))
+    assert above.find(CELL).seconds == 2.0
+    assert [result.config["key"] for result in above.results()] == [CELL.key]
+    assert volume.read_bytes() == before
 
 
 @pytest.mark.parametrize("lost", ["metrics.csv", "config.json"])
-def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(tmp_path, lost):
-    published = tmp_path / "published"
-    Store(tmp_path, published=None).save(CELL, result(seconds=1.0))
-    (tmp_path / "cells").rename(published)
-    store = Store(tmp_path / "mine", published)
-    store.save(CELL, result(seconds=2.0))
-    (folder(store) / lost).unlink()
-    assert store.find(CELL).seconds == 1.0 and [
-        result.config["key"] for result in store.results()
-    ] == [CELL.key]
-    path, found = store.named(CELL.slug)
-    assert path == published / CELL.slug and found.seconds == 1.0
-    (published / CELL.slug / lost).unlink()
-    assert store.find(CELL) is None
+def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(above, lost, tmp_path):
+    above.save(CELL, result(seconds=2.0))
+    (folder(above) / lost).unlink()
+    assert above.find(CELL).seconds == 1.0
+    assert [result.config["key"] for result in above.results()] == [CELL.key]
+    path, found = above.named(CELL.slug)
+    assert path.parent == above.published and found.seconds == 1.0
+    alone = Store(above.root, None)
+    assert alone.find(CELL) is None
     with pytest.raises(
-        BadInput, match=f"{folder(store)} is damaged: 'pfl-lib results prune' removes it"
+        BadInput, match=f"{folder(alone)} is damaged: 'pfl-lib results prune' removes it"
     ):
-        store.named(CELL.key[:10])
-    (tmp_path / "mine").rename(tmp_path / "away")
-    with pytest.raises(BadInput, match="is damaged: restore it from the checkout"):
-        store.named(CELL.slug)
+        alone.named(CELL.key[:10])
 
 
 def test_the_cells_of_a_store_are_listed_once_each_and_not_while_they_are_written(store):
@@ -593,11 +614,8 @@ def test_a_published_result_has_no_model_to_save(tmp_path):
         result(model=None).save_model(tmp_path / "model.pt")
 
 
-def test_a_result_is_asked_for_with_its_model(tmp_path):
-    published = tmp_path / "published"
-    Store(tmp_path, published=None).save(CELL, result(model=None, seconds=1.0))
-    (tmp_path / "cells").rename(published)
-    store = Store(tmp_path / "mine", published)
+def test_a_result_is_asked_for_with_its_model(above):
+    store = above
     assert store.find(CELL).seconds == 1.0 and store.find(CELL, with_model=True) is None
     store.save(CELL, result(model=None, seconds=2.0))
     assert store.find(CELL).seconds == 2.0 and store.find(CELL, with_model=True) is None
@@ -616,24 +634,16 @@ def test_a_result_is_asked_for_with_its_model(tmp_path):
     ids=str,
 )
 def test_a_folder_whose_config_is_no_runs_is_no_result(tmp_path, change):
-    """Once with the checksum taken out, as before there was one, and once changed."""
-    stored = {
-        "method": {"name": "local"},
-        "dataset": "digits",
-        "images": None,
-        "seed": 1,
-    }
-    stored |= {"partition": {"name": "C"}, "schedule": {"rounds": 1}}
-    metrics = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
-    files.write(Result(stored, metrics, None, None, 1.0), tmp_path / "one")
-    config = json.loads((tmp_path / "one" / "config.json").read_text())
-    del config["checksum"]
-    for changed, whole in (({}, True), (change, False)):
-        words = {name: value for name, value in (config | changed).items() if value is not ...}
+    """With the right checksums, and the key of what it says."""
+    for changed, is_whole in (({}, True), (change, False)):
+        one = result()
+        one.config |= changed
+        one.config = {name: value for name, value in one.config.items() if value is not ...}
         if "key" not in changed:
-            words["key"] = files._key_in({n: v for n, v in words.items() if n != "files"})
-        (tmp_path / "one" / "config.json").write_text(json.dumps(words))
-        assert (files.read(tmp_path / "one") is not None) == whole
+            described = {n: v for n, v in one.config.items() if n not in files.OUTCOME}
+            one.config["key"] = files.key_of(described)
+        files.write(one, tmp_path / str(is_whole))
+        assert (files.read(tmp_path / str(is_whole)) is not None) == is_whole
 
 
 def test_a_results_folder_that_is_no_path_is_refused():
