@@ -43,6 +43,11 @@ def read(path: Path):
     return nbformat.read(path, as_version=4)
 
 
+def source_of(name: str) -> str:
+    """All cells of a notebook."""
+    return "\n".join(cell.source for cell in read(FOLDER / name).cells)
+
+
 def settings(own_types=None, **changed):
     """`notebook.settings` on the names of a notebook whose parameter cell declares the usual ones
     and `own_types`.
@@ -203,6 +208,25 @@ def test_notebooks_are_committed_without_outputs_but_those_of_check_cells():
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+BY_HAND = re.compile(r"run by hand\n\n```python\n(.*?)```", re.S)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if BY_HAND.search(source_of(n))])
+def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch):
+    class Asked(Exception):
+        pass
+
+    def ask(spec, *_, **__):
+        raise Asked(spec.key[:12])
+
+    monkeypatch.setattr("pfl_lib.api.run_one", ask)
+    with pytest.raises(Asked) as asked:
+        exec(BY_HAND.search(source_of(name))[1], {})
+    frozen = json.loads((FOLDER.parent / "tests/papers/frozen.json").read_text())["keys"]
+    paper, stem = name.removesuffix(".ipynb").split("/")
+    assert str(asked.value) in frozen[f"{paper}-{stem.partition('_')[0]} paper"]
 
 
 # --- executed ---
