@@ -9,7 +9,7 @@ from typing import Any, Never
 
 from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
-from pfl_lib.errors import BadInput, choose, likely, whole
+from pfl_lib.errors import BadInput, ScriptStopped, Stopped, choose, likely, whole
 from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -271,7 +271,8 @@ def _stored(
             return _looked_at(result)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
-        raise KeyboardInterrupt(
+        stopped = Stopped if hasattr(sys, "ps1") else ScriptStopped  # a prompt, or none
+        raise stopped(
             f"stopped after round {done} of {rounds}; the same call goes on from there"
         ) from None
     except NotStored as error:  # what was trained is not lost for want of a place

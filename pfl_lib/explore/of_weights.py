@@ -19,6 +19,8 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
     `layers` names the layers (default: "layer 1", "layer 2", ...).  Weights are shown as shares of
     their sum: the area of a disc is a share.  Raises BadInput for a result without weights, with a
     negative one, or with another number of names.
+
+    It opens where a model is about half one client's: neither everybody's alike nor one's alone.
     """
     shares, alice = shares_of(result), result.config.get("alice")
     count, own = shares.shape[1], result.weights.ndim > 2
@@ -59,7 +61,10 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         "layer": dict(zip(names, range(count), strict=True)),
         play.ROUND: rounds,
     }
-    return play.explorer(play.Pictures(draw, says, title), controls)
+    largest = shares.max(-1).mean((1, 2)).round(6)
+    away = abs(largest - 0.5)
+    start = len(away) - 1 - int(away[::-1].argmin())  # the last of those that are level
+    return play.explorer(play.Pictures(draw, says, title, start=start), controls)
 
 
 def shares_of(result: Result) -> np.ndarray:

@@ -83,7 +83,8 @@ def summary(executed: Path) -> dict[str, object]:
     pictures = [data["image/png"] for data in shown if "image/png" in data]
     compared = [data[COMPARED] for data in shown if COMPARED in data]
     verdicts = Counter(value["verdict"] for one in compared for value in one["values"])
-    pairs = Counter(PAIRS[pair["order"]] for one in compared for pair in one["pairs"])
+    orders = [pair["order"] for one in compared for pair in one["pairs"]]
+    pairs = Counter(PAIRS[order] for order in orders if order in PAIRS)  # others: not compared
     return {
         "answer": answers[0] if answers else "",
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",

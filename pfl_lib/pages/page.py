@@ -225,11 +225,12 @@ class Page:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
         data set, row by row, and folded value by value.  `beside`: what `compare` gave.
         """
-        from pfl_lib.display.beside import dots
+        from pfl_lib.display.beside import bundle, dots
 
         shown = beside[beside["printed"].notna() | beside["own"]]
         first = shown[shown["metric"] == shown["metric"].iloc[0]]
-        self.show(dots(first), "The printed values and ours, a panel for each row of the table.")
+        if collecting() is None:
+            self._display(bundle(dots(first)))
         for dataset, rows in beside.groupby("dataset", sort=False):
             self.table(compare.as_printed(rows), f"{dataset}: printed values and ours")
         if self.settings.profile != "quick":

@@ -83,9 +83,17 @@ def edited(name: str, edit: str):
     return notebook
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    """Runs that an edit leaves as they are are trained once."""
+    return tmp_path_factory.mktemp("results")
+
+
 @pytest.mark.parametrize(("name", "edit"), [(name, edit) for name in EDITS for edit in EDITS[name]])
-def test_an_edited_notebook_runs_to_its_end_and_compares_nothing(name, edit, tmp_path, monkeypatch):
-    monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path / "results"))
+def test_an_edited_notebook_runs_to_its_end_and_compares_nothing(
+    name, edit, results, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PFL_RESULTS_DIR", str(results))
     monkeypatch.setenv("PFL_HEADLESS", "1")
     for file in ("patients.csv", "same_direction.py"):
         (tmp_path / file).write_bytes((FOLDER / file).read_bytes())

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from pfl_lib.pages import cited, html, index
+from pfl_lib.pages.page import COMPARED
 from pfl_lib.pages.recorded import values_compared
 from pfl_lib.pages.registry import NotebookPage
 
@@ -356,6 +357,15 @@ def test_the_live_check_names_the_pages_whose_numbers_differ(listed):
     text = listed({"quick/waffle-fig3.html": wrong})
     assert "; 1 of 1 pages failed: waffle-fig3." in text
     assert '<span class="chip failed">failed</span> AssertionError: accuracy, 3 of 30' in text
+
+
+def test_verdicts_and_pairs_are_counted_and_pairs_that_are_not_compared_are_left_out(tmp_path):
+    pairs = [{"order": word} for word in ("stands", "stands", "open", "not compared")]
+    told = {COMPARED: {"values": [{"verdict": "reproduced"}], "pairs": pairs}}
+    cell = nbformat.v4.new_code_cell("", outputs=[nbformat.v4.new_output("display_data", told)])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "executed.ipynb")
+    counted = index.summary(tmp_path / "executed.ipynb")["verdicts"]
+    assert counted == {"reproduced": 1, "pairs stand": 2, "pairs open": 1}
 
 
 def test_values_compared_are_counted_from_what_a_notebook_prints():
