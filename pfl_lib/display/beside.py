@@ -1,6 +1,7 @@
 """The paper's values beside ours, as dots."""
 
 import base64
+import textwrap
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -28,7 +29,7 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
     place = place + compared["setting"].str.replace("_", " ")
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
-        figure = Figure((WIDE, 1.7 + 0.24 * len(methods)), layout="constrained")
+        figure = Figure((WIDE, 1.7 + 0.28 * len(methods)), layout="constrained")
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
         for column, shift, colour, marker in (
@@ -40,10 +41,12 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
             axes.errorbar(rows[column], at + shift, xerr=spread, **mark)
         for row in at[rows["status"].str.startswith("diverged")]:
             words = {"color": OURS, "va": "center", "transform": axes.get_yaxis_transform()}
-            axes.text(0.02, row + 0.14, "diverged", **words)
-        axes.set(yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5))
+            axes.text(0.02, row + 0.2, "diverged", fontsize="x-small", **words)
+        names = [textwrap.fill(method, 16) for method in methods]
+        axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
-        axes.set(title=name, xlabel=unit)
+        axes.set(xlabel=unit)
+        figure.suptitle(name)  # above the names too, which may leave the axes little room
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figures[name] = figure
     return figures

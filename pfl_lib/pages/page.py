@@ -13,6 +13,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,7 +183,10 @@ class Page:
             display(bundle, raw=True)
 
     def say(self, words: str) -> None:
-        """Show a sentence (Markdown)."""
+        """Show a sentence (Markdown), with the sign for minus that figures and tables have."""
+        from pfl_lib.display.table import MINUS
+
+        words = re.sub(MINUS, "−", words)
         self._display({"text/markdown": words, "text/plain": words})
 
     def show(self, figure, says: str) -> None:

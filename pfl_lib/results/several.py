@@ -311,7 +311,9 @@ def _apart(one: Mapping, other: Mapping) -> str:
         for config in (one, other)
     ]
     for name in settings[0] | settings[1]:
-        values = [json.dumps(setting.get(name), sort_keys=True) for setting in settings]
-        if values[0] != values[1]:
-            return f"{name} ({values[1]} and {values[0]})"
+        values = [setting.get(name) for setting in settings]
+        if json.dumps(values[0], sort_keys=True) != json.dumps(values[1], sort_keys=True):
+            names = [value.get("name") if isinstance(value, dict) else value for value in values]
+            shown = names if names[0] != names[1] else values
+            return f"{name} ({shown[1]} and {shown[0]})"
     return ""

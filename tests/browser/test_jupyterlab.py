@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 1000  # of playwright's milliseconds
 pytestmark = [
     # playwright's pipes are closed when its process has ended, which Python remarks on.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -80,7 +79,7 @@ def lab(browser, tmp_path_factory):
 
 def address(server: subprocess.Popen, runtime: Path, log: Path) -> tuple[str, str]:
     """The server's address and token, once it answers."""
-    file, deadline = runtime / f"jpserver-{server.pid}.json", time.monotonic() + 180
+    file, deadline = runtime / f"jpserver-{server.pid}.json", time.monotonic() + 600
     while time.monotonic() < deadline and server.poll() is None:
         try:
             told = json.loads(file.read_text())
@@ -118,7 +117,7 @@ def run_all(page, lab, path: str) -> list[dict]:
     page.wait_for_function(ready)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}", timeout=600 * SECONDS)
+    page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}")
     return page.evaluate(CODE)
 
 

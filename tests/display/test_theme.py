@@ -86,7 +86,7 @@ def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diver
     assert words == [[], ["diverged"]]
     shown = beside.bundle(figures)
     assert (
-        "B: accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91, WAFFLE 92"
+        "B. accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91, WAFFLE 92"
         in (shown["text/plain"])
     )
     assert shown["text/html"].count("<img alt=") == 2

@@ -458,6 +458,7 @@ def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(tmp_path,
     assert store.find(CELL).seconds == 1.0 and [
         result.config["key"] for result in store.results()
     ] == [CELL.key]
+    assert store.named(CELL.key[:16])[0] == store.named(CELL.key[:4])[0]  # 16 digits, as on pages
     path, found = store.named(CELL.slug)
     assert path == published / CELL.slug and found.seconds == 1.0
     (published / CELL.slug / lost).unlink()
