@@ -19,8 +19,6 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
     `layers` names the layers (default: "layer 1", "layer 2", ...).  Weights are shown as shares of
     their sum: the area of a disc is a share.  Raises BadInput for a result without weights, with a
     negative one, or with another number of names.
-
-    It opens where a model is about half one client's: neither everybody's alike nor one's alone.
     """
     shares, alice = shares_of(result), result.config.get("alice")
     count, own = shares.shape[1], result.weights.ndim > 2
@@ -28,8 +26,7 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
     if len(names) != count:
         raise BadInput(f"{len(names)} names for {count} layers: give one for each")
     rounds = {str(number): place for place, number in enumerate(result.weights_rounds)}
-    one = -1 if alice is None else int(alice)
-    rows = range(shares.shape[2]) if own else [one]
+    rows = range(shares.shape[2]) if own else [-1 if alice is None else int(alice)]
 
     def called(client: int) -> str:
         words = "the shared model" if client < 0 else f"client {client}"
@@ -61,9 +58,8 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         "layer": dict(zip(names, range(count), strict=True)),
         play.ROUND: rounds,
     }
-    largest = shares.max(-1).mean((1, 2)).round(6)
-    away = abs(largest - 0.5)
-    start = len(away) - 1 - int(away[::-1].argmin())  # the last of those that are level
+    away = abs(shares.max(-1).mean((1, 2)).round(6) - 0.5)[::-1]
+    start = len(away) - 1 - int(away.argmin())  # neither all alike nor one alone; the last such
     return play.explorer(play.Pictures(draw, says, title, start=start), controls)
 
 
@@ -74,8 +70,7 @@ def shares_of(result: Result) -> np.ndarray:
     values = np.nan_to_num(np.asarray(result.weights, float))
     if (values < 0).any():
         raise BadInput("a negative weight is no share of an average: see matrix()")
-    values = values[:, None] if values.ndim == 2 else values
-    values = values[:, None] if values.ndim == 3 else values
+    values = values.reshape(len(values), *[1] * (4 - values.ndim), *values.shape[1:])
     sums = values.sum(-1, keepdims=True)
     return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
 

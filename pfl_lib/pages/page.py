@@ -179,14 +179,15 @@ class Page:
     def _display(self, bundle: dict[str, object]) -> None:
         from IPython.display import display
 
-        if collecting() is None:
-            display(bundle, raw=True)
-
-    def say(self, words: str) -> None:
-        """Show a sentence (Markdown), with the sign for minus that figures and tables have."""
         from pfl_lib.display.table import MINUS
 
-        words = re.sub(MINUS, "−", words)
+        if collecting() is None:
+            words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
+            signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
+            display(bundle | signed, raw=True)
+
+    def say(self, words: str) -> None:
+        """Show a sentence (Markdown)."""
         self._display({"text/markdown": words, "text/plain": words})
 
     def show(self, figure, says: str) -> None:
