@@ -21,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 
+from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -236,8 +237,9 @@ class Page:
         first = shown[shown["metric"] == shown["metric"].iloc[0]]
         if collecting() is None:
             self._display(bundle(dots(first)))
+        ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
-            self.table(compare.as_printed(rows), f"{dataset}: printed values and ours")
+            self.table(compare.as_printed(rows), f"{dataset}: printed values and {ours}")
         if self.settings.profile != "quick":
             names = ["paper", "table", "profile"]
             orders = compare.orders(runs).drop(columns=names, errors="ignore")
@@ -298,7 +300,8 @@ class Page:
         for row in table.rows:
             if row.at is not None and (not names or row.setting in names):
                 if (held := self.split(row.at)) is not None:
-                    partition.show(*held, title=f"{row.dataset}, {row.setting}")
+                    name = DATASETS[row.at.dataset].title  # not the paper's, in the quick profile
+                    partition.show(*held, title=f"{name}, {row.setting}")
 
     # --- checks, provenance ---
 
