@@ -9,10 +9,11 @@ from typing import Any, Never
 
 from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
-from pfl_lib.errors import BadInput, ScriptStopped, Stopped, choose, likely, whole
+from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import RunSpec, check_storable
+from pfl_lib.experiments.stopping import interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
 from pfl_lib.federation.federation import Federation
@@ -271,8 +272,7 @@ def _stored(
             return _looked_at(result)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
-        stopped = Stopped if hasattr(sys, "ps1") else ScriptStopped  # a prompt, or none
-        raise stopped(
+        raise interrupted(
             f"stopped after round {done} of {rounds}; the same call goes on from there"
         ) from None
     except NotStored as error:  # what was trained is not lost for want of a place

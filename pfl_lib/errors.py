@@ -19,21 +19,6 @@ class BadInput(ValueError):
         return [f"BadInput: {self}"]
 
 
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C during a run, in one line, which notebooks show instead of a traceback."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"Stopped: {self}"]
-
-
-class ScriptStopped(Stopped, SystemExit):
-    """The same in a script: where nobody catches it, the script ends with the line alone."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.code = words
-
-
 def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of `allowed`; else BadInput, with the name likely meant."""
     allowed = list(allowed)
