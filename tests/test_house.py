@@ -459,7 +459,7 @@ BUDGETS = {
     "experiments": 1870,
     "results": 1570,
     "papers": 7760,
-    "display": 2524,
+    "display": 2528,
     "explore": 480,
     "pages": 1980,
     "cli": 715,

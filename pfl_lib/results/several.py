@@ -267,7 +267,7 @@ def _written(path: str | os.PathLike, text: str) -> Path:
             new.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(
-            f"{path} could not be written ({error.strerror}): give a file in a folder that exists"
+            f"{path} could not be written ({error.strerror}): make room, or give another place"
         ) from None
     return path
 

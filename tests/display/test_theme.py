@@ -9,7 +9,7 @@ import pytest
 import seaborn
 from matplotlib.figure import Figure
 
-from pfl_lib.display import partition, theme
+from pfl_lib.display import curves, partition, theme
 
 FRAME = pd.DataFrame(
     {
@@ -90,6 +90,17 @@ def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diver
         in (shown["text/plain"])
     )
     assert shown["text/html"].count("<img alt=") == 2
+
+
+def test_a_method_that_diverged_is_named_where_its_points_are_missing():
+    rows = [
+        {"method": name, "seed": seed, "clients": of, "accuracy": value}
+        for name, value in (("FedAvg", 90.0), ("pFedMe", float("nan")))
+        for seed in (1, 2)
+        for of in ("mean", "worst")
+    ]
+    axes = curves.mean_and_worst(pd.DataFrame(rows))
+    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("diverged", 1)]
 
 
 def test_logarithmic_axes_are_described():
