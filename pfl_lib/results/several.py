@@ -1,5 +1,6 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
+import errno
 import json
 import math
 import os
@@ -266,9 +267,9 @@ def _written(path: str | os.PathLike, text: str) -> Path:
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadInput(
-            f"{path} could not be written ({error.strerror}): make room, or give another place"
-        ) from None
+        full = error.errno == errno.ENOSPC
+        cure = "make room, or give another place" if full else "give a file in a folder that exists"
+        raise BadInput(f"{path} could not be written ({error.strerror}): {cure}") from None
     return path
 
 
