@@ -1,7 +1,9 @@
 """The index over the pages of a folder, and what it says of each page."""
 
 import base64
+import errno
 import io
+import os
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -72,7 +74,10 @@ def summary(executed: Path) -> dict[str, object]:
     """
     import nbformat
 
-    cells = nbformat.read(str(executed), as_version=4).cells if executed.is_file() else []
+    try:
+        cells = nbformat.read(str(executed), as_version=4).cells if executed.is_file() else []
+    except ValueError:  # cut as it was written
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(executed)) from None
     outputs = [(cell, output) for cell in cells for output in cell.get("outputs", [])]
     shown = [output.get("data", {}) for _, output in outputs]
     answers = [

@@ -22,6 +22,8 @@ from typing import Any
 import pandas as pd
 
 from pfl_lib.data import DATASETS
+from pfl_lib.display.beside import bundle, dots
+from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -180,8 +182,6 @@ class Page:
     def _display(self, bundle: dict[str, object]) -> None:
         from IPython.display import display
 
-        from pfl_lib.display.table import MINUS
-
         if collecting() is None:
             words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
             signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
@@ -205,8 +205,6 @@ class Page:
         self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False
     ) -> None:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
-        from pfl_lib.display.table import show_table
-
         if collecting() is None:
             show_table(frame, caption, digits, folded)
 
@@ -231,8 +229,6 @@ class Page:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
         data set, row by row, and folded value by value.  `beside`: what `compare` gave.
         """
-        from pfl_lib.display.beside import bundle, dots
-
         shown = beside[beside["printed"].notna() | beside["own"]]
         first = shown[shown["metric"] == shown["metric"].iloc[0]]
         if collecting() is None:

@@ -368,6 +368,14 @@ def test_verdicts_and_pairs_are_counted_and_pairs_that_are_not_compared_are_left
     assert counted == {"reproduced": 1, "pairs stand": 2, "pairs open": 1}
 
 
+def test_a_notebook_that_was_cut_is_said_to_have_met_a_full_disk(tmp_path):
+    cut = tmp_path / "cut.ipynb"
+    cut.write_text('{"cells": [{"cell_ty')
+    with pytest.raises(OSError, match="No space left on device: .*cut.ipynb"):
+        index.summary(cut)
+    assert html.read_stamp(cut) is None, "made again by the next call"
+
+
 def test_values_compared_are_counted_from_what_a_notebook_prints():
     printed = "accuracy: 30 values as recorded to within 6.7\nshares: 1 values as recorded\n"
     assert values_compared(printed) == 31
