@@ -442,7 +442,7 @@ def test_on_round_gets_the_rows_of_each_round_also_of_a_stored_result_and_of_a_r
             raise KeyboardInterrupt
 
     other = setting | {"rounds": 4}
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped after round 2 of 4; the same "):
         pfl_lib.run("fedavg", **other, on_round=interrupt)
     resumed = []
     whole = pfl_lib.run("fedavg", **other, on_round=resumed.append)

@@ -1,53 +1,68 @@
 """The paper's values beside ours, as dots."""
 
+import base64
+import textwrap
 from typing import TYPE_CHECKING
 
 import pandas as pd
+
+from pfl_lib.display import play, theme
 
 if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
     from matplotlib.figure import Figure
 
 PAPER, OURS = "black", "#de8f05"
-WRAP = 4  # panels in a row
+WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
 
 
-def dots(compared: pd.DataFrame) -> "Figure":
-    """A panel for each row of the table: methods downwards, what the paper prints and our mean with
-    their standard deviations.  `compared`: the frame of `papers.compare.beside`, one metric.
+def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
+    """A figure for each row of the table, by its name: methods downwards, what the paper prints and
+    our mean with their standard deviations; where ours diverged, the word in its place.
+
+    `compared`: the frame of `papers.compare.beside`, one metric.
     """
-    import seaborn
+    from matplotlib.figure import Figure
 
     methods = list(dict.fromkeys(compared["method"]))
     several = compared["dataset"].nunique() > 1
-    place = compared["dataset"] + "\n" if several else ""
-    compared = compared.assign(place=place + compared["setting"].str.replace("_", " "))
-    panels = compared["place"].nunique()
-    height = 1.5 + 0.24 * len(methods)
-    size = {"height": height, "aspect": 2.9 / height, "col_wrap": min(WRAP, panels)}
-    grid = seaborn.FacetGrid(compared, col="place", sharex=False, **size)
-
-    def draw(data, **_):
-        import matplotlib.pyplot
-
-        axes = matplotlib.pyplot.gca()
-        for name, shift, colour, marker in (
+    place = compared["dataset"] + ", " if several else ""
+    place = place + compared["setting"].str.replace("_", " ")
+    figures = {}
+    for name, rows in compared.groupby(place, sort=False):
+        figure = Figure((WIDE, 1.7 + 0.28 * len(methods)), layout="constrained")
+        axes = figure.add_subplot()
+        at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
+        for column, shift, colour, marker in (
             ("printed", -0.14, PAPER, "o"),
             ("ours", 0.14, OURS, "X"),
         ):
-            at = [methods.index(method) + shift for method in data["method"]]
-            axes.errorbar(
-                data[name],
-                at,
-                xerr=data[f"{name} std"].fillna(0),
-                fmt=marker,
-                color=colour,
-                label=name,
-            )
+            spread = rows[f"{column} std"].fillna(0)
+            mark = {"fmt": marker, "color": colour, "label": column}
+            axes.errorbar(rows[column], at + shift, xerr=spread, **mark)
+        for row in at[rows["status"].str.startswith("diverged")]:
+            words = {"color": OURS, "va": "center", "transform": axes.get_yaxis_transform()}
+            axes.text(0.02, row + 0.2, "diverged", fontsize="x-small", **words)
+        names = [textwrap.fill(method, 16) for method in methods]
+        axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
+        unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
+        axes.set(xlabel=unit)
+        figure.suptitle(name)  # above the names too, which may leave the axes little room
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        figures[name] = figure
+    return figures
 
-    grid.map_dataframe(draw)
-    for axes in grid.axes.flat:
-        axes.set(yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5))
-    unit = compared["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
-    grid.set_titles("{col_name}").set_axis_labels(unit, "").tight_layout()
-    grid.add_legend()
-    return grid.figure
+
+def bundle(figures: dict[str, "Figure"]) -> dict[str, object]:
+    """What a notebook displays: the figures next to each other, as many as the window has room for;
+    the first alone, for the index of pages; and their words.
+    """
+    words = {name: f"{name}. {theme.describe(figure)}" for name, figure in figures.items()}
+    shown = [
+        f'<div style="flex:0 1 {WIDE * 100:.0f}px">{play.picture(figure, words[name])}</div>'
+        for name, figure in figures.items()
+    ]
+    return {
+        "text/html": f'<div style="display:flex;flex-wrap:wrap;gap:.5rem">{"".join(shown)}</div>',
+        "image/png": base64.b64encode(theme.png(next(iter(figures.values())))).decode(),
+        "text/plain": "\n".join(words.values()),
+    }

@@ -57,7 +57,8 @@ def mean_and_worst(frame: pd.DataFrame) -> "Axes":
     """Draw each method's last accuracy, the mean over clients and the worst client, with one
     standard deviation over seeds; returns the axes.
 
-    `frame`: rows with method, seed, clients ("mean", "worst") and accuracy in percent.
+    `frame`: rows with method, seed, clients ("mean", "worst") and accuracy in percent, NaN of what
+    diverged.
     """
     import seaborn
 
@@ -76,6 +77,9 @@ def mean_and_worst(frame: pd.DataFrame) -> "Axes":
         **marks,
     )
     ax.set(xlabel="accuracy in the last round (%)", ylabel="")
+    lost = frame["accuracy"].isna().groupby(frame["method"], sort=False).any()
+    for place in lost.to_numpy().nonzero()[0]:
+        ax.text(0.02, place, "diverged", transform=ax.get_yaxis_transform(), va="center")
     seaborn.move_legend(ax, "upper left", bbox_to_anchor=(1, 1), frameon=False)
     return ax
 

@@ -80,13 +80,28 @@ class Explorer:
 @dataclass(frozen=True)
 class Pictures:
     """`draw(figure, *choice)` draws on an empty figure, `says(*choice)` is its sentence,
-    `below(*choice)` HTML below it; a choice has a value of each control, in their order.
+    `below(*choice)` HTML below it; a choice has a value of each control, in their order.  It opens
+    at the round whose value is next to `start`; None: at the last.
     """
 
     draw: Callable[..., object]
     says: Callable[..., str]
     title: str = ""
     below: Callable[..., str] = lambda *choice: ""
+    start: int | None = None
+
+    def first(self, controls: Mapping[str, Mapping[str, object]]) -> list[object]:
+        """What is shown first, a value of each control: of a list its first."""
+        return [
+            list(of.values())[self.opening(list(of.values())) if name == ROUND else 0]
+            for name, of in controls.items()
+        ]
+
+    def opening(self, rounds: Sequence[object]) -> int:
+        """The place of the round that is shown first."""
+        if self.start is None:
+            return len(rounds) - 1
+        return min(range(len(rounds)), key=lambda place: abs(rounds[place] - self.start))
 
     def figure(self, choice: Sequence[object]):
         """The matplotlib figure of a choice."""
@@ -110,18 +125,6 @@ class Pictures:
         return f'{image}<p class="words">{html.escape(words)}</p>'
 
 
-def play(
-    draw: Callable[..., object],
-    frames: Sequence[int],
-    says: Callable[[int], str],
-    title: str = "",
-) -> Explorer:
-    """Pictures round by round, opening at the last: `draw(figure, round)` draws on an empty figure,
-    `says(round)` is its sentence.
-    """
-    return explorer(Pictures(draw, says, title), {ROUND: frames})
-
-
 def explorer(
     pictures: Pictures,
     controls: Mapping[str, Sequence | Mapping[str, object]],
@@ -129,27 +132,22 @@ def explorer(
     most: int = PICTURES,
 ) -> Explorer:
     """Pictures chosen by `controls`: values by name, or by the names to be shown for them; rounds
-    have a slider that plays and opens at the last, others are lists.
+    have a slider that plays, others are lists.
 
     `widgets()`: controls of JupyterLab, where these have more to choose; one may be a widget.
     `most`: how many pictures a page has.
     """
     shown = {name: _named(values) for name, values in controls.items()}
     return Explorer(
-        pictures.says(*_first(shown)),
+        pictures.says(*pictures.first(shown)),
         lambda: to_html(pictures, shown, most),
         lambda: widget(pictures, shown if widgets is None else widgets()),
-        lambda: pictures.png(_first(shown)),
+        lambda: pictures.png(pictures.first(shown)),
     )
 
 
 def _named(values: Sequence | Mapping[str, object]) -> dict[str, object]:
     return dict(values) if isinstance(values, Mapping) else {str(value): value for value in values}
-
-
-def _first(controls: Mapping[str, Mapping[str, object]]) -> list[object]:
-    """What is shown first: the last round, and the first of every list."""
-    return [list(of.values())[-1 if name == ROUND else 0] for name, of in controls.items()]
 
 
 def picture(figure, words: str) -> str:
@@ -190,12 +188,16 @@ def to_html(pictures: Pictures, controls: Mapping[str, Mapping], most: int = PIC
     """The pictures of a page, of which all but one are hidden, and native controls."""
     kept = thinned(controls, most)
     choices = list(itertools.product(*(of.values() for of in kept.values())))
-    first = choices.index(tuple(_first(kept)))
+    first = choices.index(tuple(pictures.first(kept)))
     shown = ""
     for place, choice in enumerate(choices):
         hidden = "" if place == first else " hidden"
         shown += f'<div class="choice"{hidden}>{pictures.picture(choice)}</div>'
-    head = "".join(_control(name, list(of)) for name, of in kept.items() if len(of) > 1)
+    head = "".join(
+        _control(name, list(of), pictures.opening(list(of.values())) if name == ROUND else 0)
+        for name, of in kept.items()
+        if len(of) > 1
+    )
     every, some = (math.prod(map(len, of.values())) for of in (controls, kept))
     told = f"<p>{some} of {every} pictures; in JupyterLab all.</p>" if some < every else ""
     inside = f'<p>{head}</p><div aria-live="polite">{shown}</div>{told}'
@@ -203,7 +205,7 @@ def to_html(pictures: Pictures, controls: Mapping[str, Mapping], most: int = PIC
     return framed(inside, pictures.title, SCRIPT)
 
 
-def _control(name: str, names: Sequence[str]) -> str:
+def _control(name: str, names: Sequence[str], first: int) -> str:
     if name != ROUND:
         options = "".join(f"<option>{html.escape(option)}</option>" for option in names)
         return (
@@ -212,8 +214,8 @@ def _control(name: str, names: Sequence[str]) -> str:
         )
     last = len(names) - 1
     return (
-        f'<label>{name} <output>{names[-1]}</output> <input type="range" min="0" max="{last}"'
-        f' value="{last}" step="1" autocomplete="off" aria-valuetext="round {names[-1]}"'
+        f'<label>{name} <output>{names[first]}</output> <input type="range" min="0" max="{last}"'
+        f' value="{first}" step="1" autocomplete="off" aria-valuetext="round {names[first]}"'
         f" data-names='{html.escape(json.dumps(names))}'"
         ' style="width:min(22rem,60%)"></label> <button type="button" class="play">play</button>'
     )
@@ -229,9 +231,9 @@ def widget(pictures: Pictures, controls: Mapping[str, Any]):
             one = box = values
         elif name == ROUND:
             options = list(_named(values).items())
-            last = len(options) - 1
-            one = ipywidgets.SelectionSlider(options=options, value=options[-1][1])
-            button = ipywidgets.Play(min=0, max=last, value=last, interval=350)
+            last, first = len(options) - 1, pictures.opening([value for _, value in options])
+            one = ipywidgets.SelectionSlider(options=options, value=options[first][1])
+            button = ipywidgets.Play(min=0, max=last, value=first, interval=350)
             ipywidgets.link((button, "value"), (one, "index"))
             box = ipywidgets.HBox([button, one], layout={"flex_flow": "row wrap"})
         else:

@@ -38,6 +38,13 @@ class Interrupted(KeyboardInterrupt):
         return [str(self)]
 
 
+def interrupted(words: str) -> Interrupted:
+    """What to raise for Ctrl-C; a script that does not catch it ends with these words alone."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _one_line
+    return Interrupted(words)
+
+
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Within, SIGTERM interrupts as Ctrl-C does, unless it has a handler already, and both become
@@ -50,9 +57,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if sys.excepthook is sys.__excepthook__:
-            sys.excepthook = _one_line
-        raise Interrupted(f"interrupted: {RESUMES}") from None
+        raise interrupted(f"interrupted: {RESUMES}") from None
     finally:
         if taken:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

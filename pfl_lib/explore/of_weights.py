@@ -48,7 +48,9 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         "layer": {name: place for place, name in enumerate(names)},
         play.ROUND: rounds,
     }
-    return play.explorer(play.Pictures(draw, says, title), controls)
+    away = abs(shares.max(-1).mean((1, 2)).round(6) - 0.5)[::-1]
+    start = len(away) - 1 - int(away.argmin())  # neither all alike nor one alone; the last such
+    return play.explorer(play.Pictures(draw, says, title, start=start), controls)
 
 
 def matrix(
@@ -114,8 +116,7 @@ def shares_of(result: Result) -> np.ndarray:
     values = np.nan_to_num(np.asarray(result.weights, float))
     if (values < 0).any():
         raise BadInput("a negative weight is no share of an average: see matrix()")
-    while values.ndim < 4:
-        values = values[:, None]
+    values = values.reshape(len(values), *[1] * (4 - values.ndim), *values.shape[1:])
     sums = values.sum(-1, keepdims=True)
     return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
 

@@ -5,6 +5,8 @@ nothing (`faults` checks it), and every figure has its alt text.  What a page lo
 `templates/page`.
 """
 
+import errno
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -33,7 +35,10 @@ def finish(
     import nbformat
 
     if executed.is_file():
-        notebook = nbformat.read(str(executed), as_version=4)
+        try:
+            notebook = nbformat.read(str(executed), as_version=4)
+        except ValueError:  # cut as it was written
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(executed)) from None
     else:  # papermill could not even read its source
         title = nbformat.v4.new_markdown_cell(f"# {page.title}")
         notebook = nbformat.v4.new_notebook(cells=[title])

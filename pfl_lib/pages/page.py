@@ -12,6 +12,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,9 @@ from typing import Any
 
 import pandas as pd
 
+from pfl_lib.data import DATASETS
+from pfl_lib.display.beside import bundle, dots
+from pfl_lib.display.table import MINUS
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -159,7 +163,9 @@ class Page:
         if collecting() is None:
             from IPython.display import display
 
-            display(bundle, raw=True)
+            words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
+            signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
+            display(bundle | signed, raw=True)
 
     def say(self, words: str) -> None:
         """Show a sentence (Markdown)."""
@@ -202,13 +208,13 @@ class Page:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
         data set, row by row, and folded value by value.  `beside`: what `compare` gave.
         """
-        from pfl_lib.display.beside import dots
-
         shown = beside[beside["printed"].notna() | beside["own"]]
         first = shown[shown["metric"] == shown["metric"].iloc[0]]
-        self.show(dots(first), "The printed values and ours, a panel for each row of the table.")
+        if collecting() is None:
+            self._display(bundle(dots(first)))
+        ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
-            self.table(compare.as_printed(rows), f"{dataset}: printed values and ours")
+            self.table(compare.as_printed(rows), f"{dataset}: printed values and {ours}")
         if self.settings.profile != "quick":
             orders = compare.orders(runs)
             orders = orders.drop(columns=["paper", "table", "profile"], errors="ignore")
@@ -267,7 +273,8 @@ class Page:
         for row in table.rows:
             asked = row.at is not None and (not names or row.setting in names)
             if asked and (held := self.split(row.at)) is not None:
-                partition.show(*held, title=f"{row.dataset}, {row.setting}")
+                name = DATASETS[row.at.dataset].title  # not the paper's, in the quick profile
+                partition.show(*held, title=f"{name}, {row.setting}")
 
     def compare_with_recorded(
         self, what: str, values: Mapping[str, object], within: float = 0.0, relative: float = 0.0

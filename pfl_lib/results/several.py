@@ -1,5 +1,6 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
+import errno
 import json
 import math
 import os
@@ -249,9 +250,9 @@ def _written(path: str | os.PathLike, text: str) -> Path:
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadInput(
-            f"{path} could not be written ({error.strerror}): give a file in a folder that exists"
-        ) from None
+        full = error.errno == errno.ENOSPC
+        cure = "make room, or give another place" if full else "give a file in a folder that exists"
+        raise BadInput(f"{path} could not be written ({error.strerror}): {cure}") from None
     return path
 
 
@@ -294,7 +295,9 @@ def _apart(one: Mapping, other: Mapping) -> str:
         for config in (one, other)
     ]
     for name in settings[0] | settings[1]:
-        values = [json.dumps(setting.get(name), sort_keys=True) for setting in settings]
-        if values[0] != values[1]:
-            return f"{name} ({values[1]} and {values[0]})"
+        values = [setting.get(name) for setting in settings]
+        if json.dumps(values[0], sort_keys=True) != json.dumps(values[1], sort_keys=True):
+            names = [value.get("name") if isinstance(value, dict) else value for value in values]
+            shown = names if names[0] != names[1] else values
+            return f"{name} ({shown[1]} and {shown[0]})"
     return ""

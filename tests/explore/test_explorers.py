@@ -128,18 +128,26 @@ def test_of_many_choices_a_page_has_evenly_spaced_ones_with_first_and_last():
         assert [list(of)[0], list(of)[-1]] == [every[0], every[-1]]
 
 
-def test_pictures_by_round_open_at_the_last_and_carry_their_sentence():
+def test_pictures_by_round_open_next_to_the_start_or_at_the_last_and_carry_their_sentence():
     def draw(figure, number):
         figure.add_subplot().bar([0], [number])
 
-    shown = play.play(draw, [1, 5], lambda number: f"Round {number}.")
-    piece = shown.to_html()
-    assert shown.words == "Round 5." and piece.count('class="choice"') == 2
-    assert piece.index("hidden") < piece.index('alt="Round 1."') < piece.index('alt="Round 5."')
-    assert 'value="1"' in piece
+    for start, opened, place in ((None, 9, 2), (4, 5, 1)):
+        pictures = play.Pictures(draw, lambda number: f"Round {number}.", start=start)
+        shown = play.explorer(pictures, {play.ROUND: [1, 5, 9]})
+        piece = shown.to_html()
+        assert shown.words == f"Round {opened}." and piece.count('class="choice"') == 3
+        seen = re.findall(r'<div class="choice">.*?alt="(.*?)"', piece)
+        assert seen == [shown.words] and f'value="{place}"' in piece
 
 
 # --- weights ---
+
+
+def test_weights_open_where_about_half_is_one_clients_or_at_the_last_where_nothing_changes():
+    gone = np.array([[0.25] * 4, [0.4, 0.3, 0.2, 0.1], [0.6, 0.4, 0, 0], [1, 0, 0, 0]])
+    assert explore.weights(result(gone)).words.startswith("Round 3, ")
+    assert explore.weights(result(np.full((4, 4), 0.25))).words.startswith("Round 4, ")
 
 
 def test_the_client_stands_in_the_centre_and_areas_are_as_shares_are():
@@ -164,9 +172,12 @@ def test_a_model_that_all_share_has_nobody_in_the_centre():
 
 def test_a_sentence_says_what_a_picture_shows():
     shown = explore.weights(OF_ALICE)
-    assert shown.words == "Round 2, Alice's model is 100.0 % Alice's; 1 of 3 clients count."
-    words = "50.0 % Alice&#x27;s, 30.0 % client 1&#x27;s, 20.0 % client 2&#x27;s; 3 of 3"
-    assert f"Round 1, Alice&#x27;s model is {words} clients count." in shown.to_html()
+    assert shown.words == (
+        "Round 1, Alice's model is 50.0 % Alice's, 30.0 % client 1's, 20.0 % client 2's;"
+        " 3 of 3 clients count."
+    )
+    alone = "Round 2, Alice&#x27;s model is 100.0 % Alice&#x27;s; 1 of 3 clients count."
+    assert alone in shown.to_html()
     layered = explore.weights(BY_LAYER, ["conv", "head"]).to_html()
     assert "Round 2, head: client 2&#x27;s model is 33.3 % client 0&#x27;s" in layered
 

@@ -307,3 +307,11 @@ def test_the_live_check_says_how_many_numbers_agree_and_which_pages_failed():
     wrong = dataclasses.replace(STAMP, status="failed", error=told, compared=4)
     text = listed({"quick/waffle-fig3.html": wrong})
     assert "; 1 of 1 pages failed: waffle-fig3." in text and f"</span> {told}" in text
+
+
+def test_a_notebook_that_was_cut_is_said_to_have_met_a_full_disk(tmp_path):
+    cut = tmp_path / "cut.ipynb"
+    cut.write_text('{"cells": [{"cell_ty')
+    with pytest.raises(OSError, match="No space left on device: .*cut.ipynb"):
+        html.finish(cut, tmp_path / "page.html", PAGE, STAMP, {})
+    assert read_stamp(cut) is None, "made again by the next call"

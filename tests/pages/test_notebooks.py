@@ -44,6 +44,11 @@ def read(path: Path):
     return nbformat.read(path, as_version=4)
 
 
+def source_of(name: str) -> str:
+    """All cells of a notebook."""
+    return "\n".join(cell.source for cell in read(FOLDER / name).cells)
+
+
 def settings(own_types=None, **changed):
     """`parameters.settings` on the names of a notebook whose parameter cell declares the usual ones
     and `own_types`.
@@ -212,6 +217,25 @@ def test_notebooks_are_committed_without_outputs_but_those_of_check_cells():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+BY_HAND = re.compile(r"run by hand\n\n```python\n(.*?)```", re.S)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if BY_HAND.search(source_of(n))])
+def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch):
+    class Asked(Exception):
+        pass
+
+    def ask(spec, *_, **__):
+        raise Asked(spec.key[:12])
+
+    monkeypatch.setattr("pfl_lib.api.run_one", ask)
+    with pytest.raises(Asked) as asked:
+        exec(BY_HAND.search(source_of(name))[1], {})
+    frozen = json.loads((FOLDER.parent / "tests/papers/frozen.json").read_text())["keys"]
+    paper, stem = name.removesuffix(".ipynb").split("/")
+    assert str(asked.value) in frozen[f"{paper}-{stem.partition('_')[0]} paper"]
+
+
 # --- executed ---
 
 
@@ -274,7 +298,8 @@ def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_r
             and f"cannot be shown: {name}: " in told
             and "--data-dir" in told
         )
-    assert "0.40" in words_of(tmp_path / "mnist.ipynb"), "the paper's Table 2 needs no data"
+    told = words_of(tmp_path / "mnist.ipynb")
+    assert "0.40" in told and "as Table 2 prints them, to within" in told, "counts need no data"
 
 
 def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """Results over seeds, and methods compared: means, spreads, what diverged, and their picture."""
 
+import errno
 import math
 
 import pandas as pd
@@ -134,6 +135,18 @@ def test_a_comparison_is_written_as_csv_with_every_number(tmp_path):
         compare({"one": ONE}).to_csv(tmp_path / "mine.csv", of="clients")
     with pytest.raises(BadInput, match="give a file in a folder that exists"):
         compare({"one": ONE}).to_csv(tmp_path / "nowhere" / "mine.csv")
+
+
+def test_a_full_disk_leaves_the_file_that_was_there(tmp_path, monkeypatch):
+    def full(path, text, **_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = compare({"one": ONE}).to_csv(tmp_path / "mine.csv")
+    before = path.read_bytes()
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(BadInput, match="No space left on device.*: make room"):
+        compare({"several": SEVERAL}).to_csv(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_comparison_is_written_as_latex(tmp_path):

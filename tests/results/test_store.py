@@ -482,6 +482,7 @@ def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(above, lo
     (folder(above) / lost).unlink()
     assert above.find(CELL).seconds == 1.0
     assert [result.config["key"] for result in above.results()] == [CELL.key]
+    assert above.named(CELL.key[:16])[0] == above.named(CELL.key[:4])[0]  # 16 digits, as on pages
     path, found = above.named(CELL.slug)
     assert path.parent == above.published and found.seconds == 1.0
     alone = Store(above.root, None)
