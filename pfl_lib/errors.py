@@ -14,6 +14,9 @@ class BadInput(ValueError):
     to do, in one line, which notebooks show instead of a traceback.
     """
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))  # a frame's value has lines of its own
+
     def _render_traceback_(self) -> list[str]:
         # IPython calls this, where an exception has it, in place of its own traceback.
         return [f"BadInput: {self}"]
