@@ -63,6 +63,12 @@ def number(name: str, value: object, wanted: str, fits: Callable[[float], bool])
         raise BadInput(f"{name} {value!r}: give {wanted}, of {LARGEST:g} at most")
 
 
+def flag(name: str, value: object) -> None:
+    """BadInput unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise BadInput(f"{name} {value!r}: give True or False")
+
+
 def path_of(name: str, value: object) -> Path:
     """`value` as a path; BadInput where it is none."""
     if not isinstance(value, str | os.PathLike) or "\0" in os.fspath(value):

@@ -86,11 +86,22 @@ def fingerprint(fed: Federation) -> str:
     start from: what a data set's fingerprint is to the package's own.
     """
     digest = hashlib.sha256()
+    _add_data(digest, fed)
+    for row in fed.initial().values():
+        digest.update(row.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def data_checksum(fed: Federation) -> str:
+    """16 hex digits over every client's examples and labels in each split."""
+    digest = hashlib.sha256()
+    _add_data(digest, fed)
+    return digest.hexdigest()[:16]
+
+
+def _add_data(digest: "hashlib._Hash", fed: Federation) -> None:
     for name, split in sorted(fed.clients.splits.items()):
         for index, labels in zip(split.index, split.labels, strict=True):
             digest.update(f"{name} {len(index)}\n".encode())
             for part in (split.pool.inputs(index), labels):
                 digest.update(part.cpu().contiguous().numpy().tobytes())
-    for row in fed.initial().values():
-        digest.update(row.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -134,8 +134,8 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None
     if any(part.layout != torch.strided or part.is_meta or part.is_complex() for part in (x, y)):
         raise BadInput(f"{where} has sparse, meta or complex tensors: give plain real numbers")
-    if not x.dim():
-        raise BadInput(f"{where} has a single number for inputs: give one row an example")
+    if not (x.dim() and y.dim()):
+        raise BadInput(f"{where} has a single number for inputs or labels: give one an example")
     if not len(x) or len(x) != len(y):
         raise BadInput(
             f"client {client} has {len(x)} inputs and {len(y)} labels in its {split} split: give as"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import choose, flag, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import (
     Batch,
@@ -61,8 +61,7 @@ class PerFedAvg:
         number("alpha", self.alpha, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         choose("hessian", self.hessian, ("none", "differences"))
         number("delta", self.delta, "a number above 0", lambda v: 0 < v < math.inf)
-        if not isinstance(self.adapt, bool):
-            raise BadInput(f"adapt {self.adapt!r}: give True or False")
+        flag("adapt", self.adapt)
 
     def cost(self, passes: float, read: float) -> float:
         """Two gradients an example, four with the Hessian; and a pass where a model is read."""

@@ -88,6 +88,7 @@ def make(
     recipe = find(recipe)
     clients = recipe.default_clients if clients is None else clients
     whole("clients", clients, 1, MOST_CLIENTS)
+    check_share(validation)
     made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)

@@ -41,6 +41,11 @@ class Shards:
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         of_each, rest = divmod(clients * self.per_client, dataset.classes)
+        if of_each > len(dataset.train_y):
+            raise BadInput(
+                f"per_client {self.per_client}: {clients} clients have more shards than"
+                f" {dataset.name} has examples: give a smaller number"
+            )
         if rest or not of_each:
             raise BadInput(
                 f"clients {clients} with {self.per_client} shards each make"
