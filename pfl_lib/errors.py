@@ -63,10 +63,11 @@ def number(name: str, value: object, wanted: str, fits: Callable[[float], bool])
         raise BadInput(f"{name} {value!r}: give {wanted}, of {LARGEST:g} at most")
 
 
-def flag(name: str, value: object) -> None:
-    """BadInput unless `value` is True or False."""
-    if not isinstance(value, bool):
-        raise BadInput(f"{name} {value!r}: give True or False")
+def flag(**named: object) -> None:
+    """BadInput unless each value is True or False."""
+    for name, value in named.items():
+        if not isinstance(value, bool):
+            raise BadInput(f"{name} {value!r}: give True or False")
 
 
 def path_of(name: str, value: object) -> Path:

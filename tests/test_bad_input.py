@@ -92,10 +92,7 @@ CALLS = {
     "epochs": (lambda: FineTuned(epochs=HUGE), "give a whole number of 1,000,000 at most"),
     "a hidden layer": (lambda: PFedHN(hidden=(HUGE,)), "a whole number of 100,000 at most"),
     "layers": (lambda: PFedLA(retained=([],)), "give a tuple of layers' names"),
-    "shards": (
-        lambda: run(partition=Shards(10**9)),
-        "per_client 1000000000: 15 clients have more shards than digits has examples",
-    ),
+    "shards": (lambda: Shards(10**9), "a whole number of 1,000 at most"),
     "a column's groups": (lambda: ByColumn("x", (1,), unknown=[1]), "unknown [1]: give True or"),
     "targets": (lambda: Latent(shuffled_targets=X), "give True or False"),
     "on_round": (lambda: run(on_round=True), "on_round True: give a function that takes a round's"),

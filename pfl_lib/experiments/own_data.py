@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from torch import Tensor
+
 from pfl_lib import engine
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
@@ -85,23 +87,17 @@ def fingerprint(fed: Federation) -> str:
     """16 hex digits over every client's examples and labels in each split, and the model that all
     start from: what a data set's fingerprint is to the package's own.
     """
+    return data_checksum(fed, *fed.initial().values())
+
+
+def data_checksum(fed: Federation, *rows: Tensor) -> str:
+    """16 hex digits over every client's examples and labels in each split, and over `rows`."""
     digest = hashlib.sha256()
-    _add_data(digest, fed)
-    for row in fed.initial().values():
-        digest.update(row.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
-def data_checksum(fed: Federation) -> str:
-    """16 hex digits over every client's examples and labels in each split."""
-    digest = hashlib.sha256()
-    _add_data(digest, fed)
-    return digest.hexdigest()[:16]
-
-
-def _add_data(digest: "hashlib._Hash", fed: Federation) -> None:
     for name, split in sorted(fed.clients.splits.items()):
         for index, labels in zip(split.index, split.labels, strict=True):
             digest.update(f"{name} {len(index)}\n".encode())
             for part in (split.pool.inputs(index), labels):
                 digest.update(part.cpu().contiguous().numpy().tobytes())
+    for row in rows:
+        digest.update(row.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]

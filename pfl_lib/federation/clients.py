@@ -128,7 +128,8 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     if any(np.ma.isMaskedArray(part) for part in pair):
         raise BadInput(f"{where} is a masked array: fill or drop what is masked")
     try:
-        x, y = (torch.as_tensor(one.to_numpy(copy=True) if _is_frame(one) else one) for one in pair)
+        plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
+        x, y = (torch.as_tensor(one).detach() for one in plain)
     except (TypeError, ValueError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
         raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None

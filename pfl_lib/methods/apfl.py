@@ -82,7 +82,7 @@ class APFL:
             "a mixture from 0 (shared model) to 1 (own model)",
             lambda v: 0 <= v <= 1,
         )
-        flag("adaptive", self.adaptive)
+        flag(adaptive=self.adaptive)
         choose("mixture_step", self.mixture_step, ("first batch", "every batch", "round"))
         choose("own_start", self.own_start, ("shared", "random"))
         choose("averaged", self.averaged, ("shared", "mixtures"))

@@ -57,7 +57,7 @@ class CFL:
         for name in ("epsilon_1", "epsilon_2"):
             number(name, getattr(self, name), "a number 0 or more", lambda v: 0 <= v < math.inf)
         whole("start_round", self.start_round, 1)
-        flag("relative", self.relative)
+        flag(relative=self.relative)
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last

@@ -71,7 +71,7 @@ class FedFomo:
         number("decay", self.decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         choose("norm", self.norm, NORMS)
         choose("affinity", self.affinity, ("signed", "normalised"))
-        flag("counts_own", self.counts_own)
+        flag(counts_own=self.counts_own)
 
     @property
     def others(self) -> int:

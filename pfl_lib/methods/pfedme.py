@@ -18,9 +18,9 @@ from pfl_lib.rows import (
     average,
     copies,
     descend,
+    each_sends_a_model,
     model,
     uniform,
-    weights_of_all,
     with_rows,
 )
 
@@ -61,7 +61,7 @@ class PFedMe:
         whole("steps", self.steps, 1, MOST)
         number("eta", self.eta, "a step above 0", lambda v: 0 < v < math.inf)
         number("beta", self.beta, "a number above 0", lambda v: 0 < v < math.inf)
-        flag("restart", self.restart)
+        flag(restart=self.restart)
 
     def cost(self, passes: float, read: float) -> float:
         """K gradients an example."""
@@ -96,11 +96,7 @@ class PFedMe:
         after = moved | {
             name: with_rows(state[name], clients, trained[of]) for name, of in personal.items()
         }
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed))
         return after, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from pfl_lib.errors import choose
 from pfl_lib.papers import fedfomo, pfedla, waffle, weight_erosion
-from pfl_lib.papers.exhibits import Exhibit
+from pfl_lib.papers.exhibits import Exhibit, by_notebook
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.verdicts import PROFILES
@@ -59,6 +59,18 @@ EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
                 "04_your_data.ipynb",
                 _ALWAYS_QUICK,
             ),
+            Exhibit(
+                "proof", "", "Proof: what each method must equal", "05_proof.ipynb", _ALWAYS_QUICK
+            ),
+            Exhibit(
+                "hostile-clients",
+                "",
+                "Hostile clients: what each method loses",
+                "06_hostile_clients.ipynb",
+                _ALWAYS_QUICK,
+                by_notebook("06_hostile_clients.ipynb"),
+            ),
+            Exhibit("by-hand", "", "Runs by hand", "07_by_hand.ipynb", _ALWAYS_QUICK),
             *of_waffle.PAGES,
             *weight_erosion.PAGES,
             *pfedla.PAGES,

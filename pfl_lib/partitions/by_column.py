@@ -39,8 +39,7 @@ class ByColumn:
             bins = ()
         if not bins or sorted(set(bins)) != list(bins) or not all(map(math.isfinite, bins)):
             raise BadInput(f"bins {self.bins!r}: give one number or more, in ascending order")
-        for name in ("mixed", "unknown"):
-            flag(name, getattr(self, name))
+        flag(mixed=self.mixed, unknown=self.unknown)
         object.__setattr__(self, "bins", bins)  # a list is taken too, and 20 is 20.0
 
     @property

@@ -55,7 +55,7 @@ class Latent:
 
     def __post_init__(self) -> None:
         whole("groups", self.groups, 1)
-        flag("shuffled_targets", self.shuffled_targets)
+        flag(shuffled_targets=self.shuffled_targets)
 
     def versions(self, dataset: str) -> dict[str, int]:
         """The version of a data set's published groups, which `version` would raise for all; 1

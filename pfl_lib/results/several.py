@@ -293,7 +293,7 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
     }
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
-    flag("across", across)
+    flag(across=across)
     first, *others = named
     for other in [] if across else others:
         if apart := _apart(named[first][0].config, named[other][0].config):

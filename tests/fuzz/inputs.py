@@ -285,7 +285,8 @@ def worker(start: int, count: int, seed: int, pipe: int) -> None:
     """All calls from `start` on, a line of JSON each."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with contextlib.redirect_stderr(io.StringIO()):
-        RESULTS[:] = [pfl_lib.run(name, federation=tiny()) for name in ("fedavg", "local")]
+        fed = tiny()
+        RESULTS[:] = [pfl_lib.run(name, federation=fed) for name in ("fedavg", "local")]
     for k in range(start, count):
         os.write(pipe, (json.dumps(tried(k, seed)) + "\n").encode())
 

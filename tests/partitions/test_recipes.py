@@ -140,8 +140,8 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
     ("parts", "words"),
     [
         (None, "its split gives None, not a Partition"),
-        (((A,), (A,)), "its split makes 1 clients, asked for were 2"),
-        (((A, B), (A,)), "asked for were 2"),
+        (((A,), (A,)), "its split makes 1 of 2 clients"),
+        (((A, B), (A,)), " of 2 clients"),
         (((A, NONE), (A, B)), "leaves client 1 without training examples"),
         (((A, B.float()), (A, B)), "give positions, a tensor of int64"),
         (((A, B + 1436), (A, B)), "has positions 1438 to 1439: the data set has 0 to 1437"),
