@@ -4,7 +4,7 @@ By hand, with the number of mutants, a seed and, at will, rooms:
 
     python tests/mutants/mutate.py 120 1 methods
 
-No file is changed: a process of its own imports one module with one place altered and runs the
+No file is changed: a process of its own imports one module with one place altered and runs its
 tests.  What came of each goes to reports/proof/mutants.csv as it comes.  A mutant that hangs for
 `SECONDS` of processor time is caught too.
 """
@@ -31,7 +31,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "reports" / "proof" / "mutants.csv"
 COLUMNS = ("file", "line", "before", "after", "outcome", "test", "seed", "date", "commit")
-OPTIONS = ["-p", "no:cacheprovider", "-p", "no:xdist", "--ignore=tests/methods/test_goldens.py"]
 ROOMS = ("methods", "engine", "partitions", "federation")
 SECONDS = 60
 PARTIAL = ("fedbn", "fedrep", "lg_fedavg")  # their tests stand in test_partial.py
@@ -204,15 +203,12 @@ class Altered(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
         return compile(self.text, self.path, "exec")
 
 
-def tests_of(file: str) -> list[list[str]]:
-    """The tests to run, the likeliest to notice first: the file's own, then the room's."""
+def tests_of(file: str) -> list[str]:
+    """The tests of a file; where it has none of its own, those of its room."""
     room, _, name = file.rpartition("/")
-    if not room:
-        return [[f"tests/test_{name}"], ["tests/methods"]]
     stem = "partial" if name[:-3] in PARTIAL else name[:-3]
     paths = sorted((ROOT / "tests" / room).glob(f"test_{stem}*.py"))
-    own = [path.relative_to(ROOT).as_posix() for path in paths]
-    return [own, [f"tests/{room}"]] if own else [[f"tests/{room}"]]
+    return [path.relative_to(ROOT).as_posix() for path in paths] or [f"tests/{room}"]
 
 
 class Watched:
@@ -230,25 +226,25 @@ class Watched:
             self.path.write_text(f"{report.nodeid.removeprefix('tests/')} cannot be imported")
 
 
-def outcome(mutant: Mutant, tests: list[list[str]]) -> tuple[str, str]:
-    """What came of it ("caught", "survived", "no answer") and the test that noticed."""
+def outcome(mutant: Mutant) -> tuple[str, str]:
+    """What came of it, "caught" or "survived", and the test that noticed."""
     first = Path(tempfile.mkdtemp()) / "first"
-    for paths in tests:
-        child = os.fork()
-        if not child:
-            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-            sys.meta_path.insert(0, Altered(mutant))
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1), os.dup2(nowhere, 2)
-            try:
-                pytest.main(["-x", "-q", *OPTIONS, *paths], plugins=[Watched(first)])
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if first.exists():
-            return "caught", first.read_text()
-        if os.WIFSIGNALED(status):
-            return "caught", f"no end within {SECONDS} s of computing"
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        sys.meta_path.insert(0, Altered(mutant))
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1), os.dup2(nowhere, 2)
+        try:
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+            pytest.main([*options, *tests_of(mutant.file)], plugins=[Watched(first)])
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if first.exists():
+        return "caught", first.read_text()
+    if os.WIFSIGNALED(status):
+        return "caught", f"no end within {SECONDS} s of computing"
     return "survived", ""
 
 
@@ -257,7 +253,7 @@ def main(count: int, seed: int, rooms: list[str]) -> None:
     known = list(csv.DictReader(TABLE.open(encoding="utf-8"))) if TABLE.is_file() else []
     done = {(row["file"], row["before"], row["after"]) for row in known}
     unaltered = Mutant("methods/mocha.py", 0, 0, "")
-    assert outcome(unaltered, tests_of(unaltered.file)[:1]) == ("survived", ""), "no fair trial"
+    assert outcome(unaltered) == ("survived", ""), "no fair trial"
     head = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     with TABLE.open("a", encoding="utf-8", newline="") as file:
@@ -270,7 +266,7 @@ def main(count: int, seed: int, rooms: list[str]) -> None:
                 continue
             if (row["file"], row["before"], row["after"]) in done:
                 continue
-            row["outcome"], row["test"] = outcome(mutant, tests_of(mutant.file))
+            row["outcome"], row["test"] = outcome(mutant)
             today = datetime.date.today().isoformat()
             writer.writerow(row | {"seed": seed, "date": today, "commit": commit})
             file.flush()
