@@ -156,6 +156,13 @@ def test_a_partition_from_outside_is_checked(digits, parts, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
+    table = data.load("breast_cancer")
+    assert partitions.make(made_by(((A, B), (B, A))), table).clients == 2
+    with pytest.raises(BadInput, match="gives client 0 an example twice"):
+        partitions.make(made_by(((A, B), (A, A))), table)
+
+
 # --- by a column ---
 
 
