@@ -19,58 +19,30 @@ __all__ = ["EXHIBITS", "PRINTED", "PROFILES", "Exhibit", "Profile", "exhibit"]
 # profile.
 _ALWAYS_QUICK = dict.fromkeys(PROFILES, waffle.QUICK)
 
+_FIRST = (
+    ("index", ("Index: what is here, and where to start", "00_index.ipynb")),
+    (
+        "quickstart",
+        ("Quickstart: one run, its accuracy and its weights", "01_quickstart.ipynb"),
+        waffle.quickstart,
+    ),
+    ("scorecard", ("Scorecard: every printed value and every sentence", "02_scorecard.ipynb")),
+    ("your-method", ("Your method: twenty lines, compared with others", "03_your_method.ipynb")),
+    ("your-data", ("Your data: a table, arrays, a partition", "04_your_data.ipynb")),
+    ("proof", ("Proof: what each method must equal", "05_proof.ipynb")),
+    (
+        "hostile-clients",
+        ("Hostile clients: what each method loses", "06_hostile_clients.ipynb"),
+        by_notebook("06_hostile_clients.ipynb"),
+    ),
+    ("by-hand", ("Runs by hand", "07_by_hand.ipynb")),
+)
+
 EXHIBITS: MappingProxyType[str, Exhibit] = MappingProxyType(
     {
         page.id: page
         for page in (
-            Exhibit(
-                "index",
-                "",
-                "Index: what is here, and where to start",
-                "00_index.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "quickstart",
-                "",
-                "Quickstart: one run, its accuracy and its weights",
-                "01_quickstart.ipynb",
-                _ALWAYS_QUICK,
-                waffle.quickstart,
-            ),
-            Exhibit(
-                "scorecard",
-                "",
-                "Scorecard: every printed value and every sentence",
-                "02_scorecard.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "your-method",
-                "",
-                "Your method: twenty lines, compared with others",
-                "03_your_method.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "your-data",
-                "",
-                "Your data: a table, arrays, a partition",
-                "04_your_data.ipynb",
-                _ALWAYS_QUICK,
-            ),
-            Exhibit(
-                "proof", "", "Proof: what each method must equal", "05_proof.ipynb", _ALWAYS_QUICK
-            ),
-            Exhibit(
-                "hostile-clients",
-                "",
-                "Hostile clients: what each method loses",
-                "06_hostile_clients.ipynb",
-                _ALWAYS_QUICK,
-                by_notebook("06_hostile_clients.ipynb"),
-            ),
-            Exhibit("by-hand", "", "Runs by hand", "07_by_hand.ipynb", _ALWAYS_QUICK),
+            *(Exhibit(id, "", *named, _ALWAYS_QUICK, *runs) for id, named, *runs in _FIRST),
             *of_waffle.PAGES,
             *weight_erosion.PAGES,
             *pfedla.PAGES,
