@@ -1,4 +1,4 @@
-"""Single changes to the package, each put before the tests of its room: which of them notice?
+"""Single changes to the package, each put before the tests of its file: which of them notice?
 
 By hand, with the number of mutants, a seed and, at will, rooms:
 
@@ -33,7 +33,8 @@ TABLE = ROOT / "reports" / "proof" / "mutants.csv"
 COLUMNS = ("file", "line", "before", "after", "outcome", "test", "seed", "date", "commit")
 ROOMS = ("methods", "engine", "partitions", "federation")
 SECONDS = 60
-PARTIAL = ("fedbn", "fedrep", "lg_fedavg")  # their tests stand in test_partial.py
+ELSEWHERE = dict.fromkeys(("fedbn", "fedrep", "lg_fedavg"), "partial") | {"validation": "recipes"}
+"""Files whose tests, or some of them, stand in another file's."""
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.MatMult: "*"}
 COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 COMPARED |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
@@ -206,8 +207,8 @@ class Altered(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
 def tests_of(file: str) -> list[str]:
     """The tests of a file; where it has none of its own, those of its room."""
     room, _, name = file.rpartition("/")
-    stem = "partial" if name[:-3] in PARTIAL else name[:-3]
-    paths = sorted((ROOT / "tests" / room).glob(f"test_{stem}*.py"))
+    stems = dict.fromkeys((name[:-3], ELSEWHERE.get(name[:-3], name[:-3])))
+    paths = [path for stem in stems for path in (ROOT / "tests" / room).glob(f"test_{stem}*.py")]
     return [path.relative_to(ROOT).as_posix() for path in paths] or [f"tests/{room}"]
 
 
