@@ -9,8 +9,8 @@ from typing import Any, Never
 
 from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
-from pfl_lib.errors import BadInput, choose, likely, whole
-from pfl_lib.experiments.own_data import FederationRun
+from pfl_lib.errors import BadInput, choose, flag, likely, whole
+from pfl_lib.experiments.own_data import FederationRun, data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.experiments.stopping import interrupted
@@ -95,9 +95,10 @@ def run(
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
-    if not isinstance(with_model, bool):
-        raise BadInput(f"with_model {with_model!r}: give True or False")
-    if alice == EACH:
+    flag(with_model=with_model)
+    if on_round is not None and not callable(on_round):
+        raise BadInput(f"on_round {on_round!r}: give a function that takes a round's rows")
+    if isinstance(alice, str) and alice == EACH:
         return _each_as_alice(given)
     if federation is not None:
         every = [_on(method, fed, given) for fed in _federations(given)]
@@ -274,4 +275,5 @@ def _unstored(method: Method, fed: Federation, given: Mapping[str, Any]) -> Resu
             bar.reach(r)
             tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
-    return _looked_at(run.result({**config, "schedule": dataclasses.asdict(fed.schedule)}))
+    config |= {"data": data_checksum(fed), "schedule": dataclasses.asdict(fed.schedule)}
+    return _looked_at(run.result(config))

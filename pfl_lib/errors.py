@@ -14,6 +14,9 @@ class BadInput(ValueError):
     to do, in one line, which notebooks show instead of a traceback.
     """
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))  # a frame's value has lines of its own
+
     def _render_traceback_(self) -> list[str]:
         # IPython calls this, where an exception has it, in place of its own traceback.
         return [f"BadInput: {self}"]
@@ -58,6 +61,13 @@ def number(name: str, value: object, wanted: str, fits: Callable[[float], bool])
         raise BadInput(f"{name} {value!r}: give {wanted}")
     if LARGEST < abs(value) < float("inf"):
         raise BadInput(f"{name} {value!r}: give {wanted}, of {LARGEST:g} at most")
+
+
+def flag(**named: object) -> None:
+    """BadInput unless each value is True or False."""
+    for name, value in named.items():
+        if not isinstance(value, bool):
+            raise BadInput(f"{name} {value!r}: give True or False")
 
 
 def path_of(name: str, value: object) -> Path:

@@ -127,6 +127,12 @@ def uniform(n: int) -> Tensor:
     return torch.full((n,), 1 / n, dtype=torch.float64)
 
 
+def each_sends_a_model(weights: Tensor, clients: list[int], n: int) -> dict:
+    """The log of a round in which each participant receives and sends one model."""
+    sent = {"models_up": len(clients), "models_down": len(clients)}
+    return {"weights": weights_of_all(weights, clients, n), **sent}
+
+
 def weights_of_all(weights: Tensor, clients: list[int], n: int) -> Tensor:
     """Weights of the round's participants among all n clients, the others' 0: [n] in float64."""
     everybody = torch.zeros(n, dtype=torch.float64)

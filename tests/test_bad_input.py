@@ -9,7 +9,8 @@ from torch import nn
 import pfl_lib
 from pfl_lib import BadInput, Federation, Schedule, progress
 from pfl_lib.federation.from_csv import from_csv
-from pfl_lib.methods import LGFedAvg, Mocha, PFedLA, Waffle
+from pfl_lib.methods import FineTuned, LGFedAvg, Mocha, PFedHN, PFedLA, Waffle
+from pfl_lib.partitions import ByColumn, Latent, Shards
 
 X, Y = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
 
@@ -83,6 +84,18 @@ CALLS = {
         "takes 1x28x28 images, not 10; choose model linear",
     ),
     "names in arrays": (lambda: run(dataset=np.array(["digits"])), "dataset array(['digits']"),
+    "labels of one number": (
+        lambda: federation((X, torch.tensor(1))),
+        "inputs or labels: give one",
+    ),
+    "a frame": (lambda: run(weight_decay=pd.DataFrame({"a": [1]})), "a 0  1: give a number 0 or"),
+    "epochs": (lambda: FineTuned(epochs=HUGE), "give a whole number of 1,000,000 at most"),
+    "a hidden layer": (lambda: PFedHN(hidden=(HUGE,)), "a whole number of 100,000 at most"),
+    "layers": (lambda: PFedLA(retained=([],)), "give a tuple of layers' names"),
+    "shards": (lambda: Shards(10**9), "a whole number of 1,000 at most"),
+    "a column's groups": (lambda: ByColumn("x", (1,), unknown=[1]), "unknown [1]: give True or"),
+    "targets": (lambda: Latent(shuffled_targets=X), "give True or False"),
+    "on_round": (lambda: run(on_round=True), "on_round True: give a function that takes a round's"),
     "path": (lambda: from_csv(None, label="y", split_by="x"), "path None: give the path"),
 }
 
@@ -117,12 +130,16 @@ def test_a_metric_that_is_none_is_named(result):
 def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):
     with pytest.raises(BadInput, match="two of them read alike"):
         pfl_lib.compare({1: result, "1": result})
+    with pytest.raises(BadInput, match="^across .*: give True or False"):
+        pfl_lib.compare({"one": result}, across=np.ones(2))
     for settings, apart in (
         ({"alice": 0}, "alice"),
         ({"schedule": Schedule(rounds=2, batch_size=4)}, "rounds"),
+        ({"train": [(X + 1, Y)] * 2}, "data"),
     ):
-        given = {"schedule": Schedule(rounds=1, batch_size=4), "device": "cpu"} | settings
-        fed = Federation.from_arrays([(X, Y)] * 2, [(X, Y)] * 2, nn.Linear(3, 2), **given)
+        given = {"schedule": Schedule(rounds=1, batch_size=4), "device": "cpu"}
+        given |= {"train": [(X, Y)] * 2, "test": [(X, Y)] * 2, "model": nn.Linear(3, 2)} | settings
+        fed = Federation.from_arrays(**given)
         results = {"one": result, "other": pfl_lib.run("fedavg", federation=fed)}
         with pytest.raises(BadInput, match=f"^'other' and 'one' differ in {apart} "):
             pfl_lib.compare(results)

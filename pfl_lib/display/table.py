@@ -17,6 +17,7 @@ SHADES = {
     "diverged": "rgba(204, 51, 17, 0.22)",
     "not run": "rgba(128, 128, 128, 0.14)",
 }
+SHADES |= {"holds": SHADES["reproduced"], "fails": SHADES["diverged"]}
 MINUS = r"(?<![\w-])-(?=\d)"
 LATEX = {"−": "$-$", "±": r"$\pm$", NONE: "--", "Δ": r"$\Delta$", "Ω": r"$\Omega$"}
 

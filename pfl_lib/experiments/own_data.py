@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from torch import Tensor
+
 from pfl_lib import engine
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
@@ -93,12 +95,17 @@ def fingerprint(fed: Federation) -> str:
     """16 hex digits over every client's examples and labels in each split, and the model that all
     start from: what a data set's fingerprint is to the package's own.
     """
+    return data_checksum(fed, *fed.initial().values())
+
+
+def data_checksum(fed: Federation, *rows: Tensor) -> str:
+    """16 hex digits over every client's examples and labels in each split, and over `rows`."""
     digest = hashlib.sha256()
     for name, split in sorted(fed.clients.splits.items()):
         for index, labels in zip(split.index, split.labels, strict=True):
             digest.update(f"{name} {len(index)}\n".encode())
             for part in (split.pool.inputs(index), labels):
                 digest.update(part.cpu().contiguous().numpy().tobytes())
-    for row in fed.initial().values():
+    for row in rows:
         digest.update(row.cpu().numpy().tobytes())
     return digest.hexdigest()[:16]

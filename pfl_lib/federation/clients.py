@@ -128,14 +128,15 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     if any(np.ma.isMaskedArray(part) for part in pair):
         raise BadInput(f"{where} is a masked array: fill or drop what is masked")
     try:
-        x, y = (torch.as_tensor(one.to_numpy(copy=True) if _is_frame(one) else one) for one in pair)
+        plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
+        x, y = (torch.as_tensor(one).detach() for one in plain)
     except (TypeError, ValueError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
         raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None
     if any(part.layout != torch.strided or part.is_meta or part.is_complex() for part in (x, y)):
         raise BadInput(f"{where} has sparse, meta or complex tensors: give plain real numbers")
-    if not x.dim():
-        raise BadInput(f"{where} has a single number for inputs: give one row an example")
+    if not (x.dim() and y.dim()):
+        raise BadInput(f"{where} has a single number for inputs or labels: give one an example")
     if not len(x) or len(x) != len(y):
         raise BadInput(
             f"client {client} has {len(x)} inputs and {len(y)} labels in its {split} split: give as"

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import BadInput, choose, flag, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.rows import (
@@ -82,8 +82,7 @@ class APFL:
             "a mixture from 0 (shared model) to 1 (own model)",
             lambda v: 0 <= v <= 1,
         )
-        if not isinstance(self.adaptive, bool):
-            raise BadInput(f"adaptive {self.adaptive!r}: give True or False")
+        flag(adaptive=self.adaptive)
         choose("mixture_step", self.mixture_step, ("first batch", "every batch", "round"))
         choose("own_start", self.own_start, ("shared", "random"))
         choose("averaged", self.averaged, ("shared", "mixtures"))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.errors import flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, average, copies, model, select_rows, uniform, with_rows
 
@@ -57,8 +57,7 @@ class CFL:
         for name in ("epsilon_1", "epsilon_2"):
             number(name, getattr(self, name), "a number 0 or more", lambda v: 0 <= v < math.inf)
         whole("start_round", self.start_round, 1)
-        if not isinstance(self.relative, bool):
-            raise BadInput(f"relative {self.relative!r}: give True or False")
+        flag(relative=self.relative)
 
     def start(self, fed: Federation) -> dict[str, Tensor]:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last

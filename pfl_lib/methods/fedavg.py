@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, average, copies, model, uniform, weights_of_all
+from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model, uniform
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,7 @@ class FedAvg:
         clients = fed.participants(r)
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
         weights = averaging_weights(self.weighting, fed, clients)
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

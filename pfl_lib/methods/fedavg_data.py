@@ -14,7 +14,7 @@ from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.participation import round_half_up
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, average, copies, model, uniform, weights_of_all
+from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model, uniform
 
 CLIENTS = 15  # FedFomo's
 POOLS = {
@@ -83,11 +83,7 @@ class FedAvgData:
         pool = sum(map(len, given.values()))
         sizes = fed.sizes(clients) + torch.tensor([pool - len(given.get(i, ())) for i in clients])
         weights = sizes / sizes.sum() if self.weighting == "size" else uniform(len(clients))
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number, whole
+from pfl_lib.errors import BadInput, choose, flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, copies, model, select_rows, with_rows
@@ -71,8 +71,7 @@ class FedFomo:
         number("decay", self.decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         choose("norm", self.norm, NORMS)
         choose("affinity", self.affinity, ("signed", "normalised"))
-        if not isinstance(self.counts_own, bool):
-            raise BadInput(f"counts_own {self.counts_own!r}: give True or False")
+        flag(counts_own=self.counts_own)
 
     @property
     def others(self) -> int:

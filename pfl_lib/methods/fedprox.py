@@ -16,8 +16,8 @@ from pfl_lib.rows import (
     average,
     copies,
     descend,
+    each_sends_a_model,
     model,
-    weights_of_all,
 )
 
 
@@ -55,11 +55,7 @@ class FedProx:
         rows = copies(state, len(clients))
         trained, _ = fed.train(rows | {"received": rows["theta"]}, r, clients, self._step)
         weights = averaging_weights(self.weighting, fed, clients)
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

@@ -10,6 +10,7 @@ from torch import Tensor
 from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods import partial
 from pfl_lib.rows import Batch, Gradient, Rows, Step, copies, descend, model
 
@@ -38,7 +39,7 @@ class FedRep:
 
     def __post_init__(self) -> None:
         partial.check_names("head", self.head)
-        whole("body_epochs", self.body_epochs, 1)
+        whole("body_epochs", self.body_epochs, 1, MOST)
         choose("weighting", self.weighting, ("size", "uniform"))
 
     def cost(self, passes: float, read: float) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose, whole
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.rows import Rows, copies, model, with_rows
 
@@ -32,7 +33,7 @@ class FineTuned:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        whole("epochs", self.epochs, 0)
+        whole("epochs", self.epochs, 0, MOST)
         choose("weighting", self.weighting, ("size", "uniform"))
 
     def cost(self, passes: float, read: float) -> float:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import choose, flag, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import (
     Batch,
@@ -15,9 +15,9 @@ from pfl_lib.rows import (
     average,
     copies,
     descend,
+    each_sends_a_model,
     model,
     uniform,
-    weights_of_all,
     with_rows,
 )
 
@@ -61,8 +61,7 @@ class PerFedAvg:
         number("alpha", self.alpha, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         choose("hessian", self.hessian, ("none", "differences"))
         number("delta", self.delta, "a number above 0", lambda v: 0 < v < math.inf)
-        if not isinstance(self.adapt, bool):
-            raise BadInput(f"adapt {self.adapt!r}: give True or False")
+        flag(adapt=self.adapt)
 
     def cost(self, passes: float, read: float) -> float:
         """Two gradients an example, four with the Hessian; and a pass where a model is read."""
@@ -78,11 +77,7 @@ class PerFedAvg:
         clients = fed.participants(r)
         trained, _ = fed.train(copies(state, len(clients)), r, clients, self._step)
         weights = uniform(len(clients))
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

@@ -14,7 +14,7 @@ from pfl_lib.engine.layout import Block, Layer, views
 from pfl_lib.errors import BadInput, choose, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import hypernetwork
+from pfl_lib.methods import hypernetwork, partial
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, select_rows, with_rows
 
@@ -80,11 +80,11 @@ class PFedLA:
     def __post_init__(self) -> None:
         if not isinstance(self.retained, tuple):
             whole("retained", self.retained, 0)
-        elif len(set(self.retained)) < len(self.retained):
-            raise BadInput(f"retained {self.retained!r}: name each layer once")
+        else:
+            partial.check_names("retained", self.retained)
         number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         choose("scale", self.scale, ("absolute", "relative"))
-        whole("embedding", self.embedding, 1)
+        whole("embedding", self.embedding, 1)  # None is pFedHN's alone
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.errors import BadInput, flag, number, whole
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import MOST
 from pfl_lib.rows import (
     Batch,
     Gradient,
@@ -17,9 +18,9 @@ from pfl_lib.rows import (
     average,
     copies,
     descend,
+    each_sends_a_model,
     model,
     uniform,
-    weights_of_all,
     with_rows,
 )
 
@@ -57,11 +58,10 @@ class PFedMe:
 
     def __post_init__(self) -> None:
         number("lam", self.lam, "a number 0 or more", lambda v: 0 <= v < math.inf)
-        whole("steps", self.steps, 1)
+        whole("steps", self.steps, 1, MOST)
         number("eta", self.eta, "a step above 0", lambda v: 0 < v < math.inf)
         number("beta", self.beta, "a number above 0", lambda v: 0 < v < math.inf)
-        if not isinstance(self.restart, bool):
-            raise BadInput(f"restart {self.restart!r}: give True or False")
+        flag(restart=self.restart)
 
     def cost(self, passes: float, read: float) -> float:
         """K gradients an example."""
@@ -96,11 +96,7 @@ class PFedMe:
         after = moved | {
             name: with_rows(state[name], clients, trained[of]) for name, of in personal.items()
         }
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed))
         return after, log
 
     def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:

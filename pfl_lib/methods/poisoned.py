@@ -12,8 +12,10 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Ditto, FedBN, FedRep, LGFedAvg, Local, Method
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows
+from pfl_lib.rows import Rows, finite_rows
 
+ENDLESS = {"nan": float("nan"), "infinite": float("inf")}
+ATTACKS = ("labels", "flipped", "update", "noise", *ENDLESS)
 KEEPING = (Local, Ditto, FedRep, LGFedAvg, FedBN)  # methods that keep some of what they train
 
 
@@ -23,9 +25,11 @@ class Poisoned:
     question (appendix A).
 
     * `attack` "labels": their training labels are drawn anew, uniformly and once for the run, by
-      seed and client.  All else they do honestly.
+      seed and client; "flipped": label y becomes the last label less y.  All else is honest.
     * `attack` "update": they send x + `scale` (y - x) where they have trained from x to y.  -1
-      reverses the update, -10 makes it ten times as long too.  Control variates stay as they are.
+      reverses the update, -10 makes it ten times as long too.  "noise": they send y and Gaussian
+      noise that is `scale` times as long as the update, drawn by (seed, round, client).  "nan",
+      "infinite": they send NaN, or the update times infinity.  Control variates stay as they are.
       What stays with a client stays honest: Ditto's own model, local training's, the head of
       FedRep, the layers that LG-FedAvg and FedBN keep.  Where one model is both sent and kept
       (MOCHA), the client goes on from what it sent.
@@ -43,7 +47,7 @@ class Poisoned:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        choose("attack", self.attack, ("labels", "update"))
+        choose("attack", self.attack, ATTACKS)
         number("scale", self.scale, "a finite number", lambda v: abs(v) < float("inf"))
         if not isinstance(self.clients, tuple) or any(type(i) is not int for i in self.clients):
             raise BadInput(f"clients {self.clients!r}: give a tuple of clients' numbers")
@@ -81,6 +85,9 @@ class Poisoned:
         """The federation as the server meets it."""
         if self.attack == "labels":
             return fed.with_training_labels({i: random_labels(fed, i) for i in self.clients})
+        if self.attack == "flipped":
+            labels, last = fed.clients.splits["train"].labels, fed.clients.classes - 1
+            return fed.with_training_labels({i: last - labels[i] for i in self.clients})
         attacked, train = copy.copy(fed), fed.train
 
         def sent(
@@ -89,14 +96,28 @@ class Poisoned:
             trained, steps = train(rows, r, clients, *args, **settings)
             layers = fed.layout.layers if uploaded is None else uploaded
             false = [k for k, i in enumerate(clients) if i in self.clients]
+            if "theta" not in trained or not false:
+                return trained, steps
+            after, before = trained["theta"], rows["theta"][false]
+            other = self._sent(before, after[false], fed, r, [clients[k] for k in false])
             for columns in (slice(layer.start, layer.stop) for layer in layers):
-                if "theta" in trained:
-                    after, before = trained["theta"], rows["theta"][false, columns]
-                    after[false, columns] = before + self.scale * (after[false, columns] - before)
+                after[false, columns] = other[:, columns]
+            fed.non_finite.update(clients[k] for k in false if not finite_rows(after[[k]]))
             return trained, steps
 
         attacked.train = sent
         return attacked
+
+    def _sent(
+        self, before: Tensor, after: Tensor, fed: Federation, r: int, clients: list[int]
+    ) -> Tensor:
+        """What these clients send, [n, P], in place of what they have trained."""
+        if self.attack != "noise":
+            return before + ENDLESS.get(self.attack, self.scale) * (after - before)
+        draws = [generator(fed.seed, "poisoned noise", r, client) for client in clients]
+        noise = torch.stack([torch.randn(fed.layout.P, generator=draw) for draw in draws])
+        noise = torch.nn.functional.normalize(noise.double()).to(after)
+        return after + self.scale * (after - before).norm(dim=1, keepdim=True) * noise
 
 
 def random_labels(fed: Federation, client: int) -> Tensor:

@@ -88,6 +88,7 @@ def make(
     recipe = find(recipe)
     clients = recipe.default_clients if clients is None else clients
     whole("clients", clients, 1, MOST_CLIENTS)
+    check_share(validation)
     made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
@@ -96,8 +97,8 @@ def make(
 
 def find(recipe: str | Recipe) -> Recipe:
     """The recipe of a short name, or the recipe itself; BadInput for anything else."""
+    families = [family.__name__ for family in FAMILIES.values()]
     if isinstance(recipe, str):
-        families = [family.__name__ for family in FAMILIES.values()]
         if recipe not in PARTITIONS and (near := likely(recipe.replace("_", ""), families)):
             raise BadInput(
                 f"distribution {recipe!r}: did you mean pfl_lib.partitions.{near}(), a recipe?"
@@ -110,8 +111,8 @@ def find(recipe: str | Recipe) -> Recipe:
     if isinstance(recipe, type) or not frozen or missing or not isinstance(recipe.name, str):
         raise BadInput(
             f"distribution {recipe!r}: give a short name ({', '.join(PARTITIONS)}), or an instance"
-            f" of {', '.join(family.__name__ for family in FAMILIES.values())} or of a frozen"
-            f" dataclass of your own with {', '.join(parts)}"
+            f" of {', '.join(families)} or of a frozen dataclass of your own with"
+            f" {', '.join(parts)}"
         )
     return recipe
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, check_alice
+from pfl_lib.errors import BadInput, check_alice, flag
 from pfl_lib.partitions import groups
 from pfl_lib.partitions.base import Partition, called
 
@@ -39,6 +39,7 @@ class ByColumn:
             bins = ()
         if not bins or sorted(set(bins)) != list(bins) or not all(map(math.isfinite, bins)):
             raise BadInput(f"bins {self.bins!r}: give one number or more, in ascending order")
+        flag(mixed=self.mixed, unknown=self.unknown)
         object.__setattr__(self, "bins", bins)  # a list is taken too, and 20 is 20.0
 
     @property

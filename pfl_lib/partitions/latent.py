@@ -15,7 +15,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data import DATASETS
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, whole
+from pfl_lib.errors import BadInput, flag, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.partitions.embedding import Embedding, small_cnn
 from pfl_lib.randomness import generator, number
@@ -55,6 +55,7 @@ class Latent:
 
     def __post_init__(self) -> None:
         whole("groups", self.groups, 1)
+        flag(shuffled_targets=self.shuffled_targets)
 
     def versions(self, dataset: str) -> dict[str, int]:
         """The version of a data set's published groups, which `version` would raise for all; 1

@@ -22,8 +22,7 @@ class Shards:
     two shards of one class.  A class's shards go to those that drew it in the order of clients.
     Test examples are cut alike and go to the same clients.
 
-    15 clients have 3,333 training and 667 test examples of CIFAR-10, give or take one; 100 clients
-    500 and 100.
+    Of CIFAR-10, 15 clients have 3,333 and 667 examples, give or take one; 100 have 500 and 100.
     """
 
     name: ClassVar[str] = "shards"
@@ -33,7 +32,7 @@ class Shards:
     per_client: int = 2
 
     def __post_init__(self) -> None:
-        whole("per_client", self.per_client, 1)
+        whole("per_client", self.per_client, 1, 1000)
 
     @property
     def title(self) -> str:

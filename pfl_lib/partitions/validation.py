@@ -58,9 +58,7 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
     if not isinstance(made, Partition):
         raise BadInput(f"distribution {name}: its split gives {made!r}, not a Partition")
     if {len(made.train), len(made.test), len(made.validation) or clients} != {clients}:
-        raise BadInput(
-            f"distribution {name}: its split makes {made.clients} clients, asked for were {clients}"
-        )
+        raise BadInput(f"distribution {name}: its split makes {made.clients} of {clients} clients")
     pools = made.of(dataset)
     one_pool = pools.train_x is pools.test_x
     for client, train in enumerate(made.train):

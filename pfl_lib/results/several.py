@@ -11,7 +11,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose, path_of
+from pfl_lib.errors import BadInput, choose, flag, path_of
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Ours, differences, gather, half_interval
 from pfl_lib.results.writing import replacing
@@ -277,6 +277,7 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
     }
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
+    flag(across=across)
     first, *others = named
     for other in [] if across else others:
         if apart := _apart(named[first][0].config, named[other][0].config):
@@ -289,7 +290,7 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
 
 def _apart(one: Mapping, other: Mapping) -> str:
     """The first part of the setting in which two results' configurations differ; "" where none."""
-    names = ("dataset", "images", "partition", "clients", "validation", "alice")
+    names = ("dataset", "images", "partition", "clients", "validation", "alice", "data")
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))
         for config in (one, other)

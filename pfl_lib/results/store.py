@@ -47,7 +47,7 @@ class Store:
     def __init__(
         self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED
     ) -> None:
-        given = path_of("results_dir", results_dir or "")
+        given = path_of("results_dir", "" if results_dir is None else results_dir)
         self.root = given.expanduser().absolute() if results_dir else default_results_dir()
         self._cells, self._checkpoints = self.root / "cells", self.root / "checkpoints"
         ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED", "0") != "0"

@@ -122,6 +122,7 @@ def test_gifts_follow_the_seed_alone():
     one, again, other = (gifts([400] * 100, 0.05, seed, "client") for seed in (1, 1, 2))
     assert one.keys() == again.keys() != other.keys()
     assert all(torch.equal(one[client], again[client]) for client in one)
+    assert len({tuple(places.tolist()) for places in one.values()}) == len(one), "each its own"
 
 
 def test_a_share_without_a_whole_example_is_refused(small):

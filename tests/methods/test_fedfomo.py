@@ -290,3 +290,13 @@ def test_bad_settings_are_refused(settings, said):
     with pytest.raises(BadInput) as refused:
         FedFomo(**settings)
     assert str(refused.value) == said
+
+
+def test_every_client_draws_its_own_downloads_in_every_round(small, play, monkeypatch):
+    keys = []
+    monkeypatch.setattr(
+        "pfl_lib.methods.fedfomo.generator", lambda *key: keys.append(key) or generator(*key)
+    )
+    fed = small(alice=None, rounds=2)
+    play(FedFomo(n=3), fed)
+    assert keys == [(fed.seed, "downloads", r, client) for r in (1, 2) for client in range(4)]

@@ -17,7 +17,7 @@ from pfl_lib.methods import (
     Waffle,
     WeightErosion,
 )
-from pfl_lib.methods.poisoned import Poisoned, random_labels
+from pfl_lib.methods.poisoned import ATTACKS, Poisoned, random_labels
 from pfl_lib.results.store import Store
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
@@ -40,6 +40,23 @@ def test_a_reversed_update_by_hand(pencil, play, exactly):
     (first, _), (second, _) = play(method, pencil(POINTS))
     exactly(first["theta"], [-1.5, 2])
     exactly(second["theta"], [-2.8125, 3.75])
+
+
+def test_noise_nan_and_infinity_by_hand(pencil, play, exactly):
+    """Noise is `scale` times as long as the update, (4,-2) from 0.  Whoever sends NaN or infinity
+    is named.
+    """
+    fed = pencil(POINTS, rounds=1)
+    own = Poisoned(FedAvg("uniform"), (1,), "noise", 3.0)
+    (noisy, _), (plain, _) = (play(method, fed)[0] for method in (own, FedAvg("uniform")))
+    exactly((noisy["theta"] - plain["theta"]).norm(), 3 * 20**0.5 / 2)
+    assert not fed.non_finite
+    for attack in ("nan", "infinite"):
+        [(after, _)] = play(Poisoned(FedAvg(), (1,), attack), pencil(POINTS, rounds=1))
+        assert not after["theta"].isfinite().any()
+        fed.non_finite.clear()
+        play(Poisoned(FedAvg(), (1,), attack), fed)
+        assert fed.non_finite == {1}
 
 
 def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactly, two_layers):
@@ -118,6 +135,13 @@ def test_random_labels_are_a_federation_that_has_them(small, play, method):
         assert all(torch.equal(mine[n].nan_to_num(-1), theirs[n].nan_to_num(-1)) for n in mine)
 
 
+def test_flipped_labels_are_counted_from_the_last(small):
+    fed = small()
+    flipped = Poisoned(FedAvg(), (1,), "flipped")._attacked(fed)._splits["train"].labels
+    own = fed.clients.splits["train"].labels
+    assert torch.equal(flipped[1], 2 - own[1]) and torch.equal(flipped[2], own[2])
+
+
 def test_neither_attack_leaves_a_trace_in_the_federation(small, play):
     fed = small()
     expected = play(FedAvg(), fed)[-1][0]["theta"]
@@ -181,7 +205,7 @@ def test_it_costs_what_the_method_costs():
         ({"clients": (4,)}, "client 4 is poisoned, and the clients are 0 to 3"),
         ({"clients": [1]}, "clients [1]: give a tuple of clients' numbers"),
         ({"clients": (True,)}, "clients (True,): give a tuple of clients' numbers"),
-        ({"attack": "model"}, "attack 'model' is not one of labels, update"),
+        ({"attack": "model"}, "attack 'model' is not one of " + ", ".join(ATTACKS)),
         ({"scale": float("nan")}, "scale nan: give a finite number"),
     ],
 )

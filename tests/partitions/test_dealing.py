@@ -274,3 +274,12 @@ def test_a_class_that_is_left_out_is_held_by_nobody_and_leaves_other_draws_alone
 def test_classes_that_cannot_be_left_out_are_refused_in_one_line(leave_out, words):
     with pytest.raises(BadInput, match=words):
         Classes(4, examples=40, leave_out=leave_out).split(data.load("digits"), 6, 1, None)
+
+
+def test_what_nobody_holds_limits_nobody_and_a_client_trains_on_its_share(labelled):
+    """Nine labels of 100 examples, and one of a single example that is left out; six clients of 40
+    in four classes, of which a quarter is trained on.
+    """
+    rare = labelled([90] * 9 + [1], [10] * 9 + [0])
+    made = Classes(4, examples=40, train_share=0.25, leave_out=(9,)).split(rare, 6, 1, None)
+    assert made.sizes.tolist() == [10] * 6 and [len(own) for own in made.test] == [30] * 6

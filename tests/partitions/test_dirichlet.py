@@ -79,3 +79,11 @@ def test_what_no_draw_can_give_is_refused_in_one_line(cifar10, recipe, clients, 
     with pytest.raises(BadInput) as caught:
         partitions.make(recipe, cifar10, clients)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_everybody_is_tested_on_something_though_draws_that_leave_one_out_are_frequent(labelled):
+    """Eight clients and 3 test examples of each of ten labels."""
+    few = labelled([60] * 10, [3] * 10)
+    for seed in range(10):
+        made = partitions.make(Dirichlet(0.4, least=1), few, 8, seed)
+        assert min(map(len, made.test)) >= 1

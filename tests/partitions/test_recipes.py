@@ -140,8 +140,8 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
     ("parts", "words"),
     [
         (None, "its split gives None, not a Partition"),
-        (((A,), (A,)), "its split makes 1 clients, asked for were 2"),
-        (((A, B), (A,)), "asked for were 2"),
+        (((A,), (A,)), "its split makes 1 of 2 clients"),
+        (((A, B), (A,)), " of 2 clients"),
         (((A, NONE), (A, B)), "leaves client 1 without training examples"),
         (((A, B.float()), (A, B)), "give positions, a tensor of int64"),
         (((A, B + 1436), (A, B)), "has positions 1438 to 1439: the data set has 0 to 1437"),
@@ -154,6 +154,13 @@ def test_a_partition_from_outside_is_checked(digits, parts, words):
     with pytest.raises(BadInput) as caught:
         partitions.make(made_by(parts), digits)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
+    table = data.load("breast_cancer")
+    assert partitions.make(made_by(((A, B), (B, A))), table).clients == 2
+    with pytest.raises(BadInput, match="gives client 0 an example twice"):
+        partitions.make(made_by(((A, B), (A, A))), table)
 
 
 # --- by a column ---
