@@ -1,9 +1,9 @@
 """FedFomo: Personalized Federated Learning with First Order Model Optimization (Zhang, Sapra,
 Fidler, Yeung, Alvarez; 2021).
 
-Its Tables 1, 2, 3 and 5, the settings of its figures, and its pages.  15 clients train in every round,
-for 20 rounds, or 10 of 100 clients, for 100 rounds; five local epochs, batches of 50, plain SGD
-with weight decay (section 4, appendix A.6).
+Its Tables 1 to 6, the settings of its figures, and its pages.  15 clients train in every round, for
+20 rounds, or 10 of 100 clients, for 100 rounds; five local epochs, batches of 50, plain SGD with
+weight decay (section 4, appendix A.6).
 
 Settled here where the paper is silent or contradicts its released code (NVlabs/FedFomo):
 
