@@ -70,8 +70,10 @@ def test_for_a_convex_loss_weights_are_0_only_where_all_averages_are_equally_goo
 
 
 def test_it_is_fedfomo_where_both_give_all_weight_to_ones_own_model(pencil, play):
-    """Clients far from each other, each validated on its own point: both serve y_i."""
-    points = [[(90, 0)], [(0, 90)], [(-90, -90)]]
+    """Clients at the corners of a triangle, each validated on its own: the average without another
+    one is nearer to it, and both methods serve y_i.
+    """
+    points = [[(2, 0)], [(-1, 3**0.5)], [(-1, -(3**0.5))]]
     fed = pencil(points, alice=None, validation=points)
     for (mine, log), (theirs, _) in zip(
         play(FedFomoMA(), fed), play(FedFomo(n=1), fed), strict=True
@@ -82,16 +84,18 @@ def test_it_is_fedfomo_where_both_give_all_weight_to_ones_own_model(pencil, play
 
 def test_a_lost_model_is_in_no_average(pencil, play, exactly):
     """Client 2's model is infinite: the others are as two clients alone, y = 2 and 4, and client 2
-    can still be served them.
+    can still be served one of theirs.
     """
-    fed = pencil([*POINTS[:2], [(1e400, 0)]], alice=None, validation=[[(2, 0)], [(3, 0)], [(4, 0)]])
-    (state, log), *_ = play(FedFomoMA(), fed, rounds=1)
+    fed = pencil(POINTS, alice=None, validation=[[(2, 0)], [(3, 0)], [(4, 0)]])
+    start = FedFomoMA().start(fed)
+    lost = start | {"theta": start["theta"].clone()}
+    lost["theta"][2] = float("inf")
+    (state, log), *_ = play(FedFomoMA(), fed, rounds=1, state=lost)
     exactly(log["weights"], [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]])
     exactly(state["theta"], [[2, 0], [3, 0], [4, 0]])
 
 
 def test_a_client_alone_in_a_round_keeps_what_it_trained(pencil, play, exactly):
-    fed = pencil(POINTS, alice=None, validation=HELD, availability=((0, 1, 1), (1, 2, 2)))
     fed = pencil(POINTS, rounds=1, alice=None, validation=HELD, availability=((0, 2, 2), (1, 2, 2)))
     (state, log), *_ = play(FedFomoMA(), fed, rounds=1)
     exactly(state["theta"], [[0, 0], [0, 0], [6, 0]])
