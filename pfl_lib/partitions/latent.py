@@ -71,8 +71,13 @@ class Latent:
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         """Raises `BadInput` where no groups are known, a group would have no client, or a client
-        no examples.
+        no examples; for one client with other targets.
         """
+        if self.shuffled_targets and clients == 1:
+            raise BadInput(
+                "shuffled_targets with one client: there is no other client whose data could be its"
+                " target; give two clients or more"
+            )
         train, test = groups_of(dataset, self.groups)
         made = share_groups(called(self), train, test, self.groups, clients, seed)
         if not self.shuffled_targets:
