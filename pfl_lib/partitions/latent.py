@@ -82,7 +82,7 @@ class Latent:
         made = share_groups(called(self), train, test, self.groups, clients, seed)
         if not self.shuffled_targets:
             return made
-        order = torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
+        order = targets(clients, seed)
         moved = tuple(made.test[target] for target in order)
         return Partition(made.name, made.train, moved, targets=tuple(order))
 
@@ -126,6 +126,13 @@ def group_of(clients: int, groups: int) -> list[int]:
     return [
         client // block if client < groups * block else client % groups for client in range(clients)
     ]
+
+
+def targets(clients: int, seed: int) -> list[int]:
+    """On whose data each client is validated and tested where the targets are shuffled; some stay
+    at their own.
+    """
+    return torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
 
 
 def groups_of(dataset: Dataset, groups: int) -> tuple[Tensor, Tensor]:
