@@ -32,8 +32,10 @@ def weight_lines(
     axes.set_title(f"client {client}: trains on {groups[client]}, target {target}", fontsize=11)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(ylim=(-0.03, 1.03), xlabel="round", ylabel="weight")
-    names = [f"group {group}" + " (target)" * bool(group == target) for group in np.unique(groups)]
     handles = [
-        Line2D([], [], label=name, **style) for name, style in zip(names, styles, strict=True)
+        Line2D(
+            [], [], label=f"group {group}" + " (target)" * bool(group == target), **styles[group]
+        )
+        for group in np.unique(groups)
     ]
     axes.legend(handles=handles, fontsize=8, frameon=False)
