@@ -20,7 +20,8 @@ def weight_lines(
     target: int,
 ) -> None:
     """Draw a line for each model, weights [rounds, N], with colour and dashes by its group [N]; the
-    client's own is thick, and the legend marks the group of the client's target.
+    client's own is thick.  The title has the colour of its target's group, and a legend of groups
+    stands below the figure once.
     """
     import seaborn
     from matplotlib.lines import Line2D
@@ -29,13 +30,10 @@ def weight_lines(
     styles = [{"color": c, "linestyle": DASHES[k % 4]} for k, c in enumerate(colours)]
     for j, group in enumerate(groups):
         axes.plot(rounds, weights[:, j], linewidth=2.6 if j == client else 1.2, **styles[group])
-    axes.set_title(f"client {client}: trains on {groups[client]}, target {target}", fontsize=11)
+    told = f"client {client}\ntrains on {groups[client]}, target {target}"
+    axes.set_title(told, fontsize=11, color=colours[target], fontweight="bold")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(ylim=(-0.03, 1.03), xlabel="round", ylabel="weight")
-    handles = [
-        Line2D(
-            [], [], label=f"group {group}" + " (target)" * bool(group == target), **styles[group]
-        )
-        for group in np.unique(groups)
-    ]
-    axes.legend(handles=handles, fontsize=8, frameon=False)
+    handles = [Line2D([], [], label=f"trains on {k}", **styles[k]) for k in np.unique(groups)]
+    if not axes.figure.legends:
+        axes.figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
