@@ -29,7 +29,7 @@ def found() -> overview.Overview:
 
 
 def test_every_printed_result_stands_once_with_the_exact_settings_word(found):
-    assert len(found.values) == 438
+    assert len(found.values) == 432
     ran = found.values[found.values["profile"] == "paper"].set_index("method")
     assert ran["verdict"].to_dict() == {
         "Local": "not reproduced",
