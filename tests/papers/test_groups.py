@@ -55,8 +55,8 @@ def test_weights_are_shared_out_to_own_model_group_and_others_and_who_went_back_
 
 
 def test_weight_toward_the_target_is_a_share_of_what_clients_give_beside_that_of_equal_weights():
-    """Clients whose target is another group give all to its first client, or nothing (client 0); the
-    others share equally: 3 of 15.
+    """Clients whose target is another group give all to its first client, the first of them
+    nothing; the others share equally: 3 of 15.
     """
     table = TABLE3.only(columns=["FedFomo (n=5)"], datasets=["CIFAR10"]).scaled(SMALL)
     truth = groups.truth_of(table.rows[0].at)
