@@ -36,7 +36,7 @@ def test_every_printed_result_stands_once_with_the_exact_settings_word(found):
         "FedAvg": "not reproduced",
         "WAFFLE": "reproduced",
     }
-    assert (found.values["profile"] == "").sum() == 435
+    assert (found.values["profile"] == "").sum() == 429
 
 
 def test_pairs_know_whether_one_model_for_all_is_a_side(found):
