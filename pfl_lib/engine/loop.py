@@ -110,7 +110,7 @@ def _client(
         work.moves or (None,) * len(sizes),
         strict=True,
     )
-    gradient, noising = module.gradient, work.noising
+    gradient, noising = module.gradient, work.noising and work.noising.afresh()
     clipped = noising and clipped_sums(module, noising.settings.max_norm)
     for number, (index, labels, moves) in enumerate(batches):
         if noising:

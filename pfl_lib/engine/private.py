@@ -6,7 +6,7 @@ seed can subtract it: a federation of real clients needs noise of their own.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -66,6 +66,12 @@ class Noising:
     settings: DPSGD
     expected: int | None
     random: torch.Generator
+
+    def afresh(self) -> "Noising":
+        """The same noise from where its generator stands, which stays there: a client who is
+        trained again gets it again.
+        """
+        return replace(self, random=self.random.clone_state())
 
     def noised(self, clipped: Tensor, taken: int) -> Tensor:
         """The noised mean [P] of the clipped gradients of `taken` examples, given their sum [P]."""

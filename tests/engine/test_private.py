@@ -16,7 +16,7 @@ from pfl_lib.federation.batches import batches
 from pfl_lib.methods import FedAvg, FedFomo, make_method
 from pfl_lib.models.cnn import LeNet5, TFConvNet
 from pfl_lib.randomness import generator
-from pfl_lib.rows import copies
+from pfl_lib.rows import copies, sgd
 
 PLAIN = DPSGD(noise=0, max_norm=math.inf, sampling="shuffled")
 NOISY = DPSGD(noise=1.0, max_norm=0.7)
@@ -37,7 +37,9 @@ def examples(sizes) -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
-def federation(private, sizes=(7, 5, 9), model=net, engine="loop", **schedule) -> Federation:
+def federation(
+    private, sizes=(7, 5, 9), model=net, engine="loop", threads=1, **schedule
+) -> Federation:
     data = examples(sizes)
     settings = {"batch_size": 2, "lr": 0.3, "local_epochs": 2, "private": private, **schedule}
     return Federation.from_arrays(
@@ -49,6 +51,7 @@ def federation(private, sizes=(7, 5, 9), model=net, engine="loop", **schedule) -
         device="cpu",
         dtype=torch.float64,
         engine=engine,
+        threads=threads,
     )
 
 
@@ -181,6 +184,18 @@ def test_noise_is_each_clients_and_rounds_own():
     others = federation(private, sizes=(6, 6, 4), local_epochs=1)
     mine = trained(others, [1]) - others.initial()["theta"]
     torch.testing.assert_close(mine[0], moved[0][1], rtol=1e-6, atol=1e-6)
+
+
+def test_clients_who_are_trained_again_get_the_same_noise():
+    """Steps that draw from torch's generator are taken once more, one client after the other."""
+
+    def step(rows, gradient, batch) -> None:
+        torch.rand(())
+        sgd(rows, gradient, batch)
+
+    one, two = (federation(NOISY, threads=threads) for threads in (1, 2))
+    found = [fed.train(copies(fed.initial(), 3), 1, [0, 1, 2], step)[0] for fed in (one, two)]
+    assert torch.equal(found[0]["theta"], found[1]["theta"])
 
 
 def test_one_clients_data_reach_no_other_client():
