@@ -9,16 +9,27 @@ from pfl_lib.errors import BadInput
 
 if TYPE_CHECKING:
     from pfl_lib.api import run
+    from pfl_lib.engine.private import DPSGD
     from pfl_lib.federation.federation import Federation
     from pfl_lib.federation.schedule import Schedule
     from pfl_lib.results.result import Result
     from pfl_lib.results.several import Results, compare
 
-__all__ = ["BadInput", "Federation", "Result", "Results", "Schedule", "compare", "run"]
+__all__ = [
+    "DPSGD",
+    "BadInput",
+    "Federation",
+    "Result",
+    "Results",
+    "Schedule",
+    "compare",
+    "run",
+]
 __version__ = "0.1.0"
 
 _FROM = {
     "run": "pfl_lib.api",
+    "DPSGD": "pfl_lib.engine.private",
     "Federation": "pfl_lib.federation.federation",
     "Schedule": "pfl_lib.federation.schedule",
     "Result": "pfl_lib.results.result",

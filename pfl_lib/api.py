@@ -9,6 +9,7 @@ from typing import Any, Never
 
 from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
+from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import BadInput, choose, flag, likely, whole
 from pfl_lib.experiments.own_data import FederationRun, data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
@@ -51,6 +52,7 @@ def run(
     weight_decay: float = 0.0,
     participation: float = 1.0,
     augment: str = "none",
+    private: DPSGD | None = None,
     loss: str = "cross_entropy",
     validation: float = 0.0,
     seed: int = 1,
@@ -78,7 +80,7 @@ def run(
     number.  `partition` is a short name ("A" to "B*", "age_strict", ...), a recipe such as
     Shards(per_client=2), or a frozen dataclass of your own with `name`, `default_clients` and
     `split`.  `validation` is the share of each client's training examples that is held out.  The
-    schedule's settings, from `rounds` to `augment`, are those of `Schedule`.  The results that come
+    schedule's settings, from `rounds` to `private`, are those of `Schedule`.  The results that come
     with the package hold no model to save; `with_model` trains them again.  `on_round` is called
     with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
     stored.

@@ -30,6 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CORE = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
 TEST = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["test"]]
 PEERS = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["peers"]]
+PRIVACY = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["privacy"]]
 DASK = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["dask"]]
 
 # conda-forge's names where they are not the package index's
@@ -121,7 +122,7 @@ def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
     undeclared = {
         m: modules[m]
         for m, owners in distributions_of(modules).items()
-        if not owners & names(CORE + DASK)
+        if not owners & names(CORE + DASK + PRIVACY)
     }
     assert len(modules) > 5
     assert undeclared == {}
@@ -166,7 +167,9 @@ def test_every_declared_dependency_is_used():
 
 def test_dependencies_have_lower_bounds_only():
     assert [
-        str(r) for r in CORE + TEST + PEERS + DASK if [s.operator for s in r.specifier] != [">="]
+        str(r)
+        for r in CORE + TEST + PEERS + DASK + PRIVACY
+        if [s.operator for s in r.specifier] != [">="]
     ] == []
 
 
@@ -450,11 +453,11 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 985,
-    "methods": 3050,
-    "federation": 1090,
+    "engine": 1143,
+    "methods": 3148,
+    "federation": 1208,
     "models": 550,
-    "partitions": 1610,
+    "partitions": 1622,
     "data": 750,
     "experiments": 1770,
     "results": 1403,

@@ -6,12 +6,16 @@ Both give the same numbers to float tolerance; no method knows which one runs.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from pfl_lib.engine.augment import moved
+
+if TYPE_CHECKING:
+    from pfl_lib.engine.private import Noising
 
 VERSION = 1
 """Part of every result's key; raised by hand when local training or evaluation changes a result
@@ -44,13 +48,15 @@ class Work:
     """One client's local work in one round: its examples' place in the pool, their labels, and the
     batches as positions in both.
 
-    `moves`, where images are augmented, holds [b, 3] for each batch (`augment.draw_moves`).
+    `moves`, where images are augmented, holds [b, 3] for each batch (`augment.draw_moves`);
+    `noising`, under DP-SGD, the client's noise.
     """
 
     index: Tensor
     labels: Tensor
     batches: tuple[Tensor, ...]
     moves: tuple[Tensor, ...] | None = None
+    noising: "Noising | None" = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,6 +15,7 @@ import torch
 
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.private import clipped_sums, private_gradient
 from pfl_lib.engine.recording import BETWEEN_CLIENTS
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
@@ -109,6 +110,10 @@ def _client(
         work.moves or (None,) * len(sizes),
         strict=True,
     )
+    gradient, noising = module.gradient, work.noising and work.noising.afresh()
+    clipped = noising and clipped_sums(module, noising.settings.max_norm)
     for number, (index, labels, moves) in enumerate(batches):
-        step(rows, module.gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
+        if noising:
+            gradient = private_gradient(clipped, noising)
+        step(rows, gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
     return rows

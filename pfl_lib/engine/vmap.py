@@ -14,6 +14,7 @@ from torch.func import functional_call, grad, vmap
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
+from pfl_lib.engine.private import clipped_sums, private_gradient
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
 
@@ -34,7 +35,8 @@ def train(
     }
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
-    gradient = _gradients(flat)
+    gradient, noising = _gradients(flat), [client.noising for client in work]
+    clipped = noising[0] and clipped_sums(flat, noising[0].settings.max_norm)
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
             part = (
@@ -47,6 +49,8 @@ def train(
             labels = torch.stack([work[i].labels[p] for i, p in zip(group, positions, strict=True)])
             moves = [work[i].moves[number] for i in group if work[i].moves is not None]
             x = pool.inputs(index, torch.stack(moves) if moves else None)
+            if clipped:
+                gradient = private_gradient(clipped, [noising[i] for i in group])
             step(part, gradient, Batch(x, labels, number, **sgd))
             if part is not rows:
                 for name in part:

@@ -90,9 +90,11 @@ class Run:
         while not self.finished:
             began, r = time.perf_counter(), self.done + 1
             self.fed.non_finite.clear()
+            self.fed.private_steps.clear()
             self.state, log = self._round(r)
             self.done = r
             weights, matrices, numbers = self._read(log, r)
+            numbers |= self._private_steps()
             lost, broken = sorted(self.fed.non_finite), []
             if self._is_evaluated(r):
                 broken = self._evaluate(r, numbers)
@@ -137,6 +139,27 @@ class Run:
         except logs.BadLog as error:
             self._refuse("round", *error.args)
         return weights, matrices, numbers
+
+    def _private_steps(self) -> dict[str, Tensor]:
+        """What an accountant needs of a round of DP-SGD, [N] each: the local steps of each client,
+        "private_steps", and the chance with which a step draws an example, "sampling_rate".
+        """
+        taken = self.fed.private_steps
+        private = self.fed.schedule.private
+        if private is None:
+            return {}
+        if len({(client, purpose) for client, purpose, _ in taken}) < len(taken):
+            raise BadInput(
+                f"method {self.method.name!r} trains a client twice in a round by the same noise,"
+                " which would cancel: train it without privacy"
+            )
+        steps = torch.zeros(len(self.fed), dtype=torch.float64)
+        for client, _, count in taken:
+            steps[client] += count
+        return {
+            "private_steps": steps,
+            "sampling_rate": self.fed.schedule.batch_size / self.fed.sizes(),
+        }
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
         """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`."""

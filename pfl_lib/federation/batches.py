@@ -25,7 +25,17 @@ def batches(
 ) -> tuple[Tensor, ...]:
     """A client's mini-batches of one round, positions among its `examples`; `epochs` replaces the
     schedule's local work by so many passes.
+
+    Under DP-SGD's Poisson sampling as many batches, each with each example by a chance of its own.
     """
+    private, size = schedule.private, schedule.batch_size
+    if private is not None and private.sampling == "poisson":
+        steps = (schedule.local_epochs if epochs is None else epochs) * math.ceil(examples / size)
+        if epochs is None and schedule.local_batches is not None:
+            steps = schedule.local_batches
+        random = generator(seed, f"poisson {purpose}", round, client)
+        drawn = (torch.rand(examples, generator=random) < size / examples for _ in range(steps))
+        return tuple(torch.nonzero(mine).flatten() for mine in drawn)
 
     def one_pass(*key: int) -> tuple[Tensor, ...]:
         if schedule.order == "shuffled":

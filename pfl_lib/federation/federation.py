@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pfl_lib.engine import LOSSES, Work, loop, vmap
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import Layer
+from pfl_lib.engine.private import Noising
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import evaluation, model_checks
@@ -18,6 +19,7 @@ from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
 from pfl_lib.federation.participation import participants
 from pfl_lib.federation.schedule import Schedule
+from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, Step, finite_rows, sgd
 
 # Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
@@ -94,6 +96,8 @@ class Federation:
         self.name, self.version, self.loss = name, version, loss
         # Whose training ended in NaN or infinity; a run empties it.
         self.non_finite: set[int] = set()
+        # (client, purpose, local steps) of training by DP-SGD; a run empties it every round.
+        self.private_steps: list[tuple[int, str, int]] = []
         self.device = choose_device(device)
         self.dtype = dtype
         given = isinstance(model, nn.Module)
@@ -126,6 +130,7 @@ class Federation:
         splits = clients.splits.items()
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in splits}
         train = self._splits["train"]
+        model_checks.check_private(template, train, schedule)
         model_checks.check(template, train, clients.classes, schedule, self.evaluated_clients)
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
 
@@ -231,7 +236,13 @@ class Federation:
         of "theta" that leave the client (None: all), matters to clients that cheat alone
         (`methods.poisoned`).
         """
-        split = self._splits["train"]
+        split, private = self._splits["train"], self.schedule.private
+        if private and shared:
+            raise BadInput(
+                "DP-SGD protects examples that stay with their client, and this method shares some:"
+                " train it without privacy"
+            )
+        expected = self.schedule.batch_size if private and private.sampling == "poisson" else None
         work = []
         for i in clients:
             index, labels = (_with_shared(i, of, shared) for of in (split.index, split.labels))
@@ -240,7 +251,12 @@ class Federation:
             moved = moves(*key, drawn)
             here = tuple(batch.to(self.device) for batch in drawn)
             moved = moved and tuple(move.to(self.device) for move in moved)
-            work.append(Work(index, labels, here, moved))
+            noising = private and Noising(
+                private, expected, generator(self.seed, f"noise of {purpose}", round, i)
+            )
+            work.append(Work(index, labels, here, moved, noising))
+            if private:
+                self.private_steps.append((i, purpose, len(drawn)))
         schedule = self.schedule
         lr, momentum = schedule.lr_at(round), schedule.momentum
         sgd_settings = {"lr": lr, "momentum": momentum, "weight_decay": schedule.weight_decay}

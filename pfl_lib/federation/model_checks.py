@@ -144,6 +144,26 @@ def check(
         )
 
 
+def check_private(flat: FlatModule, split: Split, schedule: Schedule) -> None:
+    """BadInput for a model or clients that DP-SGD cannot train."""
+    if schedule.private is None:
+        return
+    parts = flat.module.modules()
+    if flat.layout.S or any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in parts):
+        raise BadInput(
+            "DP-SGD clips each example's own gradient, and BatchNorm mixes the examples of a batch"
+            " and gives away their statistics without noise: use GroupNorm, or no norm"
+        )
+    size = schedule.batch_size
+    for client, index in enumerate(split.index):
+        if schedule.private.sampling == "poisson" and size > len(index):
+            raise BadInput(
+                f"client {client} has {len(index)} training examples, so batches of {size} would"
+                f" sample at rate {size / len(index):.3g}, above 1: give a batch_size of at most"
+                f" {len(index)}"
+            )
+
+
 def _random_state(device: torch.device) -> Tensor:
     """Where torch's own generator of a device stands."""
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pfl_lib.engine.augment import AUGMENTATIONS
+from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import BadInput, choose, number, whole
 
 MOST = 1_000_000
@@ -23,10 +24,11 @@ class Schedule:
     fraction of the available clients drawn each round (at least one; Alice, where there is one,
     always).  `availability` lists (client, first round, last round) for clients that are not there
     all the time.  `augment` "crop_flip" moves and mirrors the images of every training batch at
-    random (by seed, round, client and batch); data sets of images only.
+    random (by seed, round, client and batch); data sets of images only.  `private` trains by DP-SGD
+    (`DPSGD`, which says how batches are then drawn).
     """
 
-    later: ClassVar[tuple[str, ...]] = ("augment",)
+    later: ClassVar[tuple[str, ...]] = ("augment", "private")
 
     rounds: int
     local_epochs: int = 1
@@ -40,6 +42,7 @@ class Schedule:
     participation: float = 1.0
     availability: tuple[tuple[int, int, int], ...] = ()
     augment: str = "none"
+    private: DPSGD | None = None
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_epochs", "batch_size"):
@@ -48,6 +51,8 @@ class Schedule:
             whole("local_batches", self.local_batches, 1, MOST)
         choose("order", self.order, ("shuffled", "fixed"))
         choose("augment", self.augment, AUGMENTATIONS)
+        if not isinstance(self.private, DPSGD | None):
+            raise BadInput(f"private {self.private!r}: give DPSGD(noise=1.0, max_norm=1.0) or None")
         number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)
         for name in ("lr_decay", "participation"):
             wanted = "a number above 0 and at most 1"

@@ -39,6 +39,7 @@ from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.fedavg_data import FedAvgData
 from pfl_lib.methods.fedbn import FedBN
 from pfl_lib.methods.fedfomo import FedFomo
+from pfl_lib.methods.fedfomo_ma import FedFomoMA
 from pfl_lib.methods.fedprox import FedProx
 from pfl_lib.methods.fedrep import FedRep
 from pfl_lib.methods.finetuned import FineTuned
@@ -83,6 +84,7 @@ METHODS: dict[str, type] = {
         FineTuned,
         BrokenGlobal,
         FedFomo,
+        FedFomoMA,
         FedAvgData,
         Mocha,
         CFL,

@@ -85,12 +85,7 @@ class FedFomo:
             raise BadInput(
                 f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to {most}"
             )
-        split = fed.clients.splits.get("validation")
-        if split is None or not all(map(len, split.index)):
-            raise BadInput(
-                "FedFomo weighs models on validation examples, and not every client has some: hold"
-                " out a share of its training examples with validation=0.2, as the paper does"
-            )
+        check_validation(fed)
         return {
             **copies(fed.initial(), len(fed)),
             "affinity": torch.eye(len(fed), dtype=torch.float64),
@@ -163,6 +158,16 @@ class FedFomo:
         apart = [torch.linalg.vector_norm(theta - row, order) for theta in candidates["theta"]]
         signed = signed_weights(loss.item(), losses, torch.stack(apart).double().cpu())
         return signed, (~losses.isfinite()).tolist()
+
+
+def check_validation(fed: Federation) -> None:
+    """BadInput unless every client has validation examples."""
+    split = fed.clients.splits.get("validation")
+    if split is None or not all(map(len, split.index)):
+        raise BadInput(
+            "FedFomo weighs models on validation examples, and not every client has some: hold"
+            " out a share of its training examples with validation=0.2, as the paper does"
+        )
 
 
 def downloads(

@@ -18,6 +18,9 @@ PRINTED = (
     Shown("pfedla-table3", pfedla.TABLE3, pfedla.profiles(pfedla.TABLE3, mnist=True)),
     Shown("fedfomo-table1", fedfomo.TABLE1, fedfomo.profiles(fedfomo.TABLE1)),
     Shown("fedfomo-table2", fedfomo.TABLE2, fedfomo.profiles(fedfomo.TABLE2)),
+    Shown("fedfomo-table3", fedfomo.TABLE3, fedfomo.profiles(fedfomo.TABLE3, fedfomo.SHUFFLINGS)),
+    Shown("fedfomo-table4", fedfomo.TABLE4, fedfomo.profiles(fedfomo.TABLE4)),
+    Shown("fedfomo-table4", fedfomo.TABLE6, fedfomo.profiles(fedfomo.TABLE4)),
     Shown("fedfomo-table5", fedfomo.TABLE5, fedfomo.profiles(fedfomo.TABLE5)),
 )
 """The printed tables that pages set beside ours."""

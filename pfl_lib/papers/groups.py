@@ -14,7 +14,7 @@ from pfl_lib.federation.participation import all_met
 from pfl_lib.methods import CFL
 from pfl_lib.papers.runs import Planned, Runs
 from pfl_lib.partitions import Latent
-from pfl_lib.partitions.latent import group_of
+from pfl_lib.partitions.latent import group_of, targets
 from pfl_lib.results.summary import status
 
 if TYPE_CHECKING:  # annotations only
@@ -30,6 +30,16 @@ def truth_of(setting: "Setting") -> np.ndarray | None:
     if not isinstance(setting.partition, Latent):
         return None
     return np.array(group_of(setting.clients, setting.partition.groups))
+
+
+def targets_of(setting: "Setting", seed: int) -> np.ndarray | None:
+    """The latent group on which each client is tested, [N]: its own, or with shuffled targets that
+    of another client; None under a partition that has no groups.
+    """
+    truth = truth_of(setting)
+    if truth is None or not setting.partition.shuffled_targets:
+        return truth
+    return truth[targets(setting.clients, seed)]
 
 
 def groups_found(affinity: np.ndarray, groups: int) -> np.ndarray:
@@ -108,6 +118,35 @@ def listened_to(weights: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -
                 "stopped": 100 * float((w.sum(1) == 0).mean()),
             }
         )
+    return pd.DataFrame(lines)
+
+
+def toward_targets(runs: Runs) -> pd.DataFrame:
+    """How much of the weight that clients give goes to clients that train on their target's group,
+    of every stored run with weights [N, N] under latent groups.
+
+    Columns dataset, setting, method, seed, round, targets ("out": clients whose target is another
+    group than their own, "in": the others), clients, stopped (how many of them gave no weight),
+    share (percent, mean over those that gave some; NaN without any) and chance (percent: what equal
+    weights for all models would give).
+    """
+    lines = []
+    for run in runs.planned:
+        result, truth = runs.find(run.spec), truth_of(run.row.at)
+        if result is None or truth is None or result.weights is None or result.weights.ndim != 3:
+            continue
+        target = targets_of(run.row.at, run.spec.seed)
+        right = truth[None] == target[:, None]  # [client, model]
+        for r, weights in zip(result.weights_rounds, result.weights, strict=True):
+            given, toward = weights.sum(1), (weights * right).sum(1)
+            for name, of in (("out", target != truth), ("in", target == truth)):
+                counted = of & (given > 0)
+                share = toward[counted] / given[counted]
+                line = {"round": int(r), "targets": name, "clients": int(of.sum())}
+                line |= {"stopped": int((given[of] == 0).sum())}
+                line |= {"share": 100 * float(share.mean()) if counted.any() else math.nan}
+                line |= {"chance": 100 * float(right[of].mean()) if of.any() else math.nan}
+                lines.append(_place(run) | line)
     return pd.DataFrame(lines)
 
 

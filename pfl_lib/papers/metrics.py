@@ -3,7 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from pfl_lib.federation.privacy import epsilons
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
@@ -50,3 +53,18 @@ MEGABYTES = Metric(
     "communication_MB", "MB", 0.05, 1.0, column("bytes", 2**-20), higher_is_better=False
 )
 """What all clients sent and received in all rounds."""
+DELTA = 1e-5
+"""Of every printed epsilon (FedFomo, section 4)."""
+
+
+def _epsilon(result: "Result", protocol: str, over: str, model: str) -> float:
+    """The mean over clients, by the accountant of Opacus; NaN where that is not installed."""
+    private = result.config["schedule"].get("private")
+    if private is None or not private["noise"]:
+        return math.inf
+    if find_spec("opacus") is None:
+        return math.nan
+    return float(epsilons(result.metrics, private["noise"], DELTA).mean())
+
+
+EPSILON = Metric("epsilon", "", 0.05, 0.1, _epsilon, higher_is_better=False, cap=0.5)

@@ -272,7 +272,11 @@ class Table:
             there = dict.fromkeys(place[part] for place in known)
             for place in places:
                 choose(f"{what} of {self.paper} {self.name}", place[part], there)
-        return {place: known.get(place, UNPRINTED) for place in places}
+        given = {place: known.get(place, UNPRINTED) for place in places}
+        # An infinite epsilon says how a run is made, and is no result to compare.
+        return {
+            place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()
+        }
 
 
 def hyper_parameters(method: Method) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the four papers print: 558 values of their tables, 120 of them settings and 438 results.
+"""What the four papers print: 558 values of their tables, 126 of them settings and 432 results.
 
 The values were copied from the papers' tables into `paper_values.csv`, one row a value, in the
 paper's own names: `dataset` ("MNIST", "any" where the table has no data set), `setting` (a
@@ -9,6 +9,7 @@ number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; 
 """
 
 import functools
+import math
 from importlib.resources import files
 
 import pandas as pd
@@ -23,8 +24,8 @@ def load() -> pd.DataFrame:
     """All printed values: columns paper, table, dataset, setting, method, metric, value, std and
     `kind`.
 
-    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3) and
-    "result" for what comes out of one.
+    `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3, and
+    FedFomo's infinite epsilons, which say that no noise is added) and "result" for what comes out.
     """
     return _read().copy()
 
@@ -89,4 +90,5 @@ def _read() -> pd.DataFrame:
     with files("pfl_lib.papers").joinpath("paper_values.csv").open(encoding="utf-8") as file:
         frame = pd.read_csv(file)
     is_setting = (frame.paper == "waffle") & frame.table.isin(["table2", "table3"])
+    is_setting |= frame.value == math.inf
     return frame.assign(kind=is_setting.map({True: "setting", False: "result"}))

@@ -72,13 +72,18 @@ class Latent:
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         """Raises `BadInput` where no groups are known, a group would have no client, or a client
-        no examples.
+        no examples; for one client with other targets.
         """
+        if self.shuffled_targets and clients == 1:
+            raise BadInput(
+                "shuffled_targets with one client: there is no other client whose data could be its"
+                " target; give two clients or more"
+            )
         train, test = groups_of(dataset, self.groups)
         made = share_groups(called(self), train, test, self.groups, clients, seed)
         if not self.shuffled_targets:
             return made
-        order = torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
+        order = targets(clients, seed)
         moved = tuple(made.test[target] for target in order)
         return Partition(made.name, made.train, moved, targets=tuple(order))
 
@@ -122,6 +127,13 @@ def group_of(clients: int, groups: int) -> list[int]:
     return [
         client // block if client < groups * block else client % groups for client in range(clients)
     ]
+
+
+def targets(clients: int, seed: int) -> list[int]:
+    """On whose data each client is validated and tested where the targets are shuffled; some stay
+    at their own.
+    """
+    return torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
 
 
 def groups_of(dataset: Dataset, groups: int) -> tuple[Tensor, Tensor]:

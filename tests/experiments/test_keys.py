@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pfl_lib import BadInput, Schedule, data, engine, models
+from pfl_lib import DPSGD, BadInput, Schedule, data, engine, models
 from pfl_lib.experiments import measures
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunSpec
@@ -21,6 +21,7 @@ from pfl_lib.methods import (
     FedAvgData,
     FedBN,
     FedFomo,
+    FedFomoMA,
     FedProx,
     FedRep,
     FineTuned,
@@ -83,6 +84,7 @@ CHANGES = {
             "participation": 0.5,
             "availability": ((1, 1, 1),),
             "augment": "crop_flip",
+            "private": DPSGD(noise=1.0, max_norm=1.0),
         }.items()
     },
 }
@@ -162,6 +164,10 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
         ({"method": Scaffold(clip=1)}, {"method": Scaffold(clip=1.0)}),
         ({"lr": 1}, {"lr": 1.0}),
         ({"schedule": {"lr_decay": 1, "participation": 1}}, {}),
+        (
+            {"schedule": {"private": DPSGD(1, 1)}},
+            {"schedule": {"private": DPSGD(1.0, 1.0, "poisson")}},
+        ),
         ({"schedule": {"momentum": 0, "weight_decay": -0.0}}, {}),
     ],
     ids=str,
@@ -273,6 +279,7 @@ GOLDEN = {
     "ditto-digits-C-seed1-e00c9093c4": RunSpec(Ditto(), Schedule(20), dataset="digits"),
     "finetuned-digits-C-seed1-cca89da9a0": RunSpec(FineTuned(), Schedule(20), dataset="digits"),
     "fedfomo-digits-C-seed1-c5290954ac": RunSpec(FedFomo(), FIFTEEN, **DIGITS),
+    "fedfomo_ma-digits-C-seed1-4c68b02b75": RunSpec(FedFomoMA(), FIFTEEN, **DIGITS),
     "fedavg_data-digits-C-seed1-c6d2661e4d": RunSpec(FedAvgData(pool="client"), FIFTEEN, **DIGITS),
     "mocha-digits-C-seed1-d7b605a32b": RunSpec(Mocha(), FIFTEEN, **DIGITS),
     "cfl-digits-C-seed1-4d9ef648f4": RunSpec(CFL(), FIFTEEN, **DIGITS),

@@ -20,11 +20,14 @@ def of_page(name: str) -> tuple[RunSpec, ...]:
 def test_the_repositorys_queue_names_runs_of_the_papers_pages_each_once():
     runs = queue_of("paper", None)
     pages = "waffle-table1 fedfomo-table2 fedfomo-table1 pfedla-table1 pfedla-table2".split()
-    pages += "waffle-readings waffle-apfl fedfomo-fig2 fedfomo-fig3 fedfomo-fig9".split()
+    pages += (
+        "fedfomo-table3 waffle-readings waffle-apfl fedfomo-fig2 fedfomo-fig3 fedfomo-fig9".split()
+    )
     known = {run for page in pages for run in of_page(page)}
     assert set(runs) < known and len(set(runs)) == len(runs)
-    assert set(runs[:200]) == set(of_page("waffle-table1"))
-    assert {(run.dataset, run.seed) for run in runs[200:255]} == {("cifar10", 1)}
+    assert set(runs[:7]) < set(of_page("fedfomo-table3"))
+    assert set(runs[7:207]) == set(of_page("waffle-table1"))
+    assert {(run.dataset, run.seed) for run in runs[207:262]} == {("cifar10", 1)}
     assert {run.seed for run in queue_of("paper", 2)} == {1, 2}
     assert queue_of("quick", None) is None and queue_of("small", None) is None
 

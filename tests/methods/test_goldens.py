@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_lib import Schedule
+from pfl_lib import DPSGD, Schedule
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import (
@@ -22,6 +22,7 @@ from pfl_lib.methods import (
     BrokenGlobal,
     FedAvgData,
     FedFomo,
+    FedFomoMA,
     WeightErosion,
     make_method,
 )
@@ -45,12 +46,16 @@ CELLS = {
     **{
         name: RunSpec(make_method(name), Schedule(4), **DIGITS)
         for name in METHODS
-        if name not in ("broken_global", "fedfomo", "fedbn", "fedavg_data")
+        if name not in ("broken_global", "fedfomo", "fedfomo_ma", "fedbn", "fedavg_data")
     },
     # At the usual learning rate normalised channels that are all but constant make of a last bit a
     # thousandth within a round, and a hundredth within four.
     "fedbn": RunSpec(make_method("fedbn"), Schedule(4, lr=0.01), model="pfedla_cnn-norm", **DIGITS),
     "fedfomo": RunSpec(FedFomo(n=3), Schedule(4), validation=0.2, **DIGITS),
+    "fedfomo_ma": RunSpec(FedFomoMA(), Schedule(4), validation=0.2, **DIGITS),
+    "fedavg, private": RunSpec(
+        make_method("fedavg"), Schedule(4, private=DPSGD(0.5, 1.0)), **DIGITS
+    ),
     "fedavg_data": RunSpec(FedAvgData(pool="client"), Schedule(4), **DIGITS),
     "fedavg_data, of all": RunSpec(FedAvgData(), Schedule(4), **DIGITS),
     "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),

@@ -4,16 +4,31 @@ profiles cost.
 
 import dataclasses
 
+import pandas as pd
 import pytest
 import torch
 
 from pfl_lib import data, partitions
 from pfl_lib.experiments.runner import run_many
-from pfl_lib.papers import compare, fedfomo
-from pfl_lib.papers.fedfomo import FIGURE1, FIGURE2, FIGURE3, FIGURE9, TABLE1, TABLE2, TABLE5
+from pfl_lib.federation.privacy import epsilon
+from pfl_lib.papers import compare, fedfomo, groups
+from pfl_lib.papers.fedfomo import (
+    FIGURE1,
+    FIGURE2,
+    FIGURE3,
+    FIGURE9,
+    TABLE1,
+    TABLE2,
+    TABLE3,
+    TABLE4,
+    TABLE5,
+    TABLE6,
+)
+from pfl_lib.papers.metrics import EPSILON
 from pfl_lib.papers.runs import Runs
 from pfl_lib.partitions import Latent, Shards
 from pfl_lib.partitions.emd import earth_movers_distance
+from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
 TABLES = (TABLE1, TABLE2, TABLE5)
@@ -24,7 +39,9 @@ A_RUN = 9_000 * 0.8 * 5 * 20
 
 
 @pytest.mark.parametrize(
-    ("table", "places"), [(TABLE1, 44), (TABLE2, 55), (TABLE5, 55)], ids=lambda one: str(one)[:20]
+    ("table", "places"),
+    [(TABLE1, 44), (TABLE2, 55), (TABLE3, 22), (TABLE5, 55)],
+    ids=lambda one: str(one)[:20],
 )
 def test_every_printed_value_has_its_place_and_every_place_its_value(table, places):
     printed = table.printed()
@@ -57,6 +74,45 @@ def test_the_settings_are_section_4s_and_appendix_A6s():
     assert {row.at.partition for row in TABLE1.rows} == {Shards(per_client=2)}
     assert [row.at.partition for row in TABLE2.rows] == [Latent(d) for d in (2, 3, 4, 5, 10)]
     assert {row.at.dataset for row in TABLE5.rows} == {"cifar100"}
+
+
+def test_table_3_is_table_2s_five_groups_with_targets_shuffled_once_a_seed():
+    assert [row.at for row in TABLE3.rows][:1] == [
+        dataclasses.replace(fedfomo.FIVE_GROUPS, partition=Latent(5, shuffled_targets=True))
+    ]
+    paper = fedfomo.profiles(TABLE3, fedfomo.SHUFFLINGS)["paper"]
+    assert paper.seeds == (1, 2, 3, 4, 5) and paper.paper_seeds == 5
+    targets = [groups.targets_of(TABLE3.rows[0].at, seed).tolist() for seed in paper.seeds]
+    assert len(set(map(tuple, targets))) == 5
+    assert all(sorted(of) == [i // 3 for i in range(15)] for of in targets)
+
+
+def test_tables_4_and_6_are_table_2s_five_groups_by_dp_sgd():
+    """36 values, of which the six infinite epsilons are settings and no results."""
+    printed = TABLE4.printed() | TABLE6.printed()
+    finite = [value for value in printed.values() if value.value == value.value]
+    assert (len(printed), len(finite)) == (36, 30)
+    assert printed["CIFAR100", "dp_sigma2_D5_15_clients", "FedFomo (MA)", "epsilon"].value == 3.22
+    for row in (*TABLE4.rows, *TABLE6.rows):
+        private = row.at.schedule.private
+        assert row.setting.startswith(f"dp_sigma{private.noise:g}_") and private.max_norm == 1
+        assert row.at.scheduled(private=None) == fedfomo.setting(row.at.dataset, Latent(5))
+
+
+def test_an_epsilon_is_read_from_the_local_steps_of_a_run():
+    """15 clients, all of 2,667 examples: 54 batches of 50, five epochs, 20 rounds."""
+    rows = [
+        {"round": r, "client": i, "private_steps": 270.0, "sampling_rate": 50 / 2667}
+        for r in range(1, 21)
+        for i in range(15)
+    ]
+    private = {"noise": 1.0, "max_norm": 1.0, "sampling": "poisson"}
+    ran = Result({"schedule": {"private": private}}, pd.DataFrame(rows), None, None, 1.0)
+    spent = EPSILON.read(ran, "last", "clients", "served")
+    assert spent == pytest.approx(epsilon(1.0, 50 / 2667, 5400, 1e-5))
+    assert spent == pytest.approx(9.86, abs=0.02)
+    clipped = dataclasses.replace(ran, config={"schedule": {"private": private | {"noise": 0.0}}})
+    assert EPSILON.read(clipped, "last", "clients", "served") == float("inf")
 
 
 def test_fedfomo_downloads_5_and_10_models_and_explores_as_appendix_A6_says():

@@ -82,6 +82,11 @@ def test_shuffled_targets_move_test_and_validation_examples_together(digits):
     assert other.targets != moved.targets
 
 
+def test_one_client_has_no_other_target(digits):
+    with pytest.raises(BadInput, match="no other client whose data could be its target"):
+        partitions.make(Latent(1, shuffled_targets=True), digits, clients=1, seed=1)
+
+
 def test_the_seed_decides_who_has_what_of_a_group(digits):
     made = [partitions.make(Latent(3), digits, seed=seed) for seed in range(3)]
     assert len({partition.checksum() for partition in made}) == 3

@@ -1,0 +1,68 @@
+"""What DP-SGD protects, as (epsilon, delta), by Opacus' accountants.
+
+An epsilon here is one client's, against the server and all other clients, for adding or removing
+one of its training examples: "local" in the paper's word, since the client adds the noise before
+anything leaves it.  Nothing else that leaves is counted: the numbers of training examples, and
+what a method makes of validation examples, such as FedFomo's weights.
+"""
+
+import math
+
+import pandas as pd
+
+from pfl_lib.errors import BadInput, choose, number, whole
+
+ACCOUNTANTS = ("rdp", "prv")
+
+
+def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str = "rdp") -> float:
+    """The epsilon of so many local steps, each of which draws every example with chance `rate` and
+    adds noise of `noise` times the clipping bound; infinite without noise, 0 without steps.
+
+    `accountant`: "rdp" (Renyi, Opacus' and the paper's) or "prv" (numerically composed, tighter).
+    Raises BadInput for a delta outside (0, 1), a rate above 1, and where Opacus is not installed.
+    """
+    number("noise", noise, "a number 0 or more", lambda v: 0 <= v < math.inf)
+    number("sampling rate", rate, "a chance above 0 and at most 1", lambda v: 0 < v <= 1)
+    whole("steps", steps, 0)
+    number("delta", delta, "a number above 0 and below 1", lambda v: 0 < v < 1)
+    choose("accountant", accountant, ACCOUNTANTS)
+    if not steps:
+        return 0.0
+    if not noise:
+        return math.inf
+    try:
+        from opacus.accountants import PRVAccountant, RDPAccountant
+    except ImportError:
+        raise BadInput(
+            "epsilon is computed by Opacus, which is not installed: pip install 'pfl-lib[privacy]'"
+        ) from None
+    made = RDPAccountant() if accountant == "rdp" else PRVAccountant()
+    made.history = [(float(noise), float(rate), int(steps))]
+    return float(made.get_epsilon(delta=delta))
+
+
+def epsilons(
+    measured: pd.DataFrame, noise: float, delta: float, accountant: str = "rdp"
+) -> pd.Series:
+    """Each client's epsilon after the last round of a run's metrics, from the local steps that it
+    took (`private_steps`) and its sampling rate; a series by client.
+
+    Only for a run whose every round is in `measured` (`evaluate_every` 1).  Raises BadInput for one
+    without these columns, or with rounds missing.
+    """
+    if missing := [name for name in ("private_steps", "sampling_rate") if name not in measured]:
+        raise BadInput(
+            f"metrics without {' and '.join(missing)}: give those of a run by DP-SGD, such as"
+            " run(..., private=DPSGD(noise=1.0, max_norm=1.0)).metrics"
+        )
+    rounds = measured.groupby("client")["round"].nunique()
+    if (rounds < measured["round"].max()).any():
+        raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")
+    of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})
+    of_kind = {
+        (steps, rate): epsilon(noise, rate, int(steps), delta, accountant)
+        for steps, rate in set(of_client.itertuples(index=False, name=None))
+    }
+    spent = [of_kind[kind] for kind in of_client.itertuples(index=False, name=None)]
+    return pd.Series(spent, of_client.index, name="epsilon")

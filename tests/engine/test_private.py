@@ -1,0 +1,314 @@
+"""DP-SGD: clipping, noise, sampling; a real Opacus optimiser as the reference."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from pfl_lib import DPSGD, BadInput, Federation, Schedule, run
+from pfl_lib.engine import LOSSES
+from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.private import clip_factors, clipped_sums
+from pfl_lib.experiments.training import Run
+from pfl_lib.federation.batches import batches
+from pfl_lib.methods import FedAvg, FedFomo, make_method
+from pfl_lib.models.cnn import LeNet5, TFConvNet
+from pfl_lib.randomness import generator
+from pfl_lib.rows import copies, sgd
+
+PLAIN = DPSGD(noise=0, max_norm=math.inf, sampling="shuffled")
+NOISY = DPSGD(noise=1.0, max_norm=0.7)
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def examples(sizes) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    random = torch.Generator().manual_seed(3)
+    return [
+        (
+            torch.randn(n, 3, generator=random, dtype=torch.float64),
+            torch.randint(2, (n,), generator=random),
+        )
+        for n in sizes
+    ]
+
+
+def federation(
+    private, sizes=(7, 5, 9), model=net, engine="loop", threads=1, **schedule
+) -> Federation:
+    data = examples(sizes)
+    settings = {"batch_size": 2, "lr": 0.3, "local_epochs": 2, "private": private, **schedule}
+    return Federation.from_arrays(
+        data,
+        data,
+        model,
+        Schedule(2, **settings),
+        validation=data,
+        device="cpu",
+        dtype=torch.float64,
+        engine=engine,
+        threads=threads,
+    )
+
+
+def trained(fed: Federation, clients=(0, 1, 2), round: int = 1) -> torch.Tensor:
+    rows, _ = fed.train(copies(fed.initial(), len(clients)), round, clients)
+    return rows["theta"]
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.5, "weight_decay": 0.01}])
+def test_no_noise_and_no_bound_give_the_plain_run(engine, settings):
+    private = trained(federation(PLAIN, engine=engine, **settings))
+    plain = trained(federation(None, engine=engine, **settings))
+    torch.testing.assert_close(private, plain, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "shuffled"])
+def test_both_engines_train_to_the_same_numbers(sampling):
+    private = replace(NOISY, sampling=sampling)
+    loop, side = (trained(federation(private, engine=engine)) for engine in ("loop", "vmap"))
+    torch.testing.assert_close(loop, side, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("network, shape", [(LeNet5, (1, 28, 28)), (TFConvNet, (3, 32, 32))])
+def test_a_sum_without_a_bound_is_the_gradient_of_the_summed_loss(network, shape):
+    torch.manual_seed(0)
+    loss = LOSSES["cross_entropy"]
+    flat = FlatModule(network(), loss, torch.device("cpu"), torch.float64)
+    theta = flat.layout.rows(flat.module)["theta"]
+    x, y = torch.randn(3, *shape, dtype=torch.float64), torch.tensor([1, 0, 3])
+    parts = torch.autograd.grad(loss(flat.module(x), y).sum(), list(flat.module.parameters()))
+    found = clipped_sums(flat, math.inf)(theta, x, y)
+    torch.testing.assert_close(found, torch.cat([part.flatten() for part in parts]))
+
+
+def test_no_clipped_norm_exceeds_the_bound():
+    norms = torch.rand(100_000, generator=torch.Generator().manual_seed(1)) * 10
+    for bound in (1e-3, 0.1, 1.0, 3.0):
+        assert (norms * clip_factors(norms, bound) <= bound).all()
+    flat = FlatModule(net(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float32)
+    theta = flat.layout.rows(flat.module)["theta"]
+    clipped = clipped_sums(flat, 0.05)
+    for k in range(50):
+        x = 100 * torch.randn(1, 3, generator=torch.Generator().manual_seed(k))
+        assert clipped(theta, x, torch.tensor([k % 2])).norm() <= 0.05
+
+
+def test_an_example_whose_gradient_is_not_finite_counts_for_nothing():
+    flat = FlatModule(net(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float32)
+    theta, clipped = flat.layout.rows(flat.module)["theta"], clipped_sums(flat, 1.0)
+    x, y = torch.randn(2, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1])
+    broken = torch.stack([x[0], torch.full((3,), math.inf), x[1]])
+    assert torch.equal(clipped(theta, broken, torch.tensor([0, 1, 1])), clipped(theta, x, y))
+
+
+def test_the_sum_does_not_depend_on_how_many_gradients_are_held_at_a_time(monkeypatch):
+    whole = trained(federation(NOISY))
+    monkeypatch.setattr("pfl_lib.engine.private.MOST_NUMBERS", 30)  # the model has 26 parameters
+    torch.testing.assert_close(trained(federation(NOISY)), whole, rtol=1e-12, atol=1e-12)
+    side = trained(federation(NOISY, engine="vmap"))
+    torch.testing.assert_close(side, whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise, bound", [(0.0, math.inf), (0.0, 0.4), (1.3, 0.4)])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffled"])
+def test_opacus_optimiser_ends_at_the_same_parameters(noise, bound, sampling):
+    """Opacus' DPOptimizer and GradSampleModule with the federation's batches and, tensor by tensor,
+    its noise.
+    """
+    from opacus.grad_sample import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    sizes, client = (6, 8, 4), 1
+    fed = federation(DPSGD(noise, bound, sampling), sizes=sizes, momentum=0.2)
+    x, y = examples(sizes)[client]
+    random = generator(fed.seed, "noise of batches", 1, client)
+    blocks, drawn = fed.layout.parameters, []
+
+    class TheSameNoise(DPOptimizer):
+        def add_noise(self) -> None:
+            row = torch.randn(fed.layout.P, generator=random, dtype=torch.float64)
+            drawn.append(row)
+            for parameter, block in zip(self.params, blocks, strict=True):
+                own = row[block.start : block.stop].view(block.shape)
+                scale = self.noise_multiplier * self.max_grad_norm if noise else 0.0
+                parameter.grad = (parameter.summed_grad + scale * own).view_as(parameter)
+
+    model = net().double()
+    named = fed.layout.named(**fed.initial())
+    model.load_state_dict(named)
+    reference = GradSampleModule(model)
+    plain = torch.optim.SGD(reference.parameters(), lr=0.3, momentum=0.2)
+    optimiser = TheSameNoise(
+        plain, noise_multiplier=noise, max_grad_norm=bound, expected_batch_size=2
+    )
+    steps = batches(fed.schedule, fed.seed, "batches", 1, client, 8)
+    taken = [batch for batch in steps if len(batch)]
+    assert len(taken) == len(steps) or sampling == "poisson"
+    for batch in steps:
+        optimiser.zero_grad()
+        if len(batch):
+            nn.functional.cross_entropy(reference(x[batch].requires_grad_()), y[batch]).backward()
+        else:  # as Opacus' loader gives an empty batch: gradients of no example
+            for parameter in reference.parameters():
+                parameter.grad_sample = parameter.new_zeros(0, *parameter.shape)
+        optimiser.step()
+    theirs = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    torch.testing.assert_close(trained(fed)[client], theirs, rtol=1e-12, atol=1e-12)
+    assert len(drawn) == len(steps)
+
+
+def test_poisson_batches_hold_each_example_at_its_rate_and_are_as_many_as_plain_ones():
+    private = Schedule(1, batch_size=20, local_epochs=3, private=NOISY)
+    drawn = batches(private, 1, "batches", 1, 0, 90)
+    assert len(drawn) == len(batches(replace(private, private=None), 1, "batches", 1, 0, 90)) == 15
+    assert len({len(batch) for batch in drawn}) > 3
+    many = batches(replace(private, local_batches=4000), 1, "batches", 1, 0, 90)
+    share = torch.cat(many).bincount(minlength=90) / len(many)
+    assert (share - 20 / 90).abs().max() < 5 * math.sqrt(2 / 9 * 7 / 9 / 4000)
+
+
+def test_noise_is_each_clients_and_rounds_own():
+    """Where every gradient is clipped to nothing, what is left of training is noise alone."""
+    private = DPSGD(noise=1e9, max_norm=1e-9)
+    fed = federation(private, sizes=(6, 6, 6), local_epochs=1)
+    moved = [trained(fed, round=r) - fed.initial()["theta"] for r in (1, 2)]
+    alike = torch.corrcoef(torch.cat(moved))
+    assert (alike - torch.eye(6)).abs().max() < 0.6
+    # Other clients' data, and who else trains, change nothing of a client's noise.
+    others = federation(private, sizes=(6, 6, 4), local_epochs=1)
+    mine = trained(others, [1]) - others.initial()["theta"]
+    torch.testing.assert_close(mine[0], moved[0][1], rtol=1e-6, atol=1e-6)
+
+
+def test_clients_who_are_trained_again_get_the_same_noise():
+    """Steps that draw from torch's generator are taken once more, one client after the other."""
+
+    def step(rows, gradient, batch) -> None:
+        torch.rand(())
+        sgd(rows, gradient, batch)
+
+    one, two = (federation(NOISY, threads=threads) for threads in (1, 2))
+    found = [fed.train(copies(fed.initial(), 3), 1, [0, 1, 2], step)[0] for fed in (one, two)]
+    assert torch.equal(found[0]["theta"], found[1]["theta"])
+
+
+def test_one_clients_data_reach_no_other_client():
+    """Client 0's examples change, and clients 1 and 2 end at the same bits."""
+    here = federation(NOISY)
+    there = federation(NOISY)
+    with_other = there.with_training_labels({0: 1 - there.clients.splits["train"].labels[0]})
+    before, after = trained(here), trained(with_other)
+    assert torch.equal(before[1:], after[1:]) and not torch.equal(before[0], after[0])
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedfomo", "fedprox", "scaffold", "pfedla", "local"])
+def test_methods_train_by_it_and_stay_finite_at_two_sigma(method):
+    fed = federation(DPSGD(noise=2.0, max_norm=1.0))
+    made = FedFomo(2) if method == "fedfomo" else make_method(method)
+    run = Run(made, fed)
+    assert list(run.rounds()) == [1, 2] and run.diverged is None
+    [model] = {torch.equal(row, row) for row in made.served(fed, run.state).values()}
+    assert model
+
+
+def test_a_round_tells_what_an_accountant_needs():
+    fed = federation(NOISY)
+    run = Run(FedAvg(), fed)
+    list(run.rounds())
+    rows = [row for row in run.metrics if row["round"] == 2]
+    assert [row["private_steps"] for row in rows] == [8, 6, 10]  # two passes, batches of two
+    assert [row["sampling_rate"] for row in rows] == [2 / 7, 2 / 5, 2 / 9]
+    plain = Run(FedAvg(), federation(None))
+    list(plain.rounds())
+    assert "private_steps" not in plain.metrics[0]
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"max_norm": 1.0}, "noise None and max_norm 1.0: give both"),
+        ({"noise": 1.0}, "noise 1.0 and max_norm None: give both"),
+        ({}, "give both, the noise multiplier and the clipping bound"),
+        ({"noise": 1.0, "max_norm": math.inf}, "noise is in units of the bound"),
+        ({"noise": -1, "max_norm": 1.0}, "noise -1: give a number 0 or more"),
+        ({"noise": 1, "max_norm": 0}, "max_norm 0: give a number above 0"),
+        ({"noise": 1, "max_norm": 1, "sampling": "all"}, "sampling 'all' is not one of"),
+    ],
+)
+def test_settings_are_refused_in_one_line(given, told):
+    with pytest.raises(BadInput, match=told) as refused:
+        DPSGD(**given)
+    assert "\n" not in str(refused.value)
+
+
+def test_1_and_1_0_are_one_description():
+    assert repr(DPSGD(1, 2)) == repr(DPSGD(1.0, 2.0))
+
+
+class Normed(nn.Sequential):
+    def __init__(self, **settings) -> None:
+        super().__init__(nn.Linear(3, 4), nn.BatchNorm1d(4, **settings), nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize("settings", [{}, {"track_running_stats": False}])
+def test_batch_norm_is_refused_with_the_reason(settings):
+    with pytest.raises(BadInput, match="BatchNorm mixes the examples of a batch"):
+        federation(NOISY, model=lambda: Normed(**settings))
+
+
+def test_group_norm_is_trained():
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 4), nn.GroupNorm(2, 4), nn.Linear(4, 2))
+
+    assert trained(federation(NOISY, model=model)).isfinite().all()
+
+
+def test_a_sampling_rate_above_one_is_refused():
+    with pytest.raises(BadInput, match=r"client 1 has 5 training examples.* rate 1.2, above 1"):
+        federation(NOISY, batch_size=6)
+    assert len(federation(PLAIN, batch_size=6)) == 3
+
+
+def test_a_setting_that_is_none_is_refused():
+    with pytest.raises(BadInput, match="private 1.0: give DPSGD"):
+        Schedule(1, private=1.0)
+
+
+@pytest.mark.parametrize(
+    "method, told",
+    [
+        ("pfedme", "accounts for one gradient of each batch"),
+        ("fedavg_data", "this method shares some"),
+    ],
+)
+def test_methods_that_it_cannot_account_for_are_refused(method, told):
+    with pytest.raises(BadInput, match=told):
+        list(Run(make_method(method), federation(NOISY, lr=0.05)).rounds())
+
+
+def test_training_twice_in_a_round_by_the_same_noise_is_refused():
+    class Twice(FedAvg):
+        def round(self, fed, state, r):
+            fed.train(copies(state, 3), r, range(3))
+            return super().round(fed, state, r)
+
+    with pytest.raises(BadInput, match="trains a client twice in a round by the same noise"):
+        list(Run(Twice(), federation(NOISY)).rounds())
+
+
+def test_run_takes_it(tmp_path):
+    given = {"rounds": 1, "batch_size": 20, "results_dir": tmp_path, "device": "cpu"}
+    private, plain = run("fedavg", private=DPSGD(1, 1), **given), run("fedavg", **given)
+    assert private.config["schedule"]["private"] == {
+        "noise": 1.0,
+        "max_norm": 1.0,
+        "sampling": "poisson",
+    }
+    assert "private" not in plain.config["schedule"]
+    assert (private.metrics["private_steps"] > 0).all()

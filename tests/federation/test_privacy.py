@@ -1,0 +1,87 @@
+"""Epsilon: Opacus' accountants, and what they are given."""
+
+import math
+import sys
+
+import pandas as pd
+import pytest
+
+from pfl_lib import DPSGD, BadInput, run
+from pfl_lib.federation.privacy import epsilon, epsilons
+
+SETTING = {"rate": 50 / 2667, "steps": 5400, "delta": 1e-5}
+
+
+def test_the_full_batch_is_the_gaussian_mechanism():
+    """One step on everybody's data with sigma: Renyi epsilon of order a is a / (2 sigma^2), and
+    epsilon(delta) = min over a of a / (2 sigma^2) + ln((a - 1) / a) - (ln delta + ln a) / (a - 1)
+    (Balle et al. 2020), over Opacus' orders.
+    """
+    orders = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
+    for sigma, steps in ((4.0, 1), (20.0, 30)):
+        by_hand = min(
+            steps * a / (2 * sigma**2)
+            + math.log((a - 1) / a)
+            - (math.log(1e-5) + math.log(a)) / (a - 1)
+            for a in orders
+        )
+        assert epsilon(sigma, 1.0, steps, 1e-5) == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_it_falls_with_noise_and_delta_and_rises_with_steps_and_rate():
+    usual = epsilon(1.0, **SETTING)
+    assert epsilon(2.0, **SETTING) < usual
+    assert epsilon(1.0, **SETTING | {"delta": 1e-4}) < usual
+    assert epsilon(1.0, **SETTING | {"steps": 6000}) > usual
+    assert epsilon(1.0, **SETTING | {"rate": 60 / 2667}) > usual
+    assert epsilon(1.0, **SETTING, accountant="prv") < usual
+
+
+def test_without_noise_it_is_infinite_and_without_steps_0():
+    assert epsilon(0, **SETTING) == math.inf
+    assert epsilon(1.0, 0.1, 0, 1e-5) == epsilon(0, 0.1, 0, 1e-5) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ({"delta": 0}, "delta 0: give a number above 0 and below 1"),
+        ({"delta": 1}, "delta 1: give a number above 0 and below 1"),
+        ({"delta": -1e-5}, "delta -1e-05: give"),
+        ({"rate": 1.2}, "sampling rate 1.2: give a chance above 0 and at most 1"),
+        ({"rate": 0}, "sampling rate 0: give"),
+        ({"steps": 2.5}, "steps 2.5: give a whole number"),
+        ({"noise": -1}, "noise -1: give a number 0 or more"),
+        ({"accountant": "gdp"}, "accountant 'gdp' is not one of rdp, prv"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(wrong, told):
+    with pytest.raises(BadInput, match=told) as refused:
+        epsilon(**{"noise": 1.0, **SETTING, **wrong})
+    assert "\n" not in str(refused.value)
+
+
+def test_without_opacus_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opacus.accountants", None)
+    with pytest.raises(BadInput, match=r"pip install 'pfl-lib\[privacy\]'"):
+        epsilon(1.0, **SETTING)
+    assert epsilon(0, **SETTING) == math.inf  # known without it
+
+
+def test_a_runs_epsilons_are_each_clients_own(tmp_path):
+    """Clients of 5 and of 20 examples; two rounds of two epochs, batches of 4."""
+    rows = [
+        {"round": r, "client": c, "private_steps": steps, "sampling_rate": rate}
+        for r in (1, 2)
+        for c, steps, rate in ((0, 4, 0.8), (1, 10, 0.2))
+    ]
+    found = epsilons(pd.DataFrame(rows), 1.5, 1e-5)
+    assert found.to_dict() == {0: epsilon(1.5, 0.8, 8, 1e-5), 1: epsilon(1.5, 0.2, 20, 1e-5)}
+    with pytest.raises(BadInput, match="metrics of some rounds are missing"):
+        epsilons(pd.DataFrame(rows[1:]), 1.5, 1e-5)
+    plain = run("fedavg", rounds=1, results_dir=tmp_path, device="cpu")
+    with pytest.raises(BadInput, match="metrics without private_steps and sampling_rate"):
+        epsilons(plain.metrics, 1.0, 1e-5)
+    private = DPSGD(noise=1.0, max_norm=1.0)
+    noised = run("fedavg", rounds=1, batch_size=20, private=private, results_dir=tmp_path)
+    assert (epsilons(noised.metrics, 1.0, 1e-5) > 0).all()
