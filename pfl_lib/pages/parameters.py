@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pydantic
 
 from pfl_lib.errors import BadInput, choose
-from pfl_lib.papers.verdicts import PROFILES
+from pfl_lib.papers.profiles import PROFILES
 from pfl_lib.progress import headless
 
 # What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is

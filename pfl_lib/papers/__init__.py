@@ -5,8 +5,7 @@ Which pages there are, their notebooks say (`pages.registry`).
 
 from pfl_lib.papers import fedfomo, pfedla, waffle, waffle_studies
 from pfl_lib.papers.overview import Shown
-from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.verdicts import PROFILES
+from pfl_lib.papers.profiles import PROFILES, Profile
 
 __all__ = ["PRINTED", "PROFILES", "Profile"]
 

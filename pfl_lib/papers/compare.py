@@ -13,7 +13,7 @@ from pfl_lib.papers.judge import LEVELS, ORDERS, Seeds
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.runs import PLACE, Runs
 from pfl_lib.papers.table import UNPRINTED, Row, Table
-from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
 

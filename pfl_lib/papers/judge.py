@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pfl_lib.papers.metrics import ACCURACY, Metric
-from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.values import Printed
 
 HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary
 LEVELS = ("reproduced", "compatible", "not reproduced", "diverged", "not run")

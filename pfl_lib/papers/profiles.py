@@ -8,6 +8,7 @@ from pfl_lib.data import DATASETS
 from pfl_lib.errors import BadInput
 from pfl_lib.papers.settings import Setting
 
+PROFILES = ("quick", "small", "paper")
 Make = Callable[[Setting], Setting | None]
 """A setting as a profile runs it; None where the profile leaves it out."""
 

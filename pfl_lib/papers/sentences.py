@@ -23,7 +23,7 @@ from pfl_lib.papers import judge
 from pfl_lib.papers.judge import Seeds
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.table import UNPRINTED, Table
-from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.values import Printed
 
 ANSWERS = ("yes", "no", "undecided", "not run")
 RULES = ("all", "best", "level")

@@ -20,7 +20,7 @@ from pfl_lib.papers import values
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.settings import Setting
-from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.values import Printed
 from pfl_lib.results.result import Result
 
 Find = Callable[[RunSpec], Result | None]
@@ -225,11 +225,6 @@ class Table:
     def with_methods(self, methods: Iterable[Method]) -> "Table":
         """The table with a further column for each of these methods, by their short names."""
         return self.with_columns({short_name(method): method for method in methods})
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The names of the columns that the user added."""
-        return tuple(column.name for column in self.columns if column.own)
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -11,13 +11,22 @@ number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; 
 import functools
 import math
 from importlib.resources import files
+from typing import NamedTuple
 
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
-from pfl_lib.papers.verdicts import Printed
 
 KEY = ["paper", "table", "dataset", "setting", "method"]
+
+
+class Printed(NamedTuple):
+    """A printed value and its printed standard deviation, in the paper's unit; NaN where the paper
+    prints no spread.
+    """
+
+    value: float
+    std: float
 
 
 def load() -> pd.DataFrame:

@@ -7,11 +7,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-NOT_RUN, LEFT_OUT = "not run", "left out"
-"""What stands in place of the number of a run that is not there, and of one that the profile does
-not have.
-"""
-NOTHING = (NOT_RUN, LEFT_OUT)
+NOT_RUN = "not run"
+"""What stands in place of the number of a run that is not there."""
 
 
 @dataclass(frozen=True)
@@ -20,16 +17,13 @@ class Ours:
 
     `values` are the numbers to compare, as `gather` read them by a table's protocol.  `diverged`
     holds (seed, round) of each run whose loss became infinite or not a number; `missing` counts the
-    runs without a result; `left_out`: the profile has no run here.  `run`: the slug of the first
-    finished run, where it is known.
+    runs without a result.
     """
 
     seeds: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
     diverged: tuple[tuple[int, int], ...] = ()
     missing: int = 0
-    left_out: bool = False
-    run: str = ""
 
     @property
     def runs(self) -> int:
@@ -60,11 +54,11 @@ class Ours:
 
     @property
     def status(self) -> str:
-        """ "ran", "not run", "left out", "diverged at round 7" or, of several runs, "diverged at
-        round 7 (seed 2)".
+        """ "ran", "not run", "diverged at round 7" or, of several runs, "diverged at round 7 (seed
+        2)".
         """
         if not self.ran:
-            return LEFT_OUT if self.left_out else NOT_RUN
+            return NOT_RUN
         if not self.diverged:
             return "ran"
         if not self.values and len(self.diverged) == 1:
@@ -72,17 +66,6 @@ class Ours:
         return "diverged at " + ", ".join(
             f"round {round} (seed {seed})" for seed, round in self.diverged
         )
-
-
-def common(one: Ours, other: Ours) -> list[int]:
-    """The seeds that both methods ran, finished or diverged."""
-    ran = [{*ours.seeds, *(seed for seed, _ in ours.diverged)} for ours in (one, other)]
-    return sorted(ran[0] & ran[1])
-
-
-def lost_beside(one: Ours, other: Ours) -> bool:
-    """Whether a method diverged on a seed that another ran too."""
-    return not set(common(one, other)).isdisjoint(seed for seed, _ in one.diverged)
 
 
 def differences(one: Ours, other: Ours) -> list[float]:
@@ -141,11 +124,3 @@ def status(result: object | None) -> str:
 def at_round(diverged: int) -> str:
     """What stands in place of the number of a run that diverged at that round."""
     return f"diverged at round {diverged}"
-
-
-def few_seeds(runs: int, paper_seeds: int) -> str:
-    """ "1 of 5 seeds" where fewer ran than the paper averages, else nothing."""
-    return f"{runs} of {paper_seeds} seeds" if runs < paper_seeds else ""
-
-
-HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary

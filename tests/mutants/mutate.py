@@ -62,7 +62,6 @@ NAMED = (
     ("rows.py", "counts = (weights[..., ~finite] != 0)", "counts = (weights[..., ~finite] == 0)"),
     ("rows.py", "batch.weight_decay * row", "batch.weight_decay * batch.lr"),
     ("rows.py", "isfinite() & matrix.amin(1)", "isfinite() & matrix.amax(1)"),
-    ("papers/claims.py", "max(metric.floor, two_standard", "max(0, two_standard"),
     ("papers/judge.py", "max(metric.floor, 2 * differences", "max(0, 2 * differences"),
 )
 

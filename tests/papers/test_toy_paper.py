@@ -14,7 +14,7 @@ from pfl_lib.papers.profiles import Profile, smaller
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
-from pfl_lib.papers.verdicts import Printed
+from pfl_lib.papers.values import Printed
 from pfl_lib.results.store import Store
 
 TWO_ROUNDS = Schedule(rounds=2, batch_size=50, lr=0.1)
