@@ -142,7 +142,8 @@ class Run:
 
     def _private_steps(self) -> dict[str, Tensor]:
         """What an accountant needs of a round of DP-SGD, [N] each: the local steps of each client,
-        "private_steps", and the chance with which a step draws an example, "sampling_rate".
+        "private_steps", and the chance with which a step draws an example, "sampling_rate";
+        shuffled batches have none.
         """
         taken = self.fed.private_steps
         private = self.fed.schedule.private
@@ -156,10 +157,8 @@ class Run:
         steps = torch.zeros(len(self.fed), dtype=torch.float64)
         for client, _, count in taken:
             steps[client] += count
-        return {
-            "private_steps": steps,
-            "sampling_rate": self.fed.schedule.batch_size / self.fed.sizes(),
-        }
+        rate = {"sampling_rate": self.fed.schedule.batch_size / self.fed.sizes()}
+        return {"private_steps": steps} | (rate if private.sampling == "poisson" else {})
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
         """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`."""

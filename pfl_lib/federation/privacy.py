@@ -49,14 +49,14 @@ def epsilons(
     took (`private_steps`) and its sampling rate; a series by client.
 
     Only for a run whose every round is in `measured` (`evaluate_every` 1).  Raises BadInput for one
-    without these columns, or with rounds missing.
+    without these columns, as with shuffled batches, or with rounds missing.
     """
     if missing := [name for name in ("private_steps", "sampling_rate") if name not in measured]:
         raise BadInput(
-            f"metrics without {' and '.join(missing)}: give those of a run by DP-SGD, such as"
-            " run(..., private=DPSGD(noise=1.0, max_norm=1.0)).metrics"
+            f"metrics without {' and '.join(missing)}: give those of a run by DP-SGD with"
+            " Poisson batches, such as run(..., private=DPSGD(noise=1.0, max_norm=1.0)).metrics"
         )
-    rounds = measured.groupby("client")["round"].nunique()
+    rounds = measured[measured["round"] > 0].groupby("client")["round"].nunique()  # 0: untrained
     if (rounds < measured["round"].max()).any():
         raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")
     of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})

@@ -210,14 +210,8 @@ def signed_weights(reference_loss: float, losses: Tensor, distances: Tensor) -> 
     return torch.where(known, fall / torch.where(known, distances, 1.0), 0.0)
 
 
-def weights(reference_loss: float, losses: Tensor, distances: Tensor) -> Tensor:
-    """Eq. 13, [m] in float64: the positive weights of Eq. 3 as shares, which add up to 1; or zeros,
-    where no model is better than the reference.
-    """
-    return normalised(signed_weights(reference_loss, losses, distances))
-
-
 def normalised(signed: Tensor) -> Tensor:
+    """Eq. 13, [m]: the positive weights as shares, which add up to 1; or zeros, where none is."""
     positive = signed.clamp(min=0)
     return positive / positive.sum() if positive.any() else positive
 

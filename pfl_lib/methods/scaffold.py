@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import choose, number
+from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import (
     Batch,
@@ -107,6 +107,11 @@ def corrected_training(
         "correction": state["control"] - select_rows(state["controls"], clients),
     }
     if option == "I":
+        if fed.schedule.private:
+            raise BadInput(
+                "option 'I' weighs gradients by how many examples each batch drew, which DP-SGD"
+                " does not protect: give option='II'"
+            )
         step = functools.partial(corrected_step, clip=clip)
         trained, _ = fed.train(rows, r, clients, step)
         means = gradients_at(fed, state, r, clients, clip)

@@ -112,7 +112,7 @@ def _needed(path: Path, profile: str, seeds: int, methods: tuple[str, ...]) -> N
 
 
 def _place(page: NotebookPage) -> tuple:
-    kind = re.match(r"(Table|Figure) (\d+)", page.title)
+    kind = re.match(r"(Table|Figure)s? (\d+)", page.title)
     place = (kind[1] == "Figure", int(kind[2])) if kind else (2, 0)
     return (*place, not page.path.stem.startswith(("table", "fig")), page.path.stem)
 

@@ -58,11 +58,11 @@ DELTA = 1e-5
 
 
 def _epsilon(result: "Result", protocol: str, over: str, model: str) -> float:
-    """The mean over clients, by the accountant of Opacus; NaN where that is not installed."""
+    """The mean over clients, by Opacus' accountant; NaN without Opacus, or with other sampling."""
     private = result.config["schedule"].get("private")
     if private is None or not private["noise"]:
         return math.inf
-    if find_spec("opacus") is None:
+    if find_spec("opacus") is None or private["sampling"] != "poisson":
         return math.nan
     return float(epsilons(result.metrics, private["noise"], DELTA).mean())
 

@@ -13,7 +13,7 @@ from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.private import clip_factors, clipped_sums
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation.batches import batches
-from pfl_lib.methods import FedAvg, FedFomo, make_method
+from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, make_method
 from pfl_lib.models.cnn import LeNet5, TFConvNet
 from pfl_lib.randomness import generator
 from pfl_lib.rows import copies, sgd
@@ -38,7 +38,7 @@ def examples(sizes) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def federation(
-    private, sizes=(7, 5, 9), model=net, engine="loop", threads=1, **schedule
+    private, sizes=(7, 5, 9), model=net, engine="loop", threads=1, alice=None, **schedule
 ) -> Federation:
     data = examples(sizes)
     settings = {"batch_size": 2, "lr": 0.3, "local_epochs": 2, "private": private, **schedule}
@@ -48,6 +48,7 @@ def federation(
         model,
         Schedule(2, **settings),
         validation=data,
+        alice=alice,
         device="cpu",
         dtype=torch.float64,
         engine=engine,
@@ -224,9 +225,11 @@ def test_a_round_tells_what_an_accountant_needs():
     rows = [row for row in run.metrics if row["round"] == 2]
     assert [row["private_steps"] for row in rows] == [8, 6, 10]  # two passes, batches of two
     assert [row["sampling_rate"] for row in rows] == [2 / 7, 2 / 5, 2 / 9]
-    plain = Run(FedAvg(), federation(None))
-    list(plain.rounds())
+    plain, shuffled = Run(FedAvg(), federation(None)), Run(FedAvg(), federation(PLAIN))
+    for one in (plain, shuffled):
+        list(one.rounds())
     assert "private_steps" not in plain.metrics[0]
+    assert shuffled.metrics[0]["private_steps"] == 8 and "sampling_rate" not in shuffled.metrics[0]
 
 
 @pytest.mark.parametrize(
@@ -285,11 +288,14 @@ def test_a_setting_that_is_none_is_refused():
     [
         ("pfedme", "accounts for one gradient of each batch"),
         ("fedavg_data", "this method shares some"),
+        (Scaffold("I"), "how many examples each batch drew"),
+        (Waffle(option="I"), "how many examples each batch drew"),
     ],
 )
 def test_methods_that_it_cannot_account_for_are_refused(method, told):
+    made = make_method(method) if isinstance(method, str) else method
     with pytest.raises(BadInput, match=told):
-        list(Run(make_method(method), federation(NOISY, lr=0.05)).rounds())
+        list(Run(made, federation(NOISY, lr=0.05, alice=0)).rounds())
 
 
 def test_training_twice_in_a_round_by_the_same_noise_is_refused():

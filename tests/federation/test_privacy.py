@@ -79,6 +79,11 @@ def test_a_runs_epsilons_are_each_clients_own(tmp_path):
     assert found.to_dict() == {0: epsilon(1.5, 0.8, 8, 1e-5), 1: epsilon(1.5, 0.2, 20, 1e-5)}
     with pytest.raises(BadInput, match="metrics of some rounds are missing"):
         epsilons(pd.DataFrame(rows[1:]), 1.5, 1e-5)
+    # The initial model, as round 0, is no trained round.
+    first = [{"round": 0, "client": c} for c in (0, 1)]
+    assert epsilons(pd.DataFrame(first + rows), 1.5, 1e-5).equals(found)
+    with pytest.raises(BadInput, match="metrics of some rounds are missing"):
+        epsilons(pd.DataFrame(first + rows[2:]), 1.5, 1e-5)
     plain = run("fedavg", rounds=1, results_dir=tmp_path, device="cpu")
     with pytest.raises(BadInput, match="metrics without private_steps and sampling_rate"):
         epsilons(plain.metrics, 1.0, 1e-5)

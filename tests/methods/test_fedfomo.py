@@ -4,11 +4,15 @@ import pytest
 import torch
 
 from pfl_lib import BadInput, Federation, Schedule
-from pfl_lib.methods.fedfomo import FedFomo, demote, downloads, normalised, signed_weights, weights
+from pfl_lib.methods.fedfomo import FedFomo, demote, downloads, normalised, signed_weights
 from pfl_lib.methods.local import Local
 from pfl_lib.randomness import generator
 
 EVERYBODY = FedFomo(n=2)
+
+
+def weights(*given) -> torch.Tensor:
+    return normalised(signed_weights(*given))
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
