@@ -1,4 +1,4 @@
-"""Every sentence of the papers with its answer: those that compare methods by what is stored
+"""The papers' sentences with their answers: those that compare methods by what is stored
 (`papers.sentences`), the others as their pages answered them from the published runs
 (`answers.csv`, which `make scorecard` collects from the executed notebooks).
 """
