@@ -185,8 +185,8 @@ def test_a_loss_far_above_guessing_is_told(capsys):
     progress.tell.cache_clear()
     x = torch.eye(4)[:, :3] * 1e3
     test = [(x, 1 - Y)] * 2
-    fed = Federation.from_arrays(
-        [(x, Y)] * 2, test, nn.Linear(3, 2), Schedule(1, lr=10.0), device="cpu"
-    )
+    model = nn.Linear(3, 2)
+    nn.init.zeros_(model.weight)
+    fed = Federation.from_arrays([(x, Y)] * 2, test, model, Schedule(1, lr=10.0), device="cpu")
     assert pfl_lib.run("fedavg", federation=fed).diverged is None
     assert "in the last round: a rate below 10 may learn more" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Where runs are trained: in processes of this machine (joblib's loky), or by a Dask cluster."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import itertools
@@ -13,21 +15,20 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
-from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
-from pfl_lib.results.store import NotStored
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
     from distributed import Client
+
+    from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+
+    Outcome = RunFailure | RunLeft | None  # what became of a run; None: its result is stored
+    Call = Callable[[RunSpec], Outcome]
+    Submit = Callable[[RunSpec], Future]
 
 BACKENDS = ("loky", "dask")
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 0.5  # between two looks at runs that train elsewhere
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-
-Outcome = RunFailure | RunLeft | None
-"""What became of a run; None: its result is stored."""
-Call = Callable[[RunSpec], Outcome]
-Submit = Callable[[RunSpec], Future]
 
 
 def completed(
@@ -54,6 +55,9 @@ def completed(
 
 def _outcome(spec: RunSpec, future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
+    from pfl_lib.experiments.spec import RunFailure
+    from pfl_lib.results.store import NotStored
 
     try:
         return future.result()
@@ -178,7 +182,7 @@ def workers_of(scheduler: str | None) -> int:
 
 
 @contextlib.contextmanager
-def connected(scheduler: str | None) -> Iterator["Client"]:
+def connected(scheduler: str | None) -> Iterator[Client]:
     """A connection to the Dask scheduler at this address; BadInput where that cannot be."""
     if scheduler is None:
         raise BadInput(
@@ -213,6 +217,8 @@ def connected(scheduler: str | None) -> Iterator["Client"]:
 def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:
     """Two runs in one process would change each other's number of threads, and so their bits."""
     from distributed import get_worker
+
+    from pfl_lib.experiments.spec import RunFailure
 
     if get_worker().state.nthreads > 1:
         why = "its Dask worker would train several at once: start it with --nthreads 1"

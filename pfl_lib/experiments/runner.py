@@ -13,7 +13,7 @@ import pandas as pd
 
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, whole
-from pfl_lib.experiments.backends import BACKENDS, Outcome, cluster, completed, processes
+from pfl_lib.experiments.backends import BACKENDS, cluster, completed, processes
 from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.rounds import rounds_shown
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
@@ -193,7 +193,7 @@ def run_many(
     if jobs is not None:
         whole("jobs", jobs, 1)
     missing = list(dict.fromkeys(s for s in specs if store.find(s, with_model) is None))
-    outcomes: dict[RunSpec, Outcome] = {}
+    outcomes: dict[RunSpec, RunFailure | RunLeft | None] = {}
     if missing:
         store.check_writable()
         for name, images in dict.fromkeys((spec.dataset, spec.images) for spec in missing):
@@ -245,7 +245,7 @@ def _outcome_of(
     run: Callable[..., Result],
     writers: Mapping[RunSpec, Callable[[int], None] | None],
     spec: RunSpec,
-) -> Outcome:
+) -> RunFailure | RunLeft | None:
     """Run one of many; whatever happens to it stops no other, unless it cannot be stored."""
     if run.keywords["stop"].now():
         return RunLeft(spec, started=False)

@@ -257,8 +257,10 @@ class Store:
 
 def _is_named(slug: str, name: str) -> bool:
     digits = slug.rpartition("-")[2]  # of the key, the first ten
+    if slug == name:
+        return True
     # Pages show more digits than a name has.
-    return slug == name or len(name) >= 4 and name[:10] == digits[: len(name)]
+    return bool(re.fullmatch("[0-9a-f]{4,64}", name)) and name[:10] == digits[: len(name)]
 
 
 def default_results_dir() -> Path:

@@ -135,6 +135,7 @@ def test_logarithmic_axes_are_described():
 
 def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch):
     shown = []
+    plt.close(plt.figure())  # pyplot asks IPython once for events, which the stand-in has not
     monkeypatch.setattr("IPython.get_ipython", lambda: object())
     monkeypatch.setattr("IPython.display.display", lambda *of, **more: shown.append((of, more)))
     figure, axes = plt.subplots()
