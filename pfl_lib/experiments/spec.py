@@ -16,6 +16,8 @@ from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Recipe
 from pfl_lib.results.files import key_of
 
+PRIVATE_COST = 7  # a step by DP-SGD in plain ones, on FedFomo's network and LeNet-5
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -141,6 +143,8 @@ class RunSpec:
             passes = min(1.0, batches * schedule.batch_size / images)
         if hasattr(self.method, "cost"):
             passes = self.method.cost(passes, 1.0 if self.alice is None else 1 / self.clients)
+        if schedule.private is not None:
+            passes *= PRIVATE_COST
         return round(images * passes * schedule.rounds * schedule.participation)
 
 

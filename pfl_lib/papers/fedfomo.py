@@ -218,7 +218,7 @@ def _private(column: Column) -> Table:
         for dataset in ("cifar10", "cifar100")
         for sigma in SIGMAS
     )
-    return replace(_table("table4", rows, column), metrics=(EPSILON, ACCURACY))
+    return replace(_table("table4", rows, column), metrics=(ACCURACY, EPSILON))
 
 
 TABLE4 = _private((Column("FedAvg", FedAvg()), Column("FedFomo", FedFomo(5))))

@@ -19,6 +19,7 @@ from importlib.resources import files
 
 import pandas as pd
 
+from pfl_lib.errors import choose
 from pfl_lib.papers import judge
 from pfl_lib.papers.judge import Seeds
 from pfl_lib.papers.runs import Runs
@@ -65,6 +66,7 @@ def _claim(entry: dict) -> Claim:
         )
     ]
     entry.pop("dataset", None)
+    choose("rule", entry.get("rule", "all"), RULES)
     return Claim(comparisons=tuple(compared), **entry)
 
 

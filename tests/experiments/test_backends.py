@@ -258,7 +258,7 @@ def ended_in_processes(call, specs: list) -> dict:
 
 
 def test_runs_whose_process_is_killed_fail_in_one_line_and_the_others_go_on():
-    def call(of) -> backends.Outcome:
+    def call(of) -> RunFailure | None:
         if of.key == "b":
             os.kill(os.getpid(), signal.SIGKILL)
         return None
