@@ -462,7 +462,7 @@ BUDGETS = {
     "experiments": 1809,
     "results": 1381,
     "papers": 3504,
-    "display": 1044,
+    "display": 1048,
     "explore": 421,
     "pages": 1329,
     "cli": 685,

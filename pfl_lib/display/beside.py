@@ -29,7 +29,9 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
     place = place + compared["setting"].str.replace("_", " ")
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
-        figure = Figure((WIDE, 1.7 + 0.28 * len(methods)), layout="constrained")
+        title = textwrap.fill(name, 26)
+        high = 1.5 + 0.2 * len(title.splitlines()) + 0.28 * len(methods)
+        figure = Figure((WIDE, high), layout="constrained")
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
         for column, shift, colour, marker in (
@@ -46,7 +48,7 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
         axes.set(xlabel=unit)
-        figure.suptitle(name)  # above the names too, which may leave the axes little room
+        figure.suptitle(title)  # above the names too, which may leave the axes little room
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figures[name] = figure
     return figures

@@ -50,6 +50,8 @@ def accuracy(
         ended = f", to {x} {end:g}" if end < last.max() else ""
         text.set_text(f"{name}{count}{ended}")
     ax.set(xlabel=x, ylabel=f"{y} (%)" if "accuracy" in y else y)
+    if x == "round":
+        ax.xaxis.get_major_locator().set_params(integer=True)
     return ax
 
 
