@@ -9,6 +9,7 @@ from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.federation import clients as client_data
+from pfl_lib.federation.devices import cores
 from pfl_lib.methods import FedAvg, make_method
 from pfl_lib.rows import copies
 
@@ -312,3 +313,11 @@ def test_some_clients_are_trained_as_they_are_among_all():
     some, some_steps = fed.train(copies(fed.initial(), 2), 2, [4, 1])
     assert torch.equal(some["theta"], everybody["theta"][[4, 1]])
     assert steps.tolist() == [2, 3, 3, 2, 4, 1] and some_steps.tolist() == [4, 3]
+
+
+def test_a_limit_lowers_the_number_of_cores_and_never_raises_it(monkeypatch):
+    monkeypatch.delenv("LOKY_MAX_CPU_COUNT", raising=False)
+    there = cores()
+    for limit, expected in ((1, 1), (there + 5, there)):
+        monkeypatch.setenv("LOKY_MAX_CPU_COUNT", str(limit))
+        assert cores() == expected
