@@ -228,7 +228,8 @@ def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch)
     def ask(spec, *_, **__):
         raise Asked(spec.key[:12])
 
-    monkeypatch.setattr("pfl_lib.api.run_one", ask)
+    for place in ("api", "experiments.runner"):
+        monkeypatch.setattr(f"pfl_lib.{place}.run_one", ask)
     with pytest.raises(Asked) as asked:
         exec(BY_HAND.search(source_of(name))[1], {})
     frozen = json.loads((FOLDER.parent / "tests/papers/frozen.json").read_text())["keys"]
