@@ -112,3 +112,24 @@ def test_validation_examples_are_asked_for():
     fed = Federation.from_arrays(data, data, lambda: nn.Linear(2, 2), Schedule(1))
     with pytest.raises(BadInput, match="hold out a share"):
         FedFomoMA().start(fed)
+
+
+def test_a_model_without_which_the_loss_is_not_finite_gets_no_weight(
+    pencil, play, exactly, monkeypatch
+):
+    """As in the run by hand, but for the average without model 0, whose loss is infinite: client 0,
+    who had all weight on that model, has none left and goes back.
+    """
+    evaluate = Federation.evaluate
+
+    def lost(fed, rows, split="test", clients=None):
+        losses, right = evaluate(fed, rows, split, clients)
+        if split == "validation":
+            losses[1] = float("inf")
+        return losses, right
+
+    monkeypatch.setattr(Federation, "evaluate", lost)
+    fed = pencil(POINTS, alice=None, validation=HELD)
+    (state, log), *_ = play(FedFomoMA(), fed, rounds=1)
+    exactly(log["weights"], [[0, 0, 0], [0, 0, 1], [0, 0, 1]])
+    exactly(state["theta"], [[0, 0], [6, 0], [6, 0]])

@@ -83,3 +83,10 @@ def test_a_run_with_validation_trains_on_fewer_examples_and_is_stored_under_a_ke
     assert with_some.config["validation"] == 0.5 and "validation" not in without.config
     assert with_some.config["key"] != without.config["key"]
     assert len(list((results_dir / "cells").iterdir())) == 2
+
+
+def test_clients_of_the_same_size_hold_out_by_draws_of_their_own():
+    rows = tuple(torch.arange(20 * k, 20 * k + 20) for k in range(3))
+    made = hold_out_validation(Partition("mine", rows, rows), 0.3, seed=1)
+    places = [tuple((held - 20 * k).tolist()) for k, held in enumerate(made.validation)]
+    assert len(set(places)) == 3
