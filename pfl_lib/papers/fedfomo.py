@@ -61,7 +61,7 @@ from pfl_lib.methods import (
     PFedMe,
 )
 from pfl_lib.papers.metrics import ACCURACY, EPSILON
-from pfl_lib.papers.profiles import Profile, only
+from pfl_lib.papers.profiles import Profile, only, sizes
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Latent, Recipe, Shards
@@ -286,36 +286,4 @@ def smaller(setting: Setting) -> Setting:
 
 def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
     """The three sizes of a table or figure; `seeds`: how many runs the paper averages."""
-    names = " and ".join(dict.fromkeys(row.dataset for row in table.rows))
-    full = Profile(
-        "paper",
-        f"{names}, the paper's setting",
-        tuple(range(1, seeds + 1)),
-        seeds,
-        table.settings,
-    )
-    many = any(setting.clients == MANY for setting in table.settings)
-    private = any(setting.schedule.private for setting in table.settings)
-    few = any(setting.validation < 0.02 for setting in table.settings)
-    quick = replace(
-        full,
-        name="quick",
-        data=f"scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's {names}",
-        seeds=(1,),
-        make=only(is_quick, quickly),
-        differs="LeNet-5 in place of the paper's network, one local epoch, batches of 20, rate 0.1"
-        " and no augmentation"
-        + ("; with 30 clients 10 take part in a round" if many else "")
-        + ("; at least 2 % are held out." if few else "."),
-    )
-    small = replace(
-        full,
-        name="small",
-        data=f"{names}, the first training images, "
-        + ("300" if private else "600")
-        + " for each client and 20,000 at most, and all test images",
-        seeds=(1,),
-        make=smaller,
-        differs="No augmentation.",
-    )
-    return {profile.name: profile for profile in (quick, small, full)}
+    return sizes(table.settings, only(is_quick, quickly), smaller, (1, 1, seeds), seeds)

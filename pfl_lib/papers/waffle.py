@@ -35,7 +35,7 @@ from pfl_lib.methods import (
     WeightErosion,
 )
 from pfl_lib.papers import values
-from pfl_lib.papers.profiles import Profile, only, smaller
+from pfl_lib.papers.profiles import Profile, only, sizes, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Partition
@@ -118,17 +118,6 @@ BASELINES = Table(
 """Two baselines that Table 1 does not have: FedAvg's model after one more local epoch of Alice's,
 which every personalised method should beat, and Ditto, which the paper names as future work.
 """
-_SCALED = (
-    "Weight Erosion's p_d is multiplied by {factor}, so that weights vanish at the same fraction of"
-    " the run as in the paper."
-)
-FULL = Profile(
-    name="paper",
-    data="MNIST, all 60,000 training images, the paper's setting",
-    seeds=(1, 2, 3, 4, 5),
-    paper_seeds=5,
-    settings=TABLE1.settings,
-)
 QUICK_ON = ("C", "A*")  # a label skew and a concept shift; for the first two clients as Alice
 
 
@@ -137,44 +126,19 @@ def is_quick(setting: Setting) -> bool:
     return setting.partition in QUICK_ON and setting.alice < 2
 
 
-QUICK = replace(
-    FULL,
-    name="quick",
-    data="scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's MNIST",
-    seeds=(1,),
-    make=only(is_quick, smaller(rounds=10, dataset="digits")),
-    differs=_SCALED.format(factor=10),
-)
-# One FedAvg run trains 25 x 12,000 examples; Table 1 costs about 26 such runs, a quarter of an hour
-# on two slow cores.
-SMALL = replace(
-    FULL,
-    name="small",
-    data="MNIST, the first 12,000 of its 60,000 training images and all test images",
-    seeds=(1,),
-    make=smaller(rounds=25, images=12_000),
-    differs=_SCALED.format(factor=4),
-)
-ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
-ONE_SEED = {name: profile.with_seeds(1) for name, profile in ALL_PROFILES.items()}
+def _sizes(quick_rounds: int, seeds: tuple[int, int, int] = (1, 1, 5)) -> dict[str, Profile]:
+    # One FedAvg run of the small profile trains 25 x 12,000 examples; Table 1 costs about 26 such
+    # runs, a quarter of an hour on two slow cores.
+    quick = only(is_quick, smaller(quick_rounds, dataset="digits"))
+    return sizes(TABLE1.settings, quick, smaller(25, images=12_000), seeds, paper_seeds=5)
+
+
+ALL_PROFILES = _sizes(10)
+QUICK, SMALL, FULL = ALL_PROFILES.values()
+ONE_SEED = _sizes(10, seeds=(1, 1, 1))
 """For pages that show a single seed's weights in every profile."""
-# For pages with dozens of runs
-MANY_RUNS = ALL_PROFILES | {
-    "quick": replace(
-        QUICK,
-        make=only(is_quick, smaller(rounds=5, dataset="digits")),
-        differs=_SCALED.format(factor=20),
-    )
-}
-
-
-def small_differs(profiles: dict[str, Profile], words: str) -> dict[str, Profile]:
-    """The profiles of a page on whose small profile `words` say what differs beside its size."""
-    return profiles | {"small": replace(profiles["small"], differs=words)}
-
-
-SHIFT_PROFILES = small_differs(MANY_RUNS, "FedAvg and SCAFFOLD have five seeds on A* and B*.")
-READINGS_PROFILES = small_differs(ALL_PROFILES, f"WAFFLE has five seeds on A*. {SMALL.differs}")
+MANY_RUNS = _sizes(5)
+"""For pages with dozens of runs."""
 
 
 def several(profile: Profile) -> tuple[int, ...]:

@@ -76,12 +76,6 @@ def test_with_a_fifth_of_the_rounds_p_d_is_five_times_the_papers():
     assert waffle.p_d("C", rounds=20) == pytest.approx(0.03)
 
 
-@pytest.mark.parametrize("profile", [waffle.QUICK, waffle.SMALL])
-def test_a_reduced_profile_says_by_how_much_p_d_is_multiplied(profile):
-    factor = waffle.p_d("C", profile.rounds) / waffle.p_d("C")
-    assert f"p_d is multiplied by {factor:g}," in profile.banner
-
-
 def test_the_quick_profile_needs_no_download():
     assert {spec.dataset for spec in registry.page("waffle-table1").needed("quick").specs} == {
         "digits"

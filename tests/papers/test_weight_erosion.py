@@ -204,7 +204,7 @@ def test_every_page_has_its_runs_and_no_run_twice():
 
 # --- pages that show models ---
 
-SHORT = QUICK.with_rounds(3)
+SHORT = dataclasses.replace(QUICK, make=lambda at: QUICK.make(at).scheduled(rounds=3))
 
 
 @pytest.fixture(scope="module")
