@@ -12,7 +12,7 @@ import pandas as pd
 from pfl_lib.papers import compare, values
 from pfl_lib.papers.judge import LEVELS, ORDERS
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.runs import PLACE, Runs
+from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.table import Find, Table
 
 PAPERS = {
@@ -22,7 +22,6 @@ PAPERS = {
     "pfedla": "pFedLA",
 }
 """The papers by their names in `paper_values.csv`, as their folders of notebooks are called."""
-VALUE = [*PLACE, "metric"]
 PAIR = [*PLACE[:-1], "metric", "higher", "lower"]
 
 

@@ -13,6 +13,7 @@ from pfl_lib.papers.table import Column, Find, Row, Table, hyper_parameters
 from pfl_lib.results.result import Result
 
 PLACE = ["paper", "table", "dataset", "setting", "method"]
+VALUE = [*PLACE, "metric"]
 
 
 class Planned(NamedTuple):
@@ -126,10 +127,18 @@ class Runs:
         names = [*PLACE, "own", "metric", "seed", "value", "last", "status", "diverged", "run"]
         return pd.DataFrame(lines, columns=names).astype({"diverged": "Int64"})
 
+    def seeds(self, *place: str) -> pd.Series:
+        """The values of a place (paper, table, data set, setting, method, metric) by seed, of the
+        runs that finished; empty where one of them diverged.
+        """
+        return self._seeds.get(place, pd.Series(dtype=float))
+
     @cached_property
-    def values_by_place(self) -> dict[tuple[str, ...], pd.DataFrame]:
-        """The lines of `values` by (paper, table, data set, setting, method, metric)."""
-        return dict(tuple(self.values.groupby([*PLACE, "metric"], sort=False)))
+    def _seeds(self) -> dict[tuple[str, ...], pd.Series]:
+        lost = self.values.groupby(VALUE)["diverged"].transform("count") > 0
+        ran = self.values[(self.values["status"] == "ran") & ~lost]
+        by_place = ran.set_index("seed").groupby(VALUE)["value"]
+        return dict(tuple(by_place))
 
 
 def _planned(tables: tuple[Table, ...]) -> Iterator[Planned]:

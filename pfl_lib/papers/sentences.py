@@ -89,10 +89,7 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
     metric, printed = table.metrics[0], table.printed()
 
     def seeds(place: tuple[str, str, str]) -> Seeds:
-        of = runs.values_by_place.get((claim.paper, table.name, *place, metric.name))
-        if of is None or of["diverged"].notna().any():
-            return pd.Series(dtype=float)
-        return of[of["status"] == "ran"].set_index("seed")["value"]
+        return runs.seeds(claim.paper, table.name, *place, metric.name)
 
     apart = [seeds((*at, one)) - seeds((*at, other)) for *at, one, other in claim.comparisons]
     common = [shared for pair in apart if (shared := len(pair.dropna()))]
