@@ -99,57 +99,6 @@ def recoveries(runs: Runs) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def listened_to(weights: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> pd.DataFrame:
-    """How much weight clients give, in percent, means over clients.  `weights` [rounds, N, N].
-
-    Columns round, own model, same group (other clients of it), other groups, and stopped (percent
-    of clients that gave no weight at all and went back to their model before local training).
-    """
-    same = truth[:, None] == truth[None]
-    own = np.eye(len(truth), dtype=bool)
-    lines = []
-    for r, w in zip(rounds, np.asarray(weights, dtype=float), strict=True):
-        lines.append(
-            {
-                "round": int(r),
-                "own model": 100 * float(w[own].mean()),
-                "same group": 100 * float((w * (same & ~own)).sum(1).mean()),
-                "other groups": 100 * float((w * ~same).sum(1).mean()),
-                "stopped": 100 * float((w.sum(1) == 0).mean()),
-            }
-        )
-    return pd.DataFrame(lines)
-
-
-def toward_targets(runs: Runs) -> pd.DataFrame:
-    """How much of the weight that clients give goes to clients that train on their target's group,
-    of every stored run with weights [N, N] under latent groups.
-
-    Columns dataset, setting, method, seed, round, targets ("out": clients whose target is another
-    group than their own, "in": the others), clients, stopped (how many of them gave no weight),
-    share (percent, mean over those that gave some; NaN without any) and chance (percent: what equal
-    weights for all models would give).
-    """
-    lines = []
-    for run in runs.planned:
-        result, truth = runs.find(run.spec), truth_of(run.row.at)
-        if result is None or truth is None or result.weights is None or result.weights.ndim != 3:
-            continue
-        target = targets_of(run.row.at, run.spec.seed)
-        right = truth[None] == target[:, None]  # [client, model]
-        for r, weights in zip(result.weights_rounds, result.weights, strict=True):
-            given, toward = weights.sum(1), (weights * right).sum(1)
-            for name, of in (("out", target != truth), ("in", target == truth)):
-                counted = of & (given > 0)
-                share = toward[counted] / given[counted]
-                line = {"round": int(r), "targets": name, "clients": int(of.sum())}
-                line |= {"stopped": int((given[of] == 0).sum())}
-                line |= {"share": 100 * float(share.mean()) if counted.any() else math.nan}
-                line |= {"chance": 100 * float(right[of].mean()) if of.any() else math.nan}
-                lines.append(_place(run) | line)
-    return pd.DataFrame(lines)
-
-
 def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
     """The mean of each row where `where` holds, [N]; NaN where it never does."""
     count = where.sum(1)

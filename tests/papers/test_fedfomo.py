@@ -8,15 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import data, partitions
+from pfl_lib import data, papers, partitions
 from pfl_lib.experiments.runner import run_many
 from pfl_lib.federation.privacy import epsilon
+from pfl_lib.pages import registry
 from pfl_lib.papers import compare, fedfomo, groups
 from pfl_lib.papers.fedfomo import (
-    FIGURE1,
-    FIGURE2,
-    FIGURE3,
-    FIGURE9,
     TABLE1,
     TABLE2,
     TABLE3,
@@ -137,15 +134,13 @@ def test_only_pfedme_has_a_rate_of_its_own_and_that_on_cifar_alone():
 
 
 @pytest.mark.parametrize(
-    "table", (*TABLES, FIGURE1, FIGURE2, FIGURE3, FIGURE9), ids=lambda t: t.name
+    "page",
+    [f"fedfomo-{name}" for name in ("table1", "table2", "table5", "fig1", "fig2", "fig3", "fig9")],
 )
-def test_a_small_table_costs_at_most_45_runs_and_a_quick_one_at_most_one(table):
-    profiles = fedfomo.profiles(table)
-    cost = {
-        name: sum(run.examples() for run in table.runs(profile))
-        for name, profile in profiles.items()
-    }
-    assert cost["quick"] <= A_RUN and cost["small"] <= 45 * A_RUN < cost["paper"]
+def test_a_small_page_costs_at_most_50_runs_and_a_quick_one_at_most_one(page):
+    needed = {name: registry.page(page).needed(name).specs for name in papers.PROFILES}
+    cost = {name: sum(run.examples() for run in specs) for name, specs in needed.items()}
+    assert cost["quick"] <= A_RUN and cost["small"] <= 50 * A_RUN < cost["paper"]
 
 
 def test_the_small_profile_has_600_images_a_client_and_20_000_at_most():
@@ -157,13 +152,13 @@ def test_the_small_profile_has_600_images_a_client_and_20_000_at_most():
 
 
 def test_the_figures_share_table_2s_runs_where_they_show_the_same_setting():
-    runs = set(TABLE2.runs(fedfomo.profiles(TABLE2)["paper"]))
-    of_figure_3 = FIGURE3.runs(fedfomo.profiles(FIGURE3)["paper"])
-    assert len(of_figure_3) == 6 * 3, "ε = 0.3 and M = 5 are one run"
-    assert len(runs & set(of_figure_3)) == 2 * 3, "n = 5 and n = 10"
-    assert len(runs & set(FIGURE2.runs(fedfomo.profiles(FIGURE2)["paper"]))) == 5 * 3
-    assert len(runs & set(FIGURE9.runs(fedfomo.profiles(FIGURE9)["paper"]))) == 3
-    assert not runs & set(FIGURE1.runs(fedfomo.profiles(FIGURE1)["paper"]))
+    def runs(page):
+        return set(registry.page(f"fedfomo-{page}").needed("paper").specs)
+
+    of_table = set(TABLE2.runs(fedfomo.profiles(TABLE2)["paper"]))
+    assert len(runs("fig3")) == 6 * 3, "ε = 0.3 and M = 5 are one run"
+    shared = {page: len(of_table & runs(page)) for page in ("fig1", "fig2", "fig3", "fig9")}
+    assert shared == {"fig1": 0, "fig2": 5 * 3, "fig3": 2 * 3, "fig9": 3}
 
 
 def test_ten_latent_distributions_are_2_70_from_everybody_as_table_2_prints():

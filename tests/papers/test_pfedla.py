@@ -210,20 +210,3 @@ def test_data_that_stand_in_are_named_with_the_step():
 )
 def test_weights_that_differ_by_less_than_a_hundredth_answer_nothing(leads, holds):
     assert layer_weights.larger(leads) is holds
-
-
-def test_classes_not_shared_are_counted_client_by_client():
-    """In a ring of ten classes client j holds j to j + 3: client 7 has 7, 8, 9 and client 0's 0."""
-    held = [[(label - client) % 10 < 4 for label in range(10)] for client in range(8)]
-    apart = layer_weights.unshared_classes(held)
-    assert apart[0].tolist() == [0, 1, 2, 3, 4, 4, 4, 3] and (apart == apart.T).all()
-    assert layer_weights.unshared_classes([[1, 1], [0, 1]]).tolist() == [[0, 1], [0, 0]]
-
-
-def test_a_rank_correlation_sees_order_alone_and_nothing_where_all_are_equal():
-    assert layer_weights.rank_correlation([1, 2, 3], [10, 100, 1000]) == pytest.approx(1)
-    assert layer_weights.rank_correlation([[1, 2], [3, 4]], [4, 3, 2, 1]) == pytest.approx(-1)
-    # Ranks 1, 2.5, 2.5, 4 with 1 to 4: covariance 4.5 over the root of 4.5 x 5.
-    tied = layer_weights.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4])
-    assert tied == pytest.approx(4.5 / math.sqrt(4.5 * 5))
-    assert math.isnan(layer_weights.rank_correlation([1, 1], [1, 2]))

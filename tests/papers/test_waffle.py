@@ -141,14 +141,8 @@ def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_ru
     quickstart = registry.page("quickstart")
     for name in papers.PROFILES:
         assert quickstart.needed(name).specs == tuple(typed)
-    assert [spec.seed for spec in quickstart.needed("quick", 2).specs] == [
-        1,
-        1,
-        1,
-        2,
-        2,
-        2,
-    ]
+    seeds = [spec.seed for spec in quickstart.needed("quick", 2).specs]
+    assert seeds == [1, 1, 1, 2, 2, 2]
 
 
 def test_every_accuracy_that_table_1_prints_is_described_and_those_on_mnist_have_runs():
@@ -258,6 +252,12 @@ def test_a_draw_holds_as_many_images_of_each_label_as_alice_does():
 def test_a_draw_of_every_image_is_the_accuracy_on_all_of_them():
     right = torch.tensor([1, 0, 1] * 5, dtype=torch.float64)
     assert waffle.draws_of_images(right, IMAGES, IMAGES, 3, seed=1).tolist() == [10 / 15] * 3
+
+
+def test_fewer_images_of_a_label_than_alice_holds_are_refused():
+    own = torch.tensor([1] * 5)
+    with pytest.raises(BadInput, match="label 1 has 4 test images, Alice holds 5: "):
+        waffle.draws_of_images(torch.ones(15), IMAGES, own, 3, seed=1)
 
 
 def test_draws_scatter_around_the_share_of_right_answers_and_follow_the_seed():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import APFL, Ditto, FedAvg, FineTuned, Local, Scaffold, Waffle
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle
 from pfl_lib.methods.weight_erosion import WeightErosion, erode, passes_in_batches
 from pfl_lib.pages import registry
 from pfl_lib.papers import overview, values, waffle, waffle_studies
@@ -75,15 +75,6 @@ def test_every_profile_runs_its_pilots_and_the_papers_are_those_of_the_small_one
     quick = [(run.dataset, run.partition) for run in pilots("quick")]
     assert quick == [("digits", "C"), ("digits", "A*")]
     assert {run.schedule.rounds for run in pilots("small")} == {5}
-
-
-def test_two_baselines_stand_beside_table_1_without_a_printed_value():
-    own = waffle.BASELINES.runs(waffle.FULL)
-    assert len(own) == 2 * 5 * 5 and waffle.BASELINES.printed() == {}
-    assert {spec.method for spec in own} == {
-        FineTuned(weighting="uniform"),
-        Ditto(weighting="uniform"),
-    }
 
 
 def test_a_partition_that_table_1_does_not_have_gets_the_median_penalty():

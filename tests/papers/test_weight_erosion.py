@@ -263,14 +263,8 @@ def clients() -> list[gradients.Rows]:
     return gradients.rows_of_clients(cancer, partitions.make("radius_strict", cancer))
 
 
-def test_a_clients_derivatives_are_those_of_its_loss_and_of_a_federation(clients):
+def test_a_clients_gradient_is_that_of_a_federation(clients):
     theta = torch.from_numpy(np.random.RandomState(1).randn(22))
-    assert torch.allclose(clients[1].gradient(theta), torch.func.grad(clients[1].loss)(theta))
-    steps = 1e-5 * torch.eye(22, dtype=torch.float64)
-    columns = [
-        (clients[1].gradient(theta + h) - clients[1].gradient(theta - h)) / 2e-5 for h in steps
-    ]
-    assert torch.allclose(clients[1].hessian(theta), torch.stack(columns), atol=1e-8)
     spec = dataclasses.replace(spec_of("Local", "AGE_STRICT", 1, SHORT), model="linear-zero")
     schedule = dataclasses.replace(spec.schedule, rounds=1, batch_size=1000, lr=1.0)
     x, y = clients[1].x[:, :-1], clients[1].y
