@@ -42,7 +42,7 @@ from pfl_lib.models import WITH_STATISTICS
 from pfl_lib.papers import layer_weights
 from pfl_lib.papers.metrics import ACCURACY, MEGABYTES
 from pfl_lib.papers.profiles import Profile, only, sizes
-from pfl_lib.papers.runs import Runs
+from pfl_lib.papers.runs import IN_TABLE, Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Classes, Dominant, Neighbours, Relatives
@@ -56,7 +56,6 @@ DATASETS = {
     "CIFAR100": "cifar100",
 }
 """The paper's data sets, and what is run for them."""
-STANDS_IN = {"EMNIST": "MNIST stands in for EMNIST"}
 COLOURED = ("cifar10", "cifar100")
 OURS = ("pFedLA", "HeurpFedLA")
 FEW, MANY = "non_iid_1_10_clients", "non_iid_1_100_clients"
@@ -93,17 +92,11 @@ def pfedla(setting: Setting, retained: int | tuple[str, ...] = 0, factor: float 
     return PFedLA(retained=retained, step=factor * hypernetwork_step(setting))
 
 
-PLACE = ["dataset", "setting", "method"]
-
-
 def steps(runs: Runs) -> pd.DataFrame:
     """The step of every run of pFedLA: columns dataset, setting, method and step."""
-    lines = [
-        (run.row.dataset, run.row.setting, run.column.name, run.spec.method.step)
-        for run in runs.planned
-        if isinstance(run.spec.method, PFedLA)
-    ]
-    return pd.DataFrame(lines, columns=[*PLACE, "step"]).drop_duplicates(ignore_index=True)
+    of = (run for run in runs.planned if isinstance(run.spec.method, PFedLA))
+    lines = [run.place | {"step": run.spec.method.step} for run in of]
+    return pd.DataFrame(lines, columns=[*IN_TABLE, "step"]).drop_duplicates(ignore_index=True)
 
 
 def served_and_trained(runs: Runs) -> pd.DataFrame:
@@ -115,15 +108,13 @@ def served_and_trained(runs: Runs) -> pd.DataFrame:
     """
     lines = []
     for run in runs.planned:
-        result = runs.find(run.spec)
+        result, model = runs.find(run.spec), run.column.model
         if result is not None and result.diverged is None:
             read = {m: 100 * result.value("accuracy", "last", model=m) for m in MODELS}
-            if run.column.model is not None:
-                read = {"served": read[run.column.model], "trained": math.nan}
-            place = (run.row.dataset, run.row.setting, run.column.name)
-            lines.append(dict(zip(PLACE, place, strict=True)) | read)
-    frame = pd.DataFrame(lines, columns=[*PLACE, *MODELS]).merge(steps(runs), how="left")
-    frame = frame.groupby([*PLACE, "step"], sort=False, dropna=False).mean()
+            read = read if model is None else {"served": read[model], "trained": math.nan}
+            lines.append(run.place | read)
+    frame = pd.DataFrame(lines, columns=[*IN_TABLE, *MODELS]).merge(steps(runs), how="left")
+    frame = frame.groupby([*IN_TABLE, "step"], sort=False, dropna=False).mean()
     return frame.assign(gain=frame["trained"] - frame["served"])
 
 
@@ -163,7 +154,7 @@ def _validated(setting: Setting) -> Setting:
 
 
 def _row(dataset: str, name: str, at: Setting) -> Row:
-    return Row(dataset, name, at, STANDS_IN.get(dataset, ""))
+    return Row(dataset, name, at, "MNIST stands in for EMNIST" if dataset == "EMNIST" else "")
 
 
 def _rows(number: int) -> tuple[Row, ...]:
@@ -215,22 +206,17 @@ TABLE3 = Table(
 
 # --- figures ---
 
+_SIX = replace(
+    setting("CIFAR10"),
+    partition=Classes(4, leave_out=(9,)),
+    model="pfedla_cnn",
+    clients=6,
+    measures=(),
+)
 FIGURE1 = Table(
     PAPER,
     "fig1",
-    (
-        Row(
-            "CIFAR10",
-            "six_clients_nine_classes",
-            replace(
-                setting("CIFAR10"),
-                partition=Classes(4, leave_out=(9,)),
-                model="pfedla_cnn",
-                clients=6,
-                measures=(),
-            ),
-        ),
-    ),
+    (Row("CIFAR10", "six_clients_nine_classes", _SIX),),
     (
         Column("layer-wise", Similarity("layer")),
         Column("model-wise", Similarity("model")),

@@ -14,6 +14,8 @@ from pfl_lib.results.result import Result
 
 PLACE = ["paper", "table", "dataset", "setting", "method"]
 VALUE = [*PLACE, "metric"]
+IN_TABLE = PLACE[2:]
+"""A place within one table."""
 
 
 class Planned(NamedTuple):

@@ -167,4 +167,4 @@ def test_cfl_is_marked_where_no_cluster_splits(leaving, lines):
 
 def test_what_was_not_run_is_not_marked():
     marks = groups.degenerate(Runs((TABLE2.scaled(SMALL),), lambda spec: None))
-    assert marks.empty and list(marks) == [*groups.PLACE, "mark", "comes to"]
+    assert marks.empty and list(marks) == [*groups.IN_TABLE, "mark", "comes to"]

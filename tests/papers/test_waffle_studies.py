@@ -59,28 +59,8 @@ def test_the_printed_penalties_leave_no_weight_after_two_rounds():
         assert printed >= 0.6 and 2 * printed * waffle_studies.DISTANCES[name] > 1
 
 
-def test_every_profile_runs_its_pilots_and_the_papers_are_those_of_the_small_one():
-    """Ten times 1,200 images in each of five rounds; quick: C and A* on digits."""
-
-    def pilots(profile):
-        runs = registry.page("waffle-cifar10").needed(profile).specs
-        return [run for run in runs if getattr(run.method, "p_d", 0) == 1e-6]
-
-    for profile in ("small", "paper"):
-        assert [run.partition for run in pilots(profile)] == list(waffle.DISTRIBUTIONS)
-        setting = {(run.model, run.images, run.seed) for run in pilots(profile)}
-        assert setting == {("pfedla_cnn", 12_000, 1)}
-    assert sum(pilot.examples() for pilot in pilots("small")) == 5 * 5 * 12_000
-    assert pilots("paper")[2].key.startswith("ce1e428d"), "a stored pilot is found again"
-    quick = [(run.dataset, run.partition) for run in pilots("quick")]
-    assert quick == [("digits", "C"), ("digits", "A*")]
-    assert {run.schedule.rounds for run in pilots("small")} == {5}
-
-
-def test_a_partition_that_table_1_does_not_have_gets_the_median_penalty():
-    assert waffle_studies.cifar10_p_d("Dirichlet", 25) == waffle_studies.cifar10_p_d("B", 25), (
-        "B has the median distance"
-    )
+def test_a_partition_that_table_1_does_not_have_gets_the_penalty_of_the_median_distance():
+    assert waffle_studies.cifar10_p_d("Dirichlet", 25) == waffle_studies.cifar10_p_d("B", 25)
 
 
 # --- the size-penalty study ---

@@ -14,7 +14,6 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
-from pfl_lib.pages import registry
 from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.page import Page
 from pfl_lib.papers import gradients
@@ -193,13 +192,6 @@ def test_figures_start_from_the_authors_model_and_averages_from_every_seeds():
     assert {(spec.model, spec.dataset) for spec in figure_runs(QUICK)} == {
         ("linear", "breast_cancer")
     }
-
-
-def test_every_page_has_its_runs_and_no_run_twice():
-    for id, page in registry.pages().items():
-        if page.paper == "Weight Erosion":
-            specs = page.needed("paper").specs
-            assert len({spec.key for spec in specs}) == len(specs), id
 
 
 # --- pages that show models ---
