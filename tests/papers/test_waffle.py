@@ -101,24 +101,7 @@ def test_who_is_attacked_keeps_the_benchmarks_penalty():
     assert erosion == {waffle.p_d("C")}
 
 
-def test_runs_that_share_a_draw_have_one_set_of_labels():
-    digits = data.load("digits")
-    runs = registry.page("waffle-shift").needed("paper").specs
-    drawn = [
-        run
-        for run in runs
-        if run.method.name == "fedavg"
-        and (getattr(run.partition, "draw", None) == 3 or (run.partition, run.seed) == ("A*", 3))
-        and getattr(run.partition, "distribution", "A*") == "A*"
-    ]
-    assert sorted(run.seed for run in drawn) == [1, 2, 3, 4, 5]
-    made = (partitions.make(run.partition, digits, 10, run.seed) for run in drawn)
-    assert len({tuple(split.relabel.flatten().tolist()) for split in made}) == 1
-
-
 # --- whose labels win ---
-
-EQUAL, LABELS = torch.ones(10, 10), torch.arange(10)
 
 
 def test_a_class_has_the_label_of_most_examples_and_what_is_level_is_shared():
@@ -136,15 +119,6 @@ def test_labels_with_nearly_as_many_examples_are_level():
     for others, share in ((100, 0.5), (105, 0.5), (106, 0.0), (95, 0.5), (94, 1.0)):
         held, labels = torch.tensor([[100.0, 1.0], [others, 1.0]]), torch.tensor([[0, 1], [1, 0]])
         assert waffle.vote(held, labels, torch.tensor([1, 0])) == share
-
-
-def test_where_all_use_her_labels_she_always_wins_and_where_all_others_agree_on_others_never():
-    same = LABELS.expand(10, -1)
-    assert waffle.vote(EQUAL, same, torch.ones(10)) == 1
-    other = torch.stack([LABELS] + [LABELS.roll(1)] * 9)
-    assert waffle.vote(EQUAL, other, torch.ones(10)) == 0
-    each_its_own = torch.stack([LABELS.roll(i) for i in range(10)])
-    assert waffle.vote(EQUAL, each_its_own, torch.ones(10)) == pytest.approx(0.1)
 
 
 def test_the_votes_are_those_of_the_labels_that_the_seeds_draw():
