@@ -127,7 +127,8 @@ class Runs:
                 ended = {"diverged": result and result.diverged, "run": run.spec.slug}
                 lines.append(run.place | own | read | ended)
         names = [*PLACE, "own", "metric", "seed", "value", "last", "status", "diverged", "run"]
-        return pd.DataFrame(lines, columns=names).astype({"diverged": "Int64"})
+        numbers = {"value": float, "last": float, "diverged": "Int64"}
+        return pd.DataFrame(lines, columns=names).astype(numbers)
 
     def seeds(self, *place: str) -> pd.Series:
         """The values of a place (paper, table, data set, setting, method, metric) by seed, of the

@@ -1,6 +1,7 @@
 """Weight Erosion's pages: the authors' traces and figure, its settings, Appendix A."""
 
 import dataclasses
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +36,7 @@ RE_RUN = {
 }
 
 
+@functools.cache
 def ran(spec: RunSpec, data_dir=None) -> Result:
     with one_thread():
         run = Run(spec.method, federation_of(spec, data_dir), spec.measures)
