@@ -461,9 +461,9 @@ BUDGETS = {
     "data": 748,
     "experiments": 1809,
     "results": 1381,
-    "papers": 3504,
-    "display": 1048,
-    "explore": 421,
+    "papers": 2953,
+    "display": 1037,
+    "explore": 419,
     "pages": 1329,
     "cli": 685,
 }
