@@ -172,7 +172,9 @@ class Table:
         usual = {f.name: f.default for kind in (Setting, Schedule) for f in fields(kind)}
         frame = pd.DataFrame(lines, dtype=object)
         further = [n for n in frame if n in usual and any(x != usual[n] for x in frame[n])]
-        return frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
+        frame = frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
+        # A weight decay of 0.0005 is no 0.00.
+        return frame.map(lambda value: f"{value:g}" if isinstance(value, float) else value)
 
     def methods(self) -> pd.DataFrame:
         """The hyper-parameters of each column's method: columns method, settings (which rows have

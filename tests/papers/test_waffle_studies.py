@@ -25,6 +25,8 @@ def test_the_setting_is_section_3s_with_one_seed():
     assert {spec.schedule for spec in specs} == {schedule}
     told = {(spec.dataset, spec.images, spec.clients, spec.alice, spec.model) for spec in specs}
     assert told == {("cifar10", None, 10, 0, "dla")}
+    shown = waffle_studies.CIFAR10_TABLE.description()
+    assert set(shown["weight_decay"]) == {"0.0005"} and set(shown["momentum"]) == {"0.9"}
 
 
 def test_the_small_size_is_another_network_with_fewer_images_and_rounds():
