@@ -461,7 +461,7 @@ BUDGETS = {
     "data": 748,
     "experiments": 1809,
     "results": 1381,
-    "papers": 2953,
+    "papers": 2955,
     "display": 1037,
     "explore": 419,
     "pages": 1329,
