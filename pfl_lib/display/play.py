@@ -80,28 +80,13 @@ class Explorer:
 @dataclass(frozen=True)
 class Pictures:
     """`draw(figure, *choice)` draws on an empty figure, `says(*choice)` is its sentence,
-    `below(*choice)` HTML below it; a choice has a value of each control, in their order.  It opens
-    at the round whose value is next to `start`; None: at the last.
+    `below(*choice)` HTML below it; a choice has a value of each control, in their order.
     """
 
     draw: Callable[..., object]
     says: Callable[..., str]
     title: str = ""
     below: Callable[..., str] = lambda *choice: ""
-    start: int | None = None
-
-    def first(self, controls: Mapping[str, Mapping[str, object]]) -> list[object]:
-        """What is shown first, a value of each control: of a list its first."""
-        return [
-            list(of.values())[self.opening(list(of.values())) if name == ROUND else 0]
-            for name, of in controls.items()
-        ]
-
-    def opening(self, rounds: Sequence[object]) -> int:
-        """The place of the round that is shown first."""
-        if self.start is None:
-            return len(rounds) - 1
-        return min(range(len(rounds)), key=lambda place: abs(rounds[place] - self.start))
 
     def figure(self, choice: Sequence[object]):
         """The matplotlib figure of a choice."""
@@ -125,6 +110,12 @@ class Pictures:
         return f'{image}<p class="words">{html.escape(words)}</p>'
 
 
+def first(controls: Mapping[str, Mapping[str, object]]) -> list[object]:
+    """What is shown first, a value of each control: the middle round, of a list its first."""
+    values = {name: list(of.values()) for name, of in controls.items()}
+    return [of[len(of) // 2 if name == ROUND else 0] for name, of in values.items()]
+
+
 def explorer(
     pictures: Pictures,
     controls: Mapping[str, Sequence | Mapping[str, object]],
@@ -139,10 +130,10 @@ def explorer(
     """
     shown = {name: _named(values) for name, values in controls.items()}
     return Explorer(
-        pictures.says(*pictures.first(shown)),
+        pictures.says(*first(shown)),
         lambda: to_html(pictures, shown, most),
         lambda: widget(pictures, shown if widgets is None else widgets()),
-        lambda: pictures.png(pictures.first(shown)),
+        lambda: pictures.png(first(shown)),
     )
 
 
@@ -188,34 +179,30 @@ def to_html(pictures: Pictures, controls: Mapping[str, Mapping], most: int = PIC
     """The pictures of a page, of which all but one are hidden, and native controls."""
     kept = thinned(controls, most)
     choices = list(itertools.product(*(of.values() for of in kept.values())))
-    first = choices.index(tuple(pictures.first(kept)))
+    opened = tuple(first(kept))
     shown = ""
-    for place, choice in enumerate(choices):
-        hidden = "" if place == first else " hidden"
+    for choice in choices:
+        hidden = "" if choice == opened else " hidden"
         shown += f'<div class="choice"{hidden}>{pictures.picture(choice)}</div>'
-    head = "".join(
-        _control(name, list(of), pictures.opening(list(of.values())) if name == ROUND else 0)
-        for name, of in kept.items()
-        if len(of) > 1
-    )
+    head = "".join(_control(name, list(of)) for name, of in kept.items() if len(of) > 1)
     every, some = (math.prod(map(len, of.values())) for of in (controls, kept))
     told = f"<p>{some} of {every} pictures; in JupyterLab all.</p>" if some < every else ""
     inside = f'<p>{head}</p><div aria-live="polite">{shown}</div>{told}'
-    inside += pictures.below(*choices[first])
+    inside += pictures.below(*opened)
     return framed(inside, pictures.title, SCRIPT)
 
 
-def _control(name: str, names: Sequence[str], first: int) -> str:
+def _control(name: str, names: Sequence[str]) -> str:
     if name != ROUND:
         options = "".join(f"<option>{html.escape(option)}</option>" for option in names)
         return (
             f'<label style="margin-right:1rem">{name} <select autocomplete="off"'
             f' style="max-width:100%">{options}</select></label>'
         )
-    last = len(names) - 1
+    last, middle = len(names) - 1, len(names) // 2
     return (
-        f'<label>{name} <output>{names[first]}</output> <input type="range" min="0" max="{last}"'
-        f' value="{first}" step="1" autocomplete="off" aria-valuetext="round {names[first]}"'
+        f'<label>{name} <output>{names[middle]}</output> <input type="range" min="0" max="{last}"'
+        f' value="{middle}" step="1" autocomplete="off" aria-valuetext="round {names[middle]}"'
         f" data-names='{html.escape(json.dumps(names))}'"
         ' style="width:min(22rem,60%)"></label> <button type="button" class="play">play</button>'
     )
@@ -231,9 +218,9 @@ def widget(pictures: Pictures, controls: Mapping[str, Any]):
             one = box = values
         elif name == ROUND:
             options = list(_named(values).items())
-            last, first = len(options) - 1, pictures.opening([value for _, value in options])
-            one = ipywidgets.SelectionSlider(options=options, value=options[first][1])
-            button = ipywidgets.Play(min=0, max=last, value=first, interval=350)
+            last, middle = len(options) - 1, len(options) // 2
+            one = ipywidgets.SelectionSlider(options=options, value=options[middle][1])
+            button = ipywidgets.Play(min=0, max=last, value=middle, interval=350)
             ipywidgets.link((button, "value"), (one, "index"))
             box = ipywidgets.HBox([button, one], layout={"flex_flow": "row wrap"})
         else:

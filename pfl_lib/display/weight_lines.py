@@ -17,11 +17,11 @@ def weight_lines(
     weights: np.ndarray,
     client: int,
     groups: np.ndarray,
-    target: int,
+    target: int | None = None,
 ) -> None:
     """Draw a line for each model, weights [rounds, N], with colour and dashes by its group [N]; the
-    client's own is thick.  The title has the colour of its target's group, and a legend of groups
-    stands below the figure once.
+    client's own is thick.  The title has the colour of its target's group (None: of its
+    own), and a legend of groups stands below the figure once.
     """
     import seaborn
     from matplotlib.lines import Line2D
@@ -30,8 +30,10 @@ def weight_lines(
     styles = [{"color": c, "linestyle": DASHES[k % 4]} for k, c in enumerate(colours)]
     for j, group in enumerate(groups):
         axes.plot(rounds, weights[:, j], linewidth=2.6 if j == client else 1.2, **styles[group])
-    told = f"client {client}\ntrains on {groups[client]}, target {target}"
-    axes.set_title(told, fontsize=11, color=colours[target], fontweight="bold")
+    told = f"client {client}\ntrains on {groups[client]}"
+    told += "" if target is None else f", target {target}"
+    of_title = colours[groups[client] if target is None else target]
+    axes.set_title(told, fontsize=11, color=of_title, fontweight="bold")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(ylim=(-0.03, 1.03), xlabel="round", ylabel="weight")
     handles = [Line2D([], [], label=f"trains on {k}", **styles[k]) for k in np.unique(groups)]

@@ -48,9 +48,7 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         "layer": {name: place for place, name in enumerate(names)},
         play.ROUND: rounds,
     }
-    away = abs(shares.max(-1).mean((1, 2)).round(6) - 0.5)[::-1]
-    start = len(away) - 1 - int(away.argmin())  # neither all alike nor one alone; the last such
-    return play.explorer(play.Pictures(draw, says, title, start=start), controls)
+    return play.explorer(play.Pictures(draw, says, title), controls)
 
 
 def matrix(

@@ -1,18 +1,19 @@
-"""Printed tables beside ours: value by value (`beside`) and row by row (`orders`).
+"""Printed tables beside ours: value by value (`beside`) and row by row (`pairs`, `orders`).
 
 Facts stand in columns; what is shown is a pivot of these frames.
 """
 
 import math
 from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
 
 import pandas as pd
 
 from pfl_lib.papers import judge
-from pfl_lib.papers.judge import LEVELS, ORDERS, Seeds
+from pfl_lib.papers.judge import ORDERS, Seeds
 from pfl_lib.papers.metrics import Metric
-from pfl_lib.papers.runs import PLACE, Runs
-from pfl_lib.papers.table import UNPRINTED, Row, Table
+from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
@@ -24,50 +25,32 @@ def beside(runs: Runs) -> pd.DataFrame:
     Columns of the place, metric, profile, own, printed, printed std, ours and ours std (mean and
     sample standard deviation over seeds, in the metric's unit), last (mean of the last round),
     seeds (how many finished), paper seeds, difference (ours - printed), allowed and compatible (how
-    far apart they may be), status ("ran", "diverged", "not run", "left out" or "stands in"),
-    diverged (the first round, of the runs that did), verdict (of `judge.LEVELS`; only in the
-    paper profile, "" elsewhere and of what stands in), and run (the first's slug).
+    far apart they may be), status ("ran", "diverged", "not measured", "not run" or "left out"),
+    diverged (the first round, of the runs that did), verdict (of `judge.LEVELS`; only in the paper
+    profile, "" elsewhere and of what stands in), and run (the first's slug).
     """
-    lines = []
-    for table, row, metric, printed in _rows(runs):
-        for name, value in printed.items():
-            of = _values(runs, table, row, name, metric)
-            ran = of[of["status"] == "ran"]
-            lost = of["diverged"].dropna()
-            status = _status(row, of)
-            mean = ran["value"].mean() if lost.empty else NAN
-            judged = table.profile == "paper" and not row.stands_in and value is not UNPRINTED
-            known = judged and len(ran) > 0
-            limits = judge.allowed(value, table.paper_seeds, len(ran), metric) if known else None
-            word = ""
-            if judged:
-                by_seed = ran.set_index("seed")["value"]
-                word = judge.level(value, table.paper_seeds, by_seed, metric)
-                word = "diverged" if len(lost) else word
-            own = row.own or next(c for c in table.columns if c.name == name).own
-            lines.append(
-                {
-                    **dict(zip(PLACE, (*_place(table, row), name), strict=True)),
-                    "metric": metric.name,
-                    "profile": table.profile,
-                    "own": own,
-                    "printed": value.value,
-                    "printed std": value.std,
-                    "ours": mean,
-                    "ours std": ran["value"].std() if lost.empty else NAN,
-                    "last": ran["last"].mean() if lost.empty else NAN,
-                    "seeds": len(ran),
-                    "paper seeds": table.paper_seeds,
-                    "difference": NAN if table.profile == "quick" else mean - value.value,
-                    "allowed": limits[0] if limits else NAN,
-                    "compatible": limits[1] if limits else NAN,
-                    "status": status,
-                    "diverged": lost.min() if len(lost) else pd.NA,
-                    "verdict": word,
-                    "run": ran["run"].iloc[0] if len(ran) else "",
-                }
-            )
-    return pd.DataFrame(lines).astype({"diverged": "Int64"}) if lines else pd.DataFrame()
+    frame, values = _places(runs), runs.values
+    if frame.empty:
+        return frame
+    planned, ran = (of.groupby(VALUE) for of in (values, values[values["status"] == "ran"]))
+    read = ran.agg(ours=("value", "mean"), std=("value", "std"), last=("last", "mean"))
+    read = read.join(ran.agg(seeds=("seed", "size"), run=("run", "first")))
+    read = planned.agg(diverged=("diverged", "min"), status=("status", set)).join(read)
+    frame = frame.join(read, on=VALUE).rename(columns={"std": "ours std"})
+    frame = frame.fillna({"seeds": 0, "run": ""}).astype({"seeds": int})
+    frame["status"] = [_status(statuses) for statuses in frame["status"]]
+    lost = frame["status"] == "diverged"
+    frame.loc[lost, ["ours", "ours std", "last"]] = NAN
+    of_paper = frame["profile"] != "quick"
+    frame["difference"] = (frame["ours"] - frame["printed"]).where(of_paper)
+    judged = [
+        _judged(line, runs.seeds(*(line[name] for name in VALUE)))
+        for line in frame.to_dict("records")
+    ]
+    frame[["allowed", "compatible", "verdict"]] = pd.DataFrame(judged, frame.index)
+    before = [*VALUE, "profile", "own", "printed", "printed std", "ours", "ours std", "last"]
+    middle = ["seeds", "paper seeds", "difference", "allowed", "compatible"]
+    return frame[[*before, *middle, "status", "diverged", "verdict", "run"]]
 
 
 def pairs(runs: Runs) -> pd.DataFrame:
@@ -79,30 +62,17 @@ def pairs(runs: Runs) -> pd.DataFrame:
     not the paper's).
     """
     lines = []
-    for table, row, metric, printed in _rows(runs):
-        row_of_paper = _printed_only(printed)
-        seeds = {name: _seeds(_values(runs, table, row, name, metric)) for name in row_of_paper}
-        comparable = table.profile != "quick" and not row.stands_in
-        for higher, lower in judge.clear_pairs(row_of_paper, metric):
-            one, other = seeds[higher], seeds[lower]
+    for row in _rows(runs):
+        for higher, lower in judge.clear_pairs(row.printed, row.metric):
+            one, other = row.seeds[higher], row.seeds[lower]
             apart = (one - other).dropna()
-            word = "not compared"
-            if comparable and len(apart):
-                word = judge.order(one, other, metric)
-            lines.append(
-                {
-                    **dict(zip(PLACE, _place(table, row), strict=False)),
-                    "metric": metric.name,
-                    "profile": table.profile,
-                    "higher": higher,
-                    "lower": lower,
-                    "printed": row_of_paper[higher].value - row_of_paper[lower].value,
-                    "ours": apart.mean() if len(apart) else NAN,
-                    "seeds": len(apart),
-                    "margin": judge.margin(apart, metric) if len(apart) else NAN,
-                    "order": word,
-                }
-            )
+            compared = row.comparable and len(apart)
+            line = {"higher": higher, "lower": lower}
+            line["printed"] = row.printed[higher].value - row.printed[lower].value
+            line |= {"ours": apart.mean(), "seeds": len(apart)}
+            line["margin"] = judge.margin(apart, row.metric) if len(apart) else NAN
+            line["order"] = judge.order(one, other, row.metric) if compared else "not compared"
+            lines.append(row.place | line)
     names = [*PLACE[:-1], "metric", "profile", "higher", "lower", "printed", "ours", "seeds"]
     return pd.DataFrame(lines, columns=[*names, "margin", "order"])
 
@@ -115,39 +85,26 @@ def orders(runs: Runs) -> pd.DataFrame:
     and best ours (methods), best agrees ("yes", "level", "no"), and in the paper profile wrong
     pairings and how many of them pass as reproduced.
     """
-    counted = pairs(runs)
-    lines = []
-    for table, row, metric, printed in _rows(runs):
-        row_of_paper = _printed_only(printed)
-        if table.profile == "quick" or row.stands_in or len(row_of_paper) < 2:
+    counted, lines = pairs(runs), []
+    for row in _rows(runs):
+        means = {name: values.mean() for name, values in row.seeds.items() if not values.empty}
+        if not row.comparable or not means or len(row.printed) < 2:
             continue
-        seeds = {name: _seeds(_values(runs, table, row, name, metric)) for name in row_of_paper}
-        means = {name: values.mean() for name, values in seeds.items() if not values.empty}
-        if not means:
-            continue
-        place = dict(zip(PLACE, _place(table, row), strict=False))
-        of = counted[(counted[list(place)] == pd.Series(place)).all(axis=1)]
-        words = of.loc[of["metric"] == metric.name, "order"].value_counts()
-        both = pd.DataFrame({"printed": {n: row_of_paper[n].value for n in means}, "ours": means})
-        best = both.idxmax() if metric.higher_is_better else both.idxmin()
+        here = (counted[list(row.place)] == pd.Series(row.place)).all(axis=1)
+        words = counted.loc[here, "order"].value_counts()
+        both = pd.DataFrame({"printed": {n: row.printed[n].value for n in means}, "ours": means})
+        best = both.idxmax() if row.metric.higher_is_better else both.idxmin()
         passing, wrong = 0, 0
-        if table.profile == "paper":
-            passing, wrong = judge.wrong_pairings(row_of_paper, table.paper_seeds, seeds, metric)
-        lines.append(
-            {
-                **place,
-                "metric": metric.name,
-                "profile": table.profile,
-                "pairs": int(words.sum()),
-                **{word: int(words.get(word, 0)) for word in (*ORDERS, "not compared")},
-                "tau": both["printed"].corr(both["ours"], method="kendall"),
-                "best printed": best["printed"],
-                "best ours": best["ours"],
-                "best agrees": _agrees(best["printed"], best["ours"], seeds, metric),
-                "wrong pairings": wrong,
-                "of these pass": passing,
-            }
-        )
+        if row.place["profile"] == "paper":
+            passing, wrong = judge.wrong_pairings(
+                row.printed, row.paper_seeds, row.seeds, row.metric
+            )
+        line = {"pairs": int(words.sum())}
+        line |= {word: int(words.get(word, 0)) for word in (*ORDERS, "not compared")}
+        line["tau"] = both["printed"].corr(both["ours"], method="kendall")
+        line |= {"best printed": best["printed"], "best ours": best["ours"]}
+        line["best agrees"] = _agrees(best["printed"], best["ours"], row.seeds, row.metric)
+        lines.append(row.place | line | {"wrong pairings": wrong, "of these pass": passing})
     return pd.DataFrame(lines)
 
 
@@ -162,19 +119,18 @@ def as_printed(compared: pd.DataFrame, digits: int = 2) -> pd.DataFrame:
     line with the printed values, ours, the difference and the verdicts, as far as there are any.
     A column `mark`, where the frame has one, stands behind our values.
     """
+    became = compared["status"].where(
+        compared["status"] != "diverged", "diverged at round " + compared["diverged"].astype(str)
+    )
+    ours = with_spread(compared["ours"], compared["ours std"], digits)
     frame = compared.assign(
         printed=with_spread(compared["printed"], compared["printed std"], digits),
-        ours=with_spread(compared["ours"], compared["ours std"], digits).where(
-            compared["status"] == "ran", _became(compared)
-        )
-        + (compared["mark"] if "mark" in compared else ""),
-        difference=compared["difference"].map(lambda x: "–" if x != x else f"{x:+.{digits}f}"),
+        ours=ours.where(compared["status"] == "ran", became) + compared.get("mark", ""),
+        difference=compared["difference"].map(f"{{:+.{digits}f}}".format, na_action="ignore"),
     )
-    shown = ["printed", "ours", "difference"]
-    shown += ["verdict"] if compared["verdict"].any() else []
-    index = ["dataset", "setting"] + (["metric"] if compared["metric"].nunique() > 1 else [])
-    place = {"index": index, "columns": "method", "sort": False}
-    tables = {name: frame.pivot(values=name, **_without_sort(place)) for name in shown}
+    shown = ["printed", "ours", "difference"] + ["verdict"] * bool(compared["verdict"].any())
+    index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
+    tables = {name: frame.pivot(index=index, columns="method", values=name) for name in shown}
     table = pd.concat(tables, names=["value"]).fillna("–")
     table = table.reorder_levels([*index, "value"])
     rows = frame[index].drop_duplicates().itertuples(index=False, name=None)
@@ -191,85 +147,77 @@ def with_spread(means: pd.Series, spreads: pd.Series, digits: int = 2) -> pd.Ser
     return pd.Series(words, means.index)
 
 
-def counts(compared: pd.DataFrame) -> pd.Series:
-    """How many printed values have each verdict of `judge.LEVELS`."""
-    words = compared.loc[~compared["own"], "verdict"].value_counts()
-    return words.reindex(LEVELS, fill_value=0)
+def _places(runs: Runs) -> pd.DataFrame:
+    """A row for each place and metric of the tables, with its metric as `of`.  What the paper
+    prints there is NaN for columns and rows that it does not have; places that it leaves empty are
+    left out.
+    """
+    lines = []
+    for table in runs.tables:
+        known = table.printed()
+        for row, metric, column in product(table.rows, table.metrics, table.columns):
+            place = (row.dataset, row.setting, column.name, metric.name)
+            value = known.get(place)  # None of what the paper does not have
+            if value is None or not math.isnan(value.value):
+                line = dict(zip(VALUE, (table.paper, table.name, *place), strict=True))
+                line |= {"of": metric, "profile": table.profile, "own": row.own or column.own}
+                line |= {"printed": value.value if value else NAN}
+                line |= {"printed std": value.std if value else NAN}
+                lines.append(
+                    line | {"paper seeds": table.paper_seeds, "stands in": bool(row.stands_in)}
+                )
+    return pd.DataFrame(lines)
 
 
-def _without_sort(place: dict) -> dict:
-    return {name: value for name, value in place.items() if name != "sort"}
+class _Row(NamedTuple):
+    """A row of a table for one metric: what the paper prints and our values by seed, by method;
+    `comparable`: whether these are of the paper's data.
+    """
+
+    place: dict[str, str]
+    metric: Metric
+    printed: dict[str, Printed]
+    seeds: dict[str, Seeds]
+    paper_seeds: int
+    comparable: bool
 
 
-def _became(compared: pd.DataFrame) -> pd.Series:
-    rounds = compared["diverged"].astype(object)
-    words = [
-        f"diverged at round {round}" if status == "diverged" else status
-        for status, round in zip(compared["status"], rounds, strict=True)
-    ]
-    return pd.Series(words, compared.index)
+def _rows(runs: Runs) -> Iterator[_Row]:
+    places, by = _places(runs), [*PLACE[:-1], "metric", "profile"]
+    known = places[places["printed"].notna()] if len(places) else pd.DataFrame(columns=by)
+    for place, of in known.groupby(by, sort=False):
+        first = of.iloc[0]
+        stds = zip(of["method"], of["printed"], of["printed std"], strict=True)
+        yield _Row(
+            dict(zip(by, place, strict=True)),
+            first["of"],
+            {name: Printed(value, std) for name, value, std in stds},
+            {name: runs.seeds(*place[:4], name, place[4]) for name in of["method"]},
+            first["paper seeds"],
+            first["profile"] != "quick" and not first["stands in"],
+        )
+
+
+def _status(statuses: set[str] | float) -> str:
+    """What became of a place, by the statuses of its runs; NaN where none is planned."""
+    if not isinstance(statuses, set):
+        return "left out"
+    return next(w for w in ("diverged", "ran", "not measured", "not run") if w in statuses)
+
+
+def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:
+    """Allowed, compatible and the verdict of a row of `beside`."""
+    if line["profile"] != "paper" or line["stands in"] or math.isnan(line["printed"]):
+        return NAN, NAN, ""
+    value, n = Printed(line["printed"], line["printed std"]), line["paper seeds"]
+    limits = judge.allowed(value, n, line["seeds"], line["of"]) if line["seeds"] else (NAN, NAN)
+    lost = line["status"] == "diverged"
+    return *limits, "diverged" if lost else judge.level(value, n, ours, line["of"])
 
 
 def _agrees(printed: str, ours: str, seeds: dict[str, Seeds], metric: Metric) -> str:
     if printed == ours:
         return "yes"
     sign = 1 if metric.higher_is_better else -1
-    return (
-        "no"
-        if judge.order(sign * seeds[ours], sign * seeds[printed], metric) == "stands"
-        else "level"
-    )
-
-
-def _rows(runs: Runs) -> Iterator[tuple[Table, Row, Metric, dict[str, Printed]]]:
-    """Each row of each table and metric with its printed values by method, `UNPRINTED` for those
-    that the paper does not print; columns that it leaves empty in this row are left out.
-    """
-    for table in runs.tables:
-        known = table.printed()
-        for row in table.rows:
-            for metric in table.metrics:
-                values = {
-                    column.name: known.get(
-                        (row.dataset, row.setting, column.name, metric.name), UNPRINTED
-                    )
-                    for column in table.columns
-                }
-                if known and not row.own:
-                    unprinted = {c.name for c in table.columns if not c.printed}
-                    values = {
-                        name: UNPRINTED if name in unprinted else value
-                        for name, value in values.items()
-                        if name in unprinted or not math.isnan(value.value)
-                    }
-                else:
-                    values = dict.fromkeys(values, UNPRINTED)
-                yield table, row, metric, values
-
-
-def _values(runs: Runs, table: Table, row: Row, method: str, metric: Metric) -> pd.DataFrame:
-    """The lines of `Runs.values` of one place; none where nothing is run there."""
-    place = (*_place(table, row), method, metric.name)
-    return runs.values_by_place.get(place, runs.values.iloc[:0])
-
-
-def _seeds(of: pd.DataFrame) -> Seeds:
-    """A place's values by seed; none where one of its runs diverged."""
-    ran = of[of["status"] == "ran"].set_index("seed")["value"]
-    return ran.iloc[:0] if of["diverged"].notna().any() else ran
-
-
-def _printed_only(values: dict[str, Printed]) -> dict[str, Printed]:
-    return {name: value for name, value in values.items() if value is not UNPRINTED}
-
-
-def _place(table: Table, row: Row) -> tuple[str, str, str, str]:
-    return table.paper, table.name, row.dataset, row.setting
-
-
-def _status(row: Row, of: pd.DataFrame) -> str:
-    if row.at is None or of.empty:
-        return "left out"
-    if of["diverged"].notna().any():
-        return "diverged"
-    return next((word for word in ("ran", "not measured") if word in set(of["status"])), "not run")
+    beyond = judge.order(sign * seeds[ours], sign * seeds[printed], metric) == "stands"
+    return "no" if beyond else "level"

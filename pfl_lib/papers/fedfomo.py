@@ -1,7 +1,7 @@
 """FedFomo: Personalized Federated Learning with First Order Model Optimization (Zhang, Sapra,
 Fidler, Yeung, Alvarez; 2021).
 
-Its Tables 1 to 6 and the settings of its figures.  15 clients train in every round, for
+Its Tables 1 to 6, and what its figures are made of.  15 clients train in every round, for
 20 rounds, or 10 of 100 clients, for 100 rounds; five local epochs, batches of 50, plain SGD with
 weight decay (section 4, appendix A.6).
 
@@ -61,7 +61,7 @@ from pfl_lib.methods import (
     PFedMe,
 )
 from pfl_lib.papers.metrics import ACCURACY, EPSILON
-from pfl_lib.papers.profiles import Profile, only
+from pfl_lib.papers.profiles import Profile, only, sizes
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Latent, Recipe, Shards
@@ -70,10 +70,6 @@ PAPER = "fedfomo"
 GROUPS = (2, 3, 4, 5, 10)  # numbers of latent distributions
 VALIDATION = 0.2
 MANY = 100  # clients, of whom a tenth takes part in a round
-CROWDS = (30, 60)  # Figure 2b: "settings with more total clients", whose number it does not give
-EPSILONS = (0.0, 0.3, 0.6)  # Figure 3, whose axis is lost
-DOWNLOADS = (2, 5, 10, 15)
-SHARES = (0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)  # Figure 9
 SHUFFLINGS = 5  # of the targets in Table 3
 SIGMAS = (0, 1, 2)  # noise multipliers of Tables 4 and 6
 MAX_NORM = 1.0  # their clipping bound: the released code's default
@@ -125,18 +121,20 @@ def setting(dataset: str, partition: Recipe, clients: int = 15) -> Setting:
     )
 
 
-def _table(name: str, rows: Iterable[Row], columns: tuple[Column, ...] = COLUMNS) -> Table:
+def made(name: str, rows: Iterable[Row], columns: tuple[Column, ...] = COLUMNS) -> Table:
+    """A table or figure: the mean over clients after the last round."""
     return Table(PAPER, name, tuple(rows), columns, protocol="last", over="clients")
 
 
-def _latent(printed: str, dataset: str, clients: int = 15) -> tuple[Row, ...]:
+def latent(printed: str, dataset: str, clients: int = 15) -> tuple[Row, ...]:
+    """A row for each number of latent groups; `printed`: the data set's name in the paper."""
     return tuple(
         Row(printed, f"latent_D{d}_{clients}_clients", setting(dataset, Latent(d), clients))
         for d in GROUPS
     )
 
 
-TABLE1 = _table(
+TABLE1 = made(
     "table1",
     (
         Row(
@@ -148,11 +146,11 @@ TABLE1 = _table(
         for clients in (15, MANY)
     ),
 )
-TABLE2 = _table("table2", _latent("CIFAR10", "cifar10"))
+TABLE2 = made("table2", latent("CIFAR10", "cifar10"))
 _CLUSTERED = tuple(
     replace(column, name="Clustered FL") if column.name == "CFL" else column for column in COLUMNS
 )
-TABLE3 = _table(
+TABLE3 = made(
     "table3",
     (
         Row(
@@ -165,46 +163,10 @@ TABLE3 = _table(
     _CLUSTERED,
 )
 """A seed draws one shuffling of the targets."""
-TABLE5 = _table("table5", _latent("CIFAR100", "cifar100"), _CLUSTERED)
+TABLE5 = made("table5", latent("CIFAR100", "cifar100"), _CLUSTERED)
 
 D5 = "latent_D5_15_clients"
 FIVE_GROUPS = setting("cifar10", Latent(5))
-FIGURE1 = _table("figure1", _latent("CIFAR10", "cifar10", MANY)).only(
-    columns=("Local Training", "FedAvg", "LG-FedAvg", "CFL", "FedFomo (n=5)")
-)
-"""Methods of every kind: the figure's own, and its numbers, are lost."""
-FIGURE2 = _table(
-    "figure2",
-    (
-        *TABLE2.rows,
-        *(
-            Row(
-                "CIFAR10",
-                f"latent_D5_{clients}_clients",
-                setting("cifar10", Latent(5), clients),
-            )
-            for clients in CROWDS
-        ),
-    ),
-).only(columns=("FedFomo (n=5)",))
-FIGURE3 = _table(
-    "figure3",
-    (Row("CIFAR10", D5, FIVE_GROUPS),),
-    (
-        *(Column(f"ε = {e:g}", FedFomo(5, epsilon=e)) for e in EPSILONS),
-        *(Column(f"M = {m}", FedFomo(m)) for m in DOWNLOADS),
-    ),
-)
-FIGURE7 = TABLE2.only([D5], ("FedFomo (n=5)",))
-FIGURE9 = _table(
-    "figure9",
-    (
-        Row("CIFAR10", f"validation_{share:g}", replace(FIVE_GROUPS, validation=share))
-        for share in SHARES
-    ),
-).only(columns=("FedFomo (n=5)",))
-
-
 # --- privacy ---
 
 
@@ -218,7 +180,7 @@ def _private(column: Column) -> Table:
         for dataset in ("cifar10", "cifar100")
         for sigma in SIGMAS
     )
-    return replace(_table("table4", rows, column), metrics=(ACCURACY, EPSILON))
+    return replace(made("table4", rows, column), metrics=(ACCURACY, EPSILON))
 
 
 TABLE4 = _private((Column("FedAvg", FedAvg()), Column("FedFomo", FedFomo(5))))
@@ -286,36 +248,4 @@ def smaller(setting: Setting) -> Setting:
 
 def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
     """The three sizes of a table or figure; `seeds`: how many runs the paper averages."""
-    names = " and ".join(dict.fromkeys(row.dataset for row in table.rows))
-    full = Profile(
-        "paper",
-        f"{names}, the paper's setting",
-        tuple(range(1, seeds + 1)),
-        seeds,
-        table.settings,
-    )
-    many = any(setting.clients == MANY for setting in table.settings)
-    private = any(setting.schedule.private for setting in table.settings)
-    few = any(setting.validation < 0.02 for setting in table.settings)
-    quick = replace(
-        full,
-        name="quick",
-        data=f"scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's {names}",
-        seeds=(1,),
-        make=only(is_quick, quickly),
-        differs="LeNet-5 in place of the paper's network, one local epoch, batches of 20, rate 0.1"
-        " and no augmentation"
-        + ("; with 30 clients 10 take part in a round" if many else "")
-        + ("; at least 2 % are held out." if few else "."),
-    )
-    small = replace(
-        full,
-        name="small",
-        data=f"{names}, the first training images, "
-        + ("300" if private else "600")
-        + " for each client and 20,000 at most, and all test images",
-        seeds=(1,),
-        make=smaller,
-        differs="No augmentation.",
-    )
-    return {profile.name: profile for profile in (quick, small, full)}
+    return sizes(table.settings, only(is_quick, quickly), smaller, (1, 1, seeds), seeds)

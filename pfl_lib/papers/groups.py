@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfl_lib.federation.participation import all_met
 from pfl_lib.methods import CFL
-from pfl_lib.papers.runs import Planned, Runs
+from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
 from pfl_lib.partitions import Latent
 from pfl_lib.partitions.latent import group_of, targets
 from pfl_lib.results.summary import status
@@ -21,8 +21,6 @@ if TYPE_CHECKING:  # annotations only
     from pfl_lib.experiments.spec import RunSpec
     from pfl_lib.papers.settings import Setting
     from pfl_lib.results.result import Result
-
-PLACE = ["dataset", "setting", "method"]
 
 
 def truth_of(setting: "Setting") -> np.ndarray | None:
@@ -95,59 +93,8 @@ def recoveries(runs: Runs) -> pd.DataFrame:
         result, truth = runs.find(run.spec), truth_of(run.row.at)
         if result is not None and truth is not None and len(result.matrices_rounds):
             found = recovery(result.matrices["affinity"], result.matrices_rounds, truth)
-            frames.append(found.assign(**_place(run))[[*PLACE, "seed", *found]])
+            frames.append(found.assign(**_at(run))[[*IN_TABLE, "seed", *found]])
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
-def listened_to(weights: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> pd.DataFrame:
-    """How much weight clients give, in percent, means over clients.  `weights` [rounds, N, N].
-
-    Columns round, own model, same group (other clients of it), other groups, and stopped (percent
-    of clients that gave no weight at all and went back to their model before local training).
-    """
-    same = truth[:, None] == truth[None]
-    own = np.eye(len(truth), dtype=bool)
-    lines = []
-    for r, w in zip(rounds, np.asarray(weights, dtype=float), strict=True):
-        lines.append(
-            {
-                "round": int(r),
-                "own model": 100 * float(w[own].mean()),
-                "same group": 100 * float((w * (same & ~own)).sum(1).mean()),
-                "other groups": 100 * float((w * ~same).sum(1).mean()),
-                "stopped": 100 * float((w.sum(1) == 0).mean()),
-            }
-        )
-    return pd.DataFrame(lines)
-
-
-def toward_targets(runs: Runs) -> pd.DataFrame:
-    """How much of the weight that clients give goes to clients that train on their target's group,
-    of every stored run with weights [N, N] under latent groups.
-
-    Columns dataset, setting, method, seed, round, targets ("out": clients whose target is another
-    group than their own, "in": the others), clients, stopped (how many of them gave no weight),
-    share (percent, mean over those that gave some; NaN without any) and chance (percent: what equal
-    weights for all models would give).
-    """
-    lines = []
-    for run in runs.planned:
-        result, truth = runs.find(run.spec), truth_of(run.row.at)
-        if result is None or truth is None or result.weights is None or result.weights.ndim != 3:
-            continue
-        target = targets_of(run.row.at, run.spec.seed)
-        right = truth[None] == target[:, None]  # [client, model]
-        for r, weights in zip(result.weights_rounds, result.weights, strict=True):
-            given, toward = weights.sum(1), (weights * right).sum(1)
-            for name, of in (("out", target != truth), ("in", target == truth)):
-                counted = of & (given > 0)
-                share = toward[counted] / given[counted]
-                line = {"round": int(r), "targets": name, "clients": int(of.sum())}
-                line |= {"stopped": int((given[of] == 0).sum())}
-                line |= {"share": 100 * float(share.mean()) if counted.any() else math.nan}
-                line |= {"chance": 100 * float(right[of].mean()) if of.any() else math.nan}
-                lines.append(_place(run) | line)
-    return pd.DataFrame(lines)
 
 
 def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
@@ -170,7 +117,7 @@ def splits(runs: Runs) -> pd.DataFrame:
     All are norms, or where the method's `relative` holds in units of round 1.
     """
     lines = [
-        _place(run) | _splits_of(run.spec, runs.find(run.spec))
+        _at(run) | _splits_of(run.spec, runs.find(run.spec))
         for run in runs.planned
         if isinstance(run.spec.method, CFL)
     ]
@@ -189,11 +136,11 @@ def degenerate(runs: Runs) -> pd.DataFrame:
     lines = []
     split = splits(runs)
     ran = split[split["clusters"].notna()] if len(split) else split
-    for place, of in ran.groupby(PLACE, sort=False) if len(ran) else ():
+    for place, of in ran.groupby(IN_TABLE, sort=False) if len(ran) else ():
         if of["splits"].str.startswith("never").all():
             lines.append((*place, " *", "FedAvg with uniform weights: no cluster splits"))
     methods = {run.column.name: run.spec.method for run in runs.planned}
-    for (dataset, setting), of in runs.frame.groupby(PLACE[:2], sort=False):
+    for (dataset, setting), of in runs.frame.groupby(IN_TABLE[:2], sort=False):
         by_method = of.pivot_table("accuracy", ["seed", "round", "client"], "method")
         for name, other in itertools.permutations(by_method, 2):
             apart = (by_method[name] - by_method[other]).abs().dropna()
@@ -204,12 +151,11 @@ def degenerate(runs: Runs) -> pd.DataFrame:
             if twins == ("lg_fedavg", "fedavg") and len(apart) and not apart.any():
                 words = f"{other}: the same accuracy of each client in each round"
                 lines.append((dataset, setting, name, " †", words))
-    return pd.DataFrame(lines, columns=[*PLACE, "mark", "comes to"], dtype=object)
+    return pd.DataFrame(lines, columns=[*IN_TABLE, "mark", "comes to"], dtype=object)
 
 
-def _place(run: Planned) -> dict[str, object]:
-    names = (run.row.dataset, run.row.setting, run.column.name)
-    return dict(zip(PLACE, names, strict=True)) | {"seed": run.spec.seed}
+def _at(run: Planned) -> dict[str, object]:
+    return {name: run.place[name] for name in IN_TABLE} | {"seed": run.spec.seed}
 
 
 def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:

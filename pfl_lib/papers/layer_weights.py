@@ -87,18 +87,6 @@ def larger(leads: Iterable[float]) -> bool | None:
     return True if leads and all(lead > FLOOR for lead in leads) else None
 
 
-def unshared_classes(held: np.ndarray) -> np.ndarray:
-    """How many of client i's classes client j lacks, int [N, N].  `held`: bool [N, classes]."""
-    held = np.asarray(held, bool)
-    return (held[:, None] & ~held[None]).sum(-1)
-
-
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's rank correlation of two arrays; not a number where one is constant."""
-    ranks = [pd.Series(np.ravel(values)).rank() for values in (one, other)]
-    return float(ranks[0].corr(ranks[1])) if all(r.nunique() > 1 for r in ranks) else float("nan")
-
-
 # --- Table 3 ---
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from pfl_lib.papers import compare, values
 from pfl_lib.papers.judge import LEVELS, ORDERS
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.runs import PLACE, Runs
+from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.table import Find, Table
 
 PAPERS = {
@@ -22,7 +22,6 @@ PAPERS = {
     "pfedla": "pFedLA",
 }
 """The papers by their names in `paper_values.csv`, as their folders of notebooks are called."""
-VALUE = [*PLACE, "metric"]
 PAIR = [*PLACE[:-1], "metric", "higher", "lower"]
 
 
@@ -32,6 +31,11 @@ class Shown(NamedTuple):
     page: str
     table: Table
     profiles: Mapping[str, Profile]
+
+    def runs(self, find: Find) -> tuple[Runs, Runs]:
+        """Its runs in the exact setting, and in the small profile."""
+        paper, small = (self.table.scaled(self.profiles[name]) for name in ("paper", "small"))
+        return Runs((paper,), find), Runs((small,), find)
 
 
 class Overview(NamedTuple):
@@ -52,13 +56,12 @@ def overview(shown: Iterable[Shown], find: Find) -> Overview:
     """Every printed result with what is stored of it (`find`, as `Store.find`)."""
     once = functools.cache(find)
     beside, pairs = [], []
-    for page, table, profiles in shown:
-        for name in ("paper", "small"):
-            runs = Runs((table.scaled(profiles[name]),), once)
-            beside.append(compare.beside(runs).assign(page=page))
-            one = compare.one_model(runs)
-            found = compare.pairs(runs).assign(page=page)
-            found["one model"] = found["higher"].isin(one) | found["lower"].isin(one)
+    for one in shown:
+        for runs in one.runs(once):
+            beside.append(compare.beside(runs).assign(page=one.page))
+            shared = compare.one_model(runs)
+            found = compare.pairs(runs).assign(page=one.page)
+            found["one model"] = found["higher"].isin(shared) | found["lower"].isin(shared)
             pairs.append(found)
     return Overview(_values(pd.concat(beside)), _pairs(pd.concat(pairs)))
 

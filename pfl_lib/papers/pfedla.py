@@ -19,8 +19,8 @@ Settled here where the paper is silent:
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
@@ -41,8 +41,8 @@ from pfl_lib.methods.similarity import Similarity
 from pfl_lib.models import WITH_STATISTICS
 from pfl_lib.papers import layer_weights
 from pfl_lib.papers.metrics import ACCURACY, MEGABYTES
-from pfl_lib.papers.profiles import Make, Profile, only
-from pfl_lib.papers.runs import Runs
+from pfl_lib.papers.profiles import Profile, only, sizes
+from pfl_lib.papers.runs import IN_TABLE, Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Classes, Dominant, Neighbours, Relatives
@@ -56,7 +56,6 @@ DATASETS = {
     "CIFAR100": "cifar100",
 }
 """The paper's data sets, and what is run for them."""
-STANDS_IN = {"EMNIST": "MNIST stands in for EMNIST"}
 COLOURED = ("cifar10", "cifar100")
 OURS = ("pFedLA", "HeurpFedLA")
 FEW, MANY = "non_iid_1_10_clients", "non_iid_1_100_clients"
@@ -93,17 +92,11 @@ def pfedla(setting: Setting, retained: int | tuple[str, ...] = 0, factor: float 
     return PFedLA(retained=retained, step=factor * hypernetwork_step(setting))
 
 
-PLACE = ["dataset", "setting", "method"]
-
-
 def steps(runs: Runs) -> pd.DataFrame:
     """The step of every run of pFedLA: columns dataset, setting, method and step."""
-    lines = [
-        (run.row.dataset, run.row.setting, run.column.name, run.spec.method.step)
-        for run in runs.planned
-        if isinstance(run.spec.method, PFedLA)
-    ]
-    return pd.DataFrame(lines, columns=[*PLACE, "step"]).drop_duplicates(ignore_index=True)
+    of = (run for run in runs.planned if isinstance(run.spec.method, PFedLA))
+    lines = [run.place | {"step": run.spec.method.step} for run in of]
+    return pd.DataFrame(lines, columns=[*IN_TABLE, "step"]).drop_duplicates(ignore_index=True)
 
 
 def served_and_trained(runs: Runs) -> pd.DataFrame:
@@ -115,15 +108,13 @@ def served_and_trained(runs: Runs) -> pd.DataFrame:
     """
     lines = []
     for run in runs.planned:
-        result = runs.find(run.spec)
+        result, model = runs.find(run.spec), run.column.model
         if result is not None and result.diverged is None:
             read = {m: 100 * result.value("accuracy", "last", model=m) for m in MODELS}
-            if run.column.model is not None:
-                read = {"served": read[run.column.model], "trained": math.nan}
-            place = (run.row.dataset, run.row.setting, run.column.name)
-            lines.append(dict(zip(PLACE, place, strict=True)) | read)
-    frame = pd.DataFrame(lines, columns=[*PLACE, *MODELS]).merge(steps(runs), how="left")
-    frame = frame.groupby([*PLACE, "step"], sort=False, dropna=False).mean()
+            read = read if model is None else {"served": read[model], "trained": math.nan}
+            lines.append(run.place | read)
+    frame = pd.DataFrame(lines, columns=[*IN_TABLE, *MODELS]).merge(steps(runs), how="left")
+    frame = frame.groupby([*IN_TABLE, "step"], sort=False, dropna=False).mean()
     return frame.assign(gain=frame["trained"] - frame["served"])
 
 
@@ -163,7 +154,7 @@ def _validated(setting: Setting) -> Setting:
 
 
 def _row(dataset: str, name: str, at: Setting) -> Row:
-    return Row(dataset, name, at, STANDS_IN.get(dataset, ""))
+    return Row(dataset, name, at, "MNIST stands in for EMNIST" if dataset == "EMNIST" else "")
 
 
 def _rows(number: int) -> tuple[Row, ...]:
@@ -215,22 +206,17 @@ TABLE3 = Table(
 
 # --- figures ---
 
+_SIX = replace(
+    setting("CIFAR10"),
+    partition=Classes(4, leave_out=(9,)),
+    model="pfedla_cnn",
+    clients=6,
+    measures=(),
+)
 FIGURE1 = Table(
     PAPER,
     "fig1",
-    (
-        Row(
-            "CIFAR10",
-            "six_clients_nine_classes",
-            replace(
-                setting("CIFAR10"),
-                partition=Classes(4, leave_out=(9,)),
-                model="pfedla_cnn",
-                clients=6,
-                measures=(),
-            ),
-        ),
-    ),
+    (Row("CIFAR10", "six_clients_nine_classes", _SIX),),
     (
         Column("layer-wise", Similarity("layer")),
         Column("model-wise", Similarity("model")),
@@ -269,20 +255,6 @@ ONE_ROW = TABLE1.only([FEW], datasets=["CIFAR10"])
 
 # --- profiles ---
 
-_UNPRINTED = (
-    "600 images a client and, at the paper's length, three seeds are our choice: the paper prints"
-    " neither number."
-)
-FULL = Profile(
-    name="paper",
-    data="EMNIST (MNIST stands in), FashionMNIST, CIFAR10 and CIFAR100, 600 images a client",
-    seeds=(1, 2, 3),
-    paper_seeds=3,
-    seeds_unknown=True,
-    settings=(*TABLE1.settings, *TABLE2.settings, *FIGURE5.settings, *FIGURE6.settings),
-    differs=_UNPRINTED,
-)
-
 
 def is_quick(setting: Setting) -> bool:
     """Whether the quick profile runs a setting: ten clients, a network of each kind, and of Table 2
@@ -299,66 +271,32 @@ def _quick(setting: Setting, evaluate_every: int = 3) -> Setting:
 
 
 def _small(setting: Setting, evaluate_every: int = 6) -> Setting:
-    return replace(setting.scheduled(rounds=30, local_epochs=5), evaluate_every=evaluate_every)
-
-
-def _on(*datasets: str) -> Callable[[Setting], bool]:
-    """Ten clients on these data sets."""
-    return lambda setting: setting.clients < 100 and setting.dataset in datasets
-
-
-QUICK = replace(
-    FULL,
-    name="quick",
-    data="scikit-learn's digits enlarged to 28x28, 80 images a client",
-    seeds=(1,),
-    make=only(is_quick, _quick),
-    differs=f"Two local epochs at rate 0.05 and batches of 16. {_UNPRINTED}",
-)
-SMALL = replace(
-    FULL,
-    name="small",
-    data="CIFAR10 and FashionMNIST, 600 images a client",
-    seeds=(1,),
     # A pass over the ten clients' 4,200 images takes a second of one core on CIFAR10.
-    make=only(_on("cifar10", "fashion_mnist"), _small),
-    differs="Five local epochs in place of ten. The hypernetwork's step is the one at which weights"
-    " end between equal and a client's own (CIFAR10, FashionMNIST; measured by the weights, not by"
-    f" accuracy). {_UNPRINTED}",
-)
+    return replace(setting.scheduled(rounds=30, local_epochs=5), evaluate_every=evaluate_every)
 
 
 def profiles(*tables: Table, mnist: bool = False) -> dict[str, Profile]:
     """The profiles of a page on these tables.  `mnist`: `small` runs MNIST too, for weights and
     costs on two kinds of data.
     """
-    settings = tuple(setting for table in tables for setting in table.settings)
-    small = SMALL
-    if mnist:
-        make = only(_on("mnist", "cifar10", "fashion_mnist"), _small)
-        small = replace(SMALL, data=f"MNIST, {SMALL.data}", make=make)
-    return {one.name: replace(one, settings=settings) for one in (QUICK, small, FULL)}
-
-
-def _nine_classes(profile: Profile, data: str, make: Make) -> Profile:
-    """Figure 1's profile: it shows one client, on three seeds in the small profile too."""
-    return replace(
-        profile,
-        data=f"{data} a client",
-        seeds=(1,) if profile is QUICK else FULL.seeds,
-        paper_seeds=1,
-        seeds_unknown=False,
-        settings=FIGURE1.settings,
-        make=make,
-        differs="Data, network, schedule and measure of similarity are our choice: the paper says"
-        " only six clients and nine classes.",
+    datasets = ("cifar10", "fashion_mnist", *["mnist"] * mnist)
+    return sizes(
+        tuple(setting for table in tables for setting in table.settings),
+        only(is_quick, _quick),
+        only(lambda setting: setting.clients < 100 and setting.dataset in datasets, _small),
+        seeds=(1, 1, 3),
+        paper_seeds=3,
+        note="600 images a client (quick: 80) and three seeds are our choice: the paper prints"
+        " neither number. MNIST stands in for EMNIST.",
     )
 
 
-_DIGITS = "scikit-learn's digits without the nines, enlarged to 28x28, 80 images"
-_NINE = "CIFAR10 without its last class, 600 images"
-FIGURE1_PROFILES = {
-    "quick": _nine_classes(QUICK, _DIGITS, lambda setting: _quick(setting, 1)),
-    "small": _nine_classes(SMALL, _NINE, lambda setting: _small(setting, 2)),
-    "paper": _nine_classes(FULL, _NINE, FULL.make),
-}
+FIGURE1_PROFILES = sizes(
+    FIGURE1.settings,
+    partial(_quick, evaluate_every=1),
+    partial(_small, evaluate_every=2),
+    seeds=(1, 3, 3),
+    paper_seeds=1,
+    note="Data, network, schedule and measure of similarity are our choice: the paper says only six"
+    " clients and nine classes.",
+)

@@ -11,6 +11,11 @@ from pfl_lib.papers.settings import Setting
 PROFILES = ("quick", "small", "paper")
 Make = Callable[[Setting], Setting | None]
 """A setting as a profile runs it; None where the profile leaves it out."""
+TOLD = (
+    *("dataset", "training examples", "model", "clients", "rounds", "local_epochs"),
+    *("batch_size", "lr", "participation", "augment"),
+)
+"""What the banner compares with the paper's."""
 
 
 def as_printed(setting: Setting) -> Setting:
@@ -18,21 +23,16 @@ def as_printed(setting: Setting) -> Setting:
     return setting
 
 
-def smaller(
-    rounds: int | None = None, images: int | None = None, dataset: str | None = None
-) -> Callable[[Setting], Setting]:
+def smaller(rounds: int | None = None, images: int | None = None, dataset: str = "") -> Make:
     """A function that makes a setting smaller: so many rounds and training images at most, another
     data set.
     """
 
     def make(setting: Setting) -> Setting:
         most = [count for count in (setting.images, images) if count is not None]
-        setting = replace(setting, images=min(most, default=None))
-        if dataset is not None:
-            setting = replace(setting, dataset=dataset)
-        if rounds is not None:
-            setting = setting.scheduled(rounds=min(rounds, setting.schedule.rounds))
-        return setting
+        fewer = min(rounds or setting.schedule.rounds, setting.schedule.rounds)
+        made = replace(setting, images=min(most, default=None), dataset=dataset or setting.dataset)
+        return made.scheduled(rounds=fewer)
 
     return make
 
@@ -46,24 +46,17 @@ def only(keep: Callable[[Setting], bool], make: Make) -> Make:
 class Profile:
     """One size of a paper's experiment.
 
-    `quick` runs on data that needs no download, `small` on the paper's data with less of it,
-    `paper` is the exact setting.  `settings` are the paper's own; `make` makes one of them smaller,
-    or gives None where this profile leaves it out (`only`): a quick page shows that the code works,
-    for which a few settings of each kind are enough.
-    `data` are the words for what the data are, `differs` for what is not as in the paper beside
-    what the banner counts: data set, images, clients, rounds and seeds.  `paper_seeds` is the
-    number of seeds that the paper averages; with `seeds_unknown` the paper does not say, and the
-    number is our reading.
+    `settings` are the paper's own; `make` makes one of them smaller, or gives None where this
+    profile leaves it out (`only`).  `paper_seeds` is the number of seeds that the paper averages.
+    `note`: what the banner cannot see by comparing settings.
     """
 
     name: str
-    data: str
+    settings: tuple[Setting, ...]
     seeds: tuple[int, ...]
     paper_seeds: int
-    settings: tuple[Setting, ...]
     make: Make = as_printed
-    differs: str = ""
-    seeds_unknown: bool = False
+    note: str = ""
 
     def with_seeds(self, count: int) -> "Profile":
         """The same profile with seeds 1 to `count`."""
@@ -72,43 +65,6 @@ class Profile:
                 f"seeds {count!r}: give a whole number, 1 or more; seeds 1 to that number are run"
             )
         return replace(self, seeds=tuple(range(1, count + 1)))
-
-    def with_rounds(self, rounds: int) -> "Profile":
-        """The same profile with so many rounds."""
-        make = self.make
-
-        def shorter(setting: Setting) -> Setting | None:
-            made = make(setting)
-            return None if made is None else made.scheduled(rounds=rounds)
-
-        return replace(self, make=shorter)
-
-    @property
-    def datasets(self) -> list[str]:
-        """The data sets of all settings, as they are run."""
-        return list(dict.fromkeys(setting.dataset for setting in self.made))
-
-    @property
-    def made(self) -> list[Setting]:
-        """The settings that this profile runs, as it makes them."""
-        return [made for setting in self.settings if (made := self.make(setting)) is not None]
-
-    @property
-    def dataset(self) -> str:
-        """The data set of all settings, as they are run; fails where they have several, as do
-        `clients` and `rounds`.
-        """
-        return self._one("dataset")
-
-    @property
-    def clients(self) -> int:
-        """The number of clients."""
-        return self._one("clients")
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds."""
-        return self._one("rounds")
 
     @property
     def seed_words(self) -> str:
@@ -122,56 +78,53 @@ class Profile:
 
     @property
     def banner(self) -> str:
-        """Sentences for the top of a page: what it shows, and how that differs from the paper."""
-        seeds = self.seed_words
-        if len(self.seeds) != self.paper_seeds and not self.seeds_unknown:
-            seeds += (
-                " (the paper"
-                f" {'shows one' if self.paper_seeds == 1 else f'averages {self.paper_seeds}'})"
-            )
-        run = self.made
-        parts = (
-            [self.data, _all("clients", run), _all("rounds", run), seeds] if run else [self.data]
-        )
-        shown = f"{self.name.capitalize()} profile: {', '.join(parts)}."
-        return " ".join(filter(None, [shown, self._made_smaller(run), self.differs]))
-
-    def _made_smaller(self, run: list[Setting]) -> str:
-        """What the paper has more of, what is left out, and that other data answer nothing."""
-        words = [
-            _all(what, self.settings)
-            for what in ("rounds", "clients", "training examples")
-            if _values(what, self.settings) != _values(what, run)
-        ]
-        known = set(self.settings)
-        left = sum(self.make(setting) is None for setting in known)
-        other = not {s.dataset for s in run} <= {s.dataset for s in self.settings}
-        return " ".join(
-            [f"The paper has {' and '.join(words)}."] * bool(words)
-            + [f"{left} of its {len(known)} settings are left out."] * bool(left)
-            + ["These numbers show that the code works, not whether the paper's hold."] * other
-        )
-
-    def _one(self, what: str) -> Any:
-        found = {_value(what, setting) for setting in self.made}
-        if len(found) != 1:
-            raise BadInput(f"the {self.name} profile has several {what}: ask a setting for its own")
-        return found.pop()
+        """What a page shows, and how that differs from the paper: fields, seeds, left out."""
+        made = {setting: self.make(setting) for setting in self.settings}
+        kept = {paper: ours for paper, ours in made.items() if ours is not None}
+        told = []
+        for name in TOLD:
+            paper, ours = (_span(name, settings) for settings in (kept, kept.values()))
+            if paper != ours:
+                told.append(f"{name.replace('_', ' ')} {ours} in place of {paper}")
+        if len(kept) < len(made):
+            told.append(f"{len(made) - len(kept)} of {len(made)} settings left out")
+        count = "" if len(self.seeds) == self.paper_seeds else f" (in the paper {self.paper_seeds})"
+        shown = ", ".join(told) or "the paper's setting"
+        known = {setting.dataset for setting in self.settings}
+        other = not {setting.dataset for setting in kept.values()} <= known
+        warning = "These numbers show that the code works, not whether the paper's hold."
+        words = [f"{self.name.capitalize()} profile, {self.seed_words}{count}: {shown}."]
+        return " ".join(words + [warning] * other + [self.note] * bool(self.note))
 
 
-def _value(what: str, setting: Setting) -> Any:
-    if what == "training examples":
+def sizes(
+    settings: tuple[Setting, ...],
+    quick: Make,
+    small: Make,
+    seeds: tuple[int, int, int],
+    paper_seeds: int,
+    note: str = "",
+) -> dict[str, Profile]:
+    """The three profiles of a page: `quick` on data that needs no download, `small` on the paper's
+    data with less of it, `paper` in the exact setting.  `seeds`: how many each runs.
+    """
+    makes = (quick, small, as_printed)
+    return {
+        name: Profile(name, settings, tuple(range(1, count + 1)), paper_seeds, make, note)
+        for name, make, count in zip(PROFILES, makes, seeds, strict=True)
+    }
+
+
+def _span(name: str, settings: Iterable[Setting]) -> str:
+    """The different values of a field: "20", "20 and 100", "8 to 100"."""
+    found = {_value(name, setting) for setting in settings}
+    words = [f"{x:,}" if isinstance(x, int) else f"{x}" for x in sorted(found)]
+    if len(words) > 2 and not isinstance(next(iter(found)), str):
+        return f"{words[0]} to {words[-1]}"
+    return " and ".join(words)
+
+
+def _value(name: str, setting: Setting) -> Any:
+    if name == "training examples":
         return setting.images or DATASETS[setting.dataset].examples
-    return setting.schedule.rounds if what == "rounds" else getattr(setting, what)
-
-
-def _values(what: str, settings: Iterable[Setting]) -> list[int]:
-    """The different numbers of clients, rounds or training examples, in ascending order."""
-    return sorted({_value(what, setting) for setting in settings})
-
-
-def _all(what: str, settings: Iterable[Setting]) -> str:
-    """ "1 round", "15 and 100 clients" or "2 to 10 rounds"."""
-    numbers = [f"{number:,}" for number in _values(what, settings)]
-    words = " and ".join(numbers) if len(numbers) < 3 else f"{numbers[0]} to {numbers[-1]}"
-    return f"{words} {what.removesuffix('s') if numbers == ['1'] else what}"
+    return getattr(setting, name) if hasattr(setting, name) else getattr(setting.schedule, name)

@@ -13,6 +13,9 @@ from pfl_lib.papers.table import Column, Find, Row, Table, hyper_parameters
 from pfl_lib.results.result import Result
 
 PLACE = ["paper", "table", "dataset", "setting", "method"]
+VALUE = [*PLACE, "metric"]
+IN_TABLE = PLACE[2:]
+"""A place within one table."""
 
 
 class Planned(NamedTuple):
@@ -124,12 +127,21 @@ class Runs:
                 ended = {"diverged": result and result.diverged, "run": run.spec.slug}
                 lines.append(run.place | own | read | ended)
         names = [*PLACE, "own", "metric", "seed", "value", "last", "status", "diverged", "run"]
-        return pd.DataFrame(lines, columns=names).astype({"diverged": "Int64"})
+        numbers = {"value": float, "last": float, "diverged": "Int64"}
+        return pd.DataFrame(lines, columns=names).astype(numbers)
+
+    def seeds(self, *place: str) -> pd.Series:
+        """The values of a place (paper, table, data set, setting, method, metric) by seed, of the
+        runs that finished; empty where one of them diverged.
+        """
+        return self._seeds.get(place, pd.Series(dtype=float))
 
     @cached_property
-    def values_by_place(self) -> dict[tuple[str, ...], pd.DataFrame]:
-        """The lines of `values` by (paper, table, data set, setting, method, metric)."""
-        return dict(tuple(self.values.groupby([*PLACE, "metric"], sort=False)))
+    def _seeds(self) -> dict[tuple[str, ...], pd.Series]:
+        lost = self.values.groupby(VALUE)["diverged"].transform("count") > 0
+        ran = self.values[(self.values["status"] == "ran") & ~lost]
+        by_place = ran.set_index("seed").groupby(VALUE)["value"]
+        return dict(tuple(by_place))
 
 
 def _planned(tables: tuple[Table, ...]) -> Iterator[Planned]:

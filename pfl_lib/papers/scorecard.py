@@ -11,7 +11,6 @@ import pandas as pd
 
 from pfl_lib.papers import sentences
 from pfl_lib.papers.overview import PAPERS, Shown
-from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.sentences import ANSWERS
 from pfl_lib.papers.table import Find
 
@@ -49,11 +48,7 @@ def counts(found: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(shown: Shown, find: Find) -> pd.DataFrame:
     """A table's sentences, each in the exact setting where that has run, else in smaller runs."""
-    found = [
-        sentences.answers(Runs((shown.table.scaled(shown.profiles[name]),), find), shown.page)
-        for name in ("paper", "small")
-    ]
-    frame = pd.concat(found)
+    frame = pd.concat(sentences.answers(runs, shown.page) for runs in shown.runs(find))
     if frame.empty:
         return pd.DataFrame(columns=COLUMNS)
     frame["missing"] = frame["answer"] == "not run"

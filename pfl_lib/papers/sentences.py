@@ -9,27 +9,39 @@ better methods with the best of the worse; `level` holds too where the better me
 the worse, below it by no more than the floor, two standard errors included, on three seeds.
 """
 
-import collections
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import NamedTuple
 
 import pandas as pd
 
 from pfl_lib.errors import choose
 from pfl_lib.papers import judge
-from pfl_lib.papers.judge import Seeds
+from pfl_lib.papers.judge import ACCURACY, HAIR
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.values import Printed
 
 ANSWERS = ("yes", "no", "undecided", "not run")
 RULES = ("all", "best", "level")
-Comparison = tuple[str, str, str, str]
-"""Data set, setting, better method, worse method."""
+
+
+class Comparison(NamedTuple):
+    """In a setting, one method above another."""
+
+    dataset: str
+    setting: str
+    better: str
+    worse: str
+
+    @property
+    def places(self) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+        """(data set, setting, method) of both."""
+        return (*self[:2], self.better), (*self[:2], self.worse)
 
 
 @dataclass(frozen=True)
@@ -55,18 +67,13 @@ def claims() -> tuple[Claim, ...]:
 
 
 def _claim(entry: dict) -> Claim:
+    choose("rule", entry.setdefault("rule", "all"), RULES)
+    usual, groups = entry.pop("dataset", None), entry.pop("above")
     compared = [
-        comparison
-        for group in entry.pop("above")
-        for comparison in itertools.product(
-            [group.get("dataset", entry.get("dataset"))],
-            group["settings"],
-            group["better"],
-            group["worse"],
-        )
+        Comparison(group.get("dataset", usual), *one)
+        for group in groups
+        for one in itertools.product(group["settings"], group["better"], group["worse"])
     ]
-    entry.pop("dataset", None)
-    choose("rule", entry.get("rule", "all"), RULES)
     return Claim(comparisons=tuple(compared), **entry)
 
 
@@ -86,27 +93,24 @@ def answers(runs: Runs, page: str) -> pd.DataFrame:
 
 
 def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
-    metric, printed = table.metrics[0], table.printed()
+    metric, printed = table.metrics[0].name, table.printed()
 
-    def seeds(place: tuple[str, str, str]) -> Seeds:
-        of = runs.values_by_place.get((claim.paper, table.name, *place, metric.name))
-        if of is None or of["diverged"].notna().any():
-            return pd.Series(dtype=float)
-        return of[of["status"] == "ran"].set_index("seed")["value"]
+    def seeds(place: tuple[str, str, str]) -> pd.Series:
+        return runs.seeds(claim.paper, table.name, *place, metric)
 
-    apart = [seeds((*at, one)) - seeds((*at, other)) for *at, one, other in claim.comparisons]
-    common = [shared for pair in apart if (shared := len(pair.dropna()))]
-    found, against = [], []
-    for dataset, setting, better, worse in _meant(claim, lambda place: seeds(place).mean()):
-        pair = seeds((dataset, setting, better)), seeds((dataset, setting, worse))
-        found.append(_holds(claim, *pair))
-        if found[-1] is False:
-            against.append(f"{setting}: {better} above {worse}")
-    # A reader's own rows have no printed values.
-    known = collections.defaultdict(lambda: UNPRINTED, printed)
+    def known(place: tuple[str, str, str]) -> Printed:
+        return printed.get((*place, metric), UNPRINTED)  # a reader's own rows have no printed value
+
+    run = [len((seeds(a) - seeds(b)).dropna()) for a, b in (c.places for c in claim.comparisons)]
+    common = [count for count in run if count]
+    found = {
+        one: _holds(claim.rule, *map(seeds, one.places))
+        for one in _meant(claim, lambda place: seeds(place).mean())
+    }
+    answers, against = list(found.values()), [one for one in found if found[one] is False]
     own = [
-        _printed(claim, *(known[dataset, setting, name, metric.name] for name in pair))
-        for dataset, setting, *pair in _meant(claim, lambda at: known[(*at, metric.name)].value)
+        _printed(claim.rule, *map(known, one.places))
+        for one in _meant(claim, lambda place: known(place).value)
     ]
     return {
         "paper": claim.paper,
@@ -114,60 +118,51 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         "quote": claim.quote,
         "where": claim.where,
         "profile": table.profile,
-        "answer": "" if table.profile == "quick" else _answer(found) if common else "not run",
+        "answer": "" if table.profile == "quick" else _answer(answers) if common else "not run",
         "seeds": min(common, default=0),
-        "holds": found.count(True),
-        "contradicted": found.count(False),
-        "open": found.count(None),
-        "against": "; ".join(against),
+        "holds": answers.count(True),
+        "contradicted": answers.count(False),
+        "open": answers.count(None),
+        "against": "; ".join(f"{x.setting}: {x.better} above {x.worse}" for x in against),
         "by the paper's numbers": _answer(own),
     }
 
 
-def _answer(holds: Iterable[bool | None]) -> str:
-    holds = list(holds)
+def _answer(holds: list[bool | None]) -> str:
     if False in holds:
         return "no"
     return "undecided" if None in holds or not holds else "yes"
 
 
-def _holds(claim: Claim, better: Seeds, worse: Seeds) -> bool | None:
+def _holds(rule: str, better: pd.Series, worse: pd.Series) -> bool | None:
     apart = (better - worse).dropna()
-    word = judge.order(better, worse)
-    if word == "open" and claim.rule == "level" and len(apart) >= 3:
-        errors = 2 * apart.std() / math.sqrt(len(apart))
-        return True if apart.mean() - errors >= -judge.ACCURACY.floor - judge.HAIR else None
-    return {"stands": True, "turned": False, "open": None}[word]
+    errors = 2 * apart.sem() if len(apart) >= 3 else math.inf
+    return _decided(rule, apart.mean(), judge.margin(apart), errors)
 
 
-def _printed(claim: Claim, better: Printed, worse: Printed) -> bool | None:
-    apart = better.value - worse.value
+def _printed(rule: str, better: Printed, worse: Printed) -> bool | None:
     spreads = [one.std for one in (better, worse) if not math.isnan(one.std)]
-    if abs(apart) > max(spreads, default=judge.ACCURACY.floor) + judge.HAIR:
-        return apart > 0
-    if claim.rule == "level" and apart >= -judge.ACCURACY.floor - judge.HAIR:
-        return True
-    return None
+    return _decided(rule, better.value - worse.value, max(spreads, default=ACCURACY.floor), 0.0)
 
 
-def _meant(claim: Claim, mean) -> list[Comparison]:
+def _decided(rule: str, apart: float, margin: float, errors: float) -> bool | None:
+    """Whether a method that is `apart` points above another one holds; NaN decides nothing."""
+    if abs(apart) > margin + HAIR:
+        return bool(apart > 0)
+    return True if rule == "level" and apart - errors >= -ACCURACY.floor - HAIR else None
+
+
+def _meant(claim: Claim, mean: Callable[[tuple[str, str, str]], float]) -> list[Comparison]:
     """The comparisons that a claim comes to: all, or of the rule `best` one for each setting; where
     a mean is missing, which could be the best, those with a missing one, which stay open.
     """
     if claim.rule != "best":
         return list(claim.comparisons)
-    meant: list[Comparison] = []
-    places = dict.fromkeys(comparison[:2] for comparison in claim.comparisons)
-    for place in places:
+    meant = []
+    for place in dict.fromkeys(one[:2] for one in claim.comparisons):
         here = [one for one in claim.comparisons if one[:2] == place]
-        sides = [dict.fromkeys(one[side] for one in here) for side in (2, 3)]
-        known = [{name: mean((*place, name)) for name in side} for side in sides]
-        if any(math.isnan(number) for side in known for number in side.values()):
-            meant += [
-                one
-                for one in here
-                if any(math.isnan(known[side][one[2 + side]]) for side in (0, 1))
-            ]
-        else:
-            meant.append((*place, *(max(side, key=side.get) for side in known)))
+        means = {name: mean((*place, name)) for one in here for name in one[2:]}
+        missing = {name for name, number in means.items() if math.isnan(number)}
+        best = (max((one[side] for one in here), key=means.get) for side in (2, 3))
+        meant += [x for x in here if missing & {*x[2:]}] if missing else [Comparison(*place, *best)]
     return meant

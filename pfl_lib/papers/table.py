@@ -50,10 +50,6 @@ class Row:
     stands_in: str = ""
     own: bool = False
 
-    def changed(self, words: str, at: Setting | None) -> "Row":
-        """The row with another setting, which its name says."""
-        return replace(self, setting=f"{self.setting}, {words}", at=at, own=True)
-
 
 @dataclass(frozen=True)
 class Column:
@@ -144,22 +140,24 @@ class Table:
 
     def scheduled(self, **changes: Any) -> "Table":
         """The table with changed schedules, such as `lr=0.05`, as rows of your own."""
-        words = ", ".join(f"{name} {value}" for name, value in changes.items())
-        return self._changed(words, lambda at: at.scheduled(**changes))
+        return self._changed(changes, lambda at: at.scheduled(**changes))
 
     def with_setting(self, **changes: Any) -> "Table":
         """The table with other fields of `Setting`, such as `partition="B"` or `images=1000`, as
         rows of your own.
         """
-        words = ", ".join(f"{name} {value}" for name, value in changes.items())
-        return self._changed(words, lambda at: replace(at, **changes))
+        return self._changed(changes, lambda at: replace(at, **changes))
 
     def clients(self, clients: int) -> "Table":
         """The table with so many clients, as rows of your own."""
         return self.with_setting(clients=clients)
 
-    def _changed(self, words: str, change: Callable[[Setting], Setting]) -> "Table":
-        rows = (row.changed(words, row.at and change(row.at)) for row in self.rows)
+    def _changed(self, named: Mapping[str, Any], change: Callable[[Setting], Setting]) -> "Table":
+        words = ", ".join(f"{name} {value}" for name, value in named.items())
+        rows = (
+            replace(row, setting=f"{row.setting}, {words}", at=row.at and change(row.at), own=True)
+            for row in self.rows
+        )
         return replace(self, rows=tuple(rows))
 
     def description(self) -> pd.DataFrame:
@@ -174,7 +172,9 @@ class Table:
         usual = {f.name: f.default for kind in (Setting, Schedule) for f in fields(kind)}
         frame = pd.DataFrame(lines, dtype=object)
         further = [n for n in frame if n in usual and any(x != usual[n] for x in frame[n])]
-        return frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
+        frame = frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
+        # A weight decay of 0.0005 is no 0.00.
+        return frame.map(lambda value: f"{value:g}" if isinstance(value, float) else value)
 
     def methods(self) -> pd.DataFrame:
         """The hyper-parameters of each column's method: columns method, settings (which rows have

@@ -48,28 +48,16 @@ def value(
     `metric` may be left out where the table prints a single number at that place; where it prints
     several (FedFomo's Table 4 has an accuracy and an epsilon) it must be named.
     """
-    place = (paper, table, dataset, setting, method)
-    metrics = _places().get(place)
-    if metrics is None:
-        raise _no_such(place)
+    place, known = (paper, table, dataset, setting, method), _places()
+    for part, column in enumerate(KEY):
+        there = dict.fromkeys(one[part] for one in known if one[:part] == place[:part])
+        choose(f"{column} of the printed values", place[part], there)
+    metrics = known[place]
     if metric is None and len(metrics) > 1:
         raise BadInput(
             f"{paper} {table} prints {', '.join(metrics)} at this place; name one of them as metric"
         )
     return metrics[choose("metric of the printed values", metric or next(iter(metrics)), metrics)]
-
-
-def _no_such(place: tuple[str, ...]) -> BadInput:
-    """Says which part of the place is wrong, and what stands there in the table."""
-    rows = _read()
-    for column, wanted in zip(KEY, place, strict=True):
-        allowed = rows[column].unique()
-        if wanted not in allowed:
-            return BadInput(
-                f"{column} {wanted!r} of the printed values is not one of {', '.join(allowed)}"
-            )
-        rows = rows[rows[column] == wanted]
-    raise AssertionError(f"{place} is printed")
 
 
 def of_table(paper: str, table: str) -> dict[tuple[str, str, str, str], Printed]:

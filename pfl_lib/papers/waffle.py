@@ -21,21 +21,20 @@ from torch import LongTensor, Tensor
 
 from pfl_lib import models, partitions
 from pfl_lib.data.source import Dataset
+from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import (
     APFL,
-    Ditto,
     FedAvg,
-    FineTuned,
     Local,
     Scaffold,
     Waffle,
     WeightErosion,
 )
 from pfl_lib.papers import values
-from pfl_lib.papers.profiles import Profile, only, smaller
+from pfl_lib.papers.profiles import Profile, only, sizes, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Partition
@@ -53,11 +52,6 @@ SHIFTED = ("A*", "B*")  # where clients label the classes otherwise than Alice
 WEIGHTED = ("WE", "WAFFLE")  # those that weigh clients, Figure 3
 
 
-def printed_setting(distribution: str, method: str, name: str) -> float:
-    """What Table 3 prints for MNIST: "p_d" of WE, "dOmega" of WAFFLE."""
-    return values.value(PAPER, "table3", "MNIST", distribution, method, name).value
-
-
 def p_d(distribution: str, rounds: int = ROUNDS) -> float:
     """Weight Erosion's distance penalty on MNIST: Table 3's times 100 / `rounds`.
 
@@ -65,10 +59,8 @@ def p_d(distribution: str, rounds: int = ROUNDS) -> float:
     distance a round (Weight Erosion, Eq. 5), so half the rounds need twice the penalty.  A
     partition that Table 3 does not have gets the median of those it has.
     """
-    known = distribution if distribution in DISTRIBUTIONS else None
-    printed = [
-        printed_setting(name, "WE", "p_d") for name in DISTRIBUTIONS if known in (None, name)
-    ]
+    names = [distribution] if distribution in DISTRIBUTIONS else DISTRIBUTIONS
+    printed = [values.value(PAPER, "table3", "MNIST", name, "WE", "p_d").value for name in names]
     return statistics.median(printed) * (ROUNDS / rounds)
 
 
@@ -105,30 +97,6 @@ TABLE1 = Table(
     protocol="best",
     over="alice",
 )
-BASELINES = Table(
-    PAPER,
-    "baselines",
-    rows=TABLE1.rows,
-    columns=(
-        Column("FedAvg, fine-tuned", FineTuned(weighting="uniform")),
-        Column("Ditto", Ditto(weighting="uniform")),
-    ),
-    values={},
-)
-"""Two baselines that Table 1 does not have: FedAvg's model after one more local epoch of Alice's,
-which every personalised method should beat, and Ditto, which the paper names as future work.
-"""
-_SCALED = (
-    "Weight Erosion's p_d is multiplied by {factor}, so that weights vanish at the same fraction of"
-    " the run as in the paper."
-)
-FULL = Profile(
-    name="paper",
-    data="MNIST, all 60,000 training images, the paper's setting",
-    seeds=(1, 2, 3, 4, 5),
-    paper_seeds=5,
-    settings=TABLE1.settings,
-)
 QUICK_ON = ("C", "A*")  # a label skew and a concept shift; for the first two clients as Alice
 
 
@@ -137,44 +105,19 @@ def is_quick(setting: Setting) -> bool:
     return setting.partition in QUICK_ON and setting.alice < 2
 
 
-QUICK = replace(
-    FULL,
-    name="quick",
-    data="scikit-learn's 1,797 digits enlarged to 28x28 in place of the paper's MNIST",
-    seeds=(1,),
-    make=only(is_quick, smaller(rounds=10, dataset="digits")),
-    differs=_SCALED.format(factor=10),
-)
-# One FedAvg run trains 25 x 12,000 examples; Table 1 costs about 26 such runs, a quarter of an hour
-# on two slow cores.
-SMALL = replace(
-    FULL,
-    name="small",
-    data="MNIST, the first 12,000 of its 60,000 training images and all test images",
-    seeds=(1,),
-    make=smaller(rounds=25, images=12_000),
-    differs=_SCALED.format(factor=4),
-)
-ALL_PROFILES = {profile.name: profile for profile in (QUICK, SMALL, FULL)}
-ONE_SEED = {name: profile.with_seeds(1) for name, profile in ALL_PROFILES.items()}
+def _sizes(quick_rounds: int, seeds: tuple[int, int, int] = (1, 1, 5)) -> dict[str, Profile]:
+    # One FedAvg run of the small profile trains 25 x 12,000 examples; Table 1 costs about 26 such
+    # runs, a quarter of an hour on two slow cores.
+    quick = only(is_quick, smaller(quick_rounds, dataset="digits"))
+    return sizes(TABLE1.settings, quick, smaller(25, images=12_000), seeds, paper_seeds=5)
+
+
+ALL_PROFILES = _sizes(10)
+QUICK, SMALL, FULL = ALL_PROFILES.values()
+ONE_SEED = _sizes(10, seeds=(1, 1, 1))
 """For pages that show a single seed's weights in every profile."""
-# For pages with dozens of runs
-MANY_RUNS = ALL_PROFILES | {
-    "quick": replace(
-        QUICK,
-        make=only(is_quick, smaller(rounds=5, dataset="digits")),
-        differs=_SCALED.format(factor=20),
-    )
-}
-
-
-def small_differs(profiles: dict[str, Profile], words: str) -> dict[str, Profile]:
-    """The profiles of a page on whose small profile `words` say what differs beside its size."""
-    return profiles | {"small": replace(profiles["small"], differs=words)}
-
-
-SHIFT_PROFILES = small_differs(MANY_RUNS, "FedAvg and SCAFFOLD have five seeds on A* and B*.")
-READINGS_PROFILES = small_differs(ALL_PROFILES, f"WAFFLE has five seeds on A*. {SMALL.differs}")
+MANY_RUNS = _sizes(5)
+"""For pages with dozens of runs."""
 
 
 def several(profile: Profile) -> tuple[int, ...]:
@@ -183,18 +126,6 @@ def several(profile: Profile) -> tuple[int, ...]:
     """
     least = 2 if profile.name == "quick" else profile.paper_seeds
     return profile.with_seeds(max(least, len(profile.seeds))).seeds
-
-
-def quickstart(profile: Profile) -> tuple[RunSpec, ...]:
-    """What the quickstart trains, for every seed: the run that the README shows, WAFFLE on
-    distribution C, and two to compare.
-    """
-    (on_c,) = TABLE1.only(["C"]).settings
-    return tuple(
-        profile.make(on_c).spec(method, seed)
-        for seed in profile.seeds
-        for method in (Waffle(), Local(), Waffle(slope=10))
-    )
 
 
 # --- what pages count ---
@@ -236,12 +167,15 @@ def draws_of_images(right: Tensor, labels: Tensor, own: Tensor, times: int, seed
     many of each label as Alice's.
 
     `right` [n] is 1 where the model is right about a test image, `labels` [n] are the images'
-    labels, `own` those of Alice's images.
+    labels, `own` those of Alice's images.  Raises BadInput where a label has fewer images.
     """
     random = generator(seed, "test images")
     total = torch.zeros(times, dtype=torch.float64)
     for label, count in zip(*own.unique(return_counts=True), strict=True):
         there = right[labels == label].double()
+        if len(there) < count:
+            told = f"label {label} has {len(there)} test images, Alice holds {count}"
+            raise BadInput(f"{told}: draw from the test set that hers are from")
         for k in range(times):
             total[k] += there[torch.randperm(len(there), generator=random)[:count]].sum()
     return total / len(own)

@@ -1,36 +1,25 @@
-"""WAFFLE beside its Table 1 on MNIST: Table 1 on CIFAR10, the study of Weight Erosion's size
-penalty, and the printed numbers that an experiment starts from.
+"""WAFFLE's Table 1 on CIFAR10, and the printed numbers that an experiment starts from.
 
-CIFAR10: DLA, SGD at rate 0.01 with momentum 0.9 and weight decay 5e-4, batches of 128 (section 3),
-images moved and mirrored at random; one seed.  Weight Erosion's p_d is not the paper's.  Table 3
-prints 0.6 to 1.1, with which every weight is gone in two rounds: relative distances of updates are
-0.6 to 1.4.  It is chosen as on MNIST instead, aimed at weights that reach 0 at nine tenths of the
-rounds: p_d = 1 / (0.9 R d), with d the mean relative distance of the others' updates to Alice's in
-a short pilot.  A longer run's distances are others: published weights reach 0 after 14 to 24 of 25
-rounds, and one never.
-
-The size penalty: the last table of the paper's appendix, printed without a word, is the design of a
-study of p_s.  Its label distributions A and C (the latter is B elsewhere in the paper) and its size
-distributions are those of the authors' code (MartinBeaussart/Weight_Erosion_ML, branch Martin,
-run_models.py).  LeNet-5 stands in for that code's network of three convolutions.
+DLA, SGD at rate 0.01 with momentum 0.9 and weight decay 5e-4, batches of 128 (section 3), images
+moved and mirrored at random; one seed.  Weight Erosion's p_d is not the paper's.  Table 3 prints
+0.6 to 1.1, with which every weight is gone in two rounds: relative distances of updates are 0.6 to
+1.4.  It is chosen as on MNIST instead, aimed at weights that reach 0 at nine tenths of the rounds:
+p_d = 1 / (0.9 R d), with d the mean relative distance of the others' updates to Alice's in a short
+pilot.  A longer run's distances are others: published weights reach 0 after 14 to 24 of 25 rounds,
+and one never.
 """
 
 from dataclasses import replace
-from itertools import product
 from statistics import median
 
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Waffle, WeightErosion
 from pfl_lib.papers import values, waffle
-from pfl_lib.papers.profiles import Profile, only, smaller
+from pfl_lib.papers.profiles import only, sizes, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.papers.waffle import ALICE, COLUMNS, DISTRIBUTIONS, PAPER, ROUNDS, SLOPE, is_quick
-from pfl_lib.partitions import SizedSkew
 from pfl_lib.partitions.label_skew import ONE_MAIN_LABEL
-
-# --- CIFAR10 ---
 
 CIFAR10 = Setting(
     dataset="cifar10",
@@ -46,24 +35,13 @@ CIFAR10 = Setting(
     ),
     alice=ALICE,
 )
-PILOT_ROUNDS, PILOT_PENALTY = 5, 1e-6
 GONE = 0.9  # of the rounds, after which no weight is left but Alice's
 DISTANCES = {"A": 0.648, "B": 1.372, "C": 1.434, "A*": 1.326, "B*": 1.379}
 """The mean relative distance in the pilot of each distribution, to three digits, on which the keys
-of published runs hang: `PILOTS`, read on the page about CIFAR10.
+of published runs hang; the page about CIFAR10 runs the pilots.
 
 Measured with the small profile's network and images, and taken for DLA too.
 """
-
-
-def _small(setting: Setting) -> Setting:
-    return replace(smaller(rounds=25, images=12_000)(setting), model="pfedla_cnn")
-
-
-def _quick(setting: Setting) -> Setting:
-    # Batches of 128 would be two steps an epoch, with which nothing is learned in five rounds.
-    made = smaller(rounds=5, dataset="digits")(setting).scheduled(batch_size=8)
-    return replace(made, model="lenet5")
 
 
 def penalty(distance: float, rounds: int) -> float:
@@ -91,114 +69,31 @@ CIFAR10_TABLE = Table(
     protocol="best",
     over="alice",
 )
-_CALIBRATED = (
-    "Weight Erosion's p_d is not Table 3's, with which all weights are gone in two rounds: by a"
-    " short pilot's distances they are gone after nine tenths of the rounds."
-)
-CIFAR10_FULL = Profile(
-    name="paper",
-    data="CIFAR-10, all 50,000 training images, DLA",
-    seeds=(1,),
-    paper_seeds=1,
-    settings=CIFAR10_TABLE.settings,
-    differs=_CALIBRATED,
-)
-CIFAR10_SMALL = replace(
-    CIFAR10_FULL,
-    name="small",
-    data=(
-        "CIFAR-10, the first 12,000 of its 50,000 training images and all test images, with a"
-        " network of 121,182 parameters in place of DLA"
-    ),
-    make=_small,
-)
-CIFAR10_QUICK = replace(
-    CIFAR10_FULL,
-    name="quick",
-    data="scikit-learn's 1,797 digits enlarged to 28x28 and LeNet-5 in place of CIFAR-10 and DLA",
-    differs=f"Batches of 8. {_CALIBRATED}",
-    make=only(is_quick, _quick),
-)
-CIFAR10_PROFILES = {
-    profile.name: profile for profile in (CIFAR10_QUICK, CIFAR10_SMALL, CIFAR10_FULL)
-}
-
-PILOTS = Table(
-    PAPER,
-    "pilot",
-    rows=CIFAR10_TABLE.rows,
-    columns=(Column("WE", WeightErosion(p_d=PILOT_PENALTY, p_s=0.0)),),
-    values={},
-)
-"""A few rounds of every distribution in which weights hardly fall."""
-WITHIN = 1 / (GONE * CIFAR10_SMALL.rounds)
-"""How far a pilot may be from its constant, as a share of it: the small profile's weights then
-vanish within a round of where they were aimed.  Another processor does not keep three digits, and
-weights near 1, stored in single precision, give a distance to about a hundredth.
-"""
 
 
-def _piloted(profile: Profile) -> Profile:
-    """Whose pilots a profile shows: the small one's for the paper's too, as `DISTANCES` are; the
-    quick one has its own, on digits.
+def small(setting: Setting) -> Setting:
+    """12,000 images, 25 rounds, and a network of 121,182 parameters in place of DLA."""
+    return replace(smaller(25, images=12_000)(setting), model="pfedla_cnn")
+
+
+def quick(setting: Setting) -> Setting:
+    """Digits and LeNet-5; batches of 128 would be two steps an epoch, with which nothing is learned
+    in five rounds.
     """
-    of = CIFAR10_QUICK if profile.name == "quick" else CIFAR10_SMALL
-    return of.with_rounds(PILOT_ROUNDS)
+    made = smaller(5, dataset="digits")(setting).scheduled(batch_size=8)
+    return replace(made, model="lenet5")
 
 
-def pilot_runs(profile: Profile) -> tuple[RunSpec, ...]:
-    """The pilots of a profile, one for each distribution that it runs."""
-    return PILOTS.runs(_piloted(profile))
-
-
-# --- the size-penalty study ---
-
-SIZE_LABELS = {"A": "A", "C": "B"}  # the study's letter to this package's
-SIZES = {
-    "A": (10, 10, 10, 10, 10, 10, 10, 10, 10, 10),
-    "B": SizedSkew.sizes,
-    "C": (10, 10, 10, 10, 20, 5, 5, 10, 10, 10),
-}
-"""The appendix's shares in percent; client i has that of i mod 10."""
-
-
-def _sized(labels: str, sizes: str) -> Setting:
-    schedule = Schedule(rounds=30, local_epochs=1, batch_size=32, lr=0.1)
-    partition = SizedSkew(SIZE_LABELS[labels], SIZES[sizes])
-    return Setting("mnist", partition, "lenet5", schedule, clients=20, alice=ALICE)
-
-
-SIZED = {f"labels {x}, sizes {y}": _sized(x, y) for x, y in product(SIZE_LABELS, SIZES)}
-_NETWORK = "LeNet-5 stands in for the study's network of three convolutions."
-_FEWER = f"{_NETWORK} p_s is multiplied by the share of the images, as batches are so much fewer."
-_STUDY = Profile(
-    name="paper",
-    data="MNIST, all 60,000 training images, the study's setting",
-    seeds=(1,),
+CIFAR10_PROFILES = sizes(
+    CIFAR10_TABLE.settings,
+    only(is_quick, quick),
+    small,
+    seeds=(1, 1, 1),
     paper_seeds=1,
-    settings=tuple(SIZED.values()),
-    differs=_NETWORK,
+    note="Weight Erosion's p_d is not Table 3's, with which all weights are gone in two rounds: by"
+    " a short pilot's distances they are gone after nine tenths of the rounds.",
 )
-SIZE_PROFILES = {
-    "quick": replace(
-        _STUDY,
-        name="quick",
-        data="scikit-learn's 1,797 digits enlarged to 28x28 in place of MNIST",
-        make=only(lambda setting: setting == SIZED["labels C, sizes B"], smaller(dataset="digits")),
-        differs=_FEWER,
-    ),
-    "small": replace(
-        _STUDY,
-        name="small",
-        data=waffle.SMALL.data,
-        make=smaller(images=12_000),
-        differs=_FEWER,
-    ),
-    "paper": _STUDY,
-}
 
-
-# --- what an experiment starts from ---
 
 Place = tuple[str, str, str, str, str]
 """(table, data set, setting, method, metric), as in `paper_values.csv`."""
@@ -214,10 +109,8 @@ def settings_used() -> dict[Place, float]:
         shift = int(client) + int(label.removeprefix("label"))
         share = ONE_MAIN_LABEL[shift % len(ONE_MAIN_LABEL)] / 100  # the recipe of distribution C
         found["table2", dataset, setting, of, metric] = share
-    tables = {
-        "MNIST": (waffle.TABLE1, waffle.FULL),
-        "CIFAR10": (CIFAR10_TABLE, CIFAR10_FULL),
-    }
+    cifar10 = CIFAR10_TABLE, CIFAR10_PROFILES["paper"]
+    tables = {"MNIST": (waffle.TABLE1, waffle.FULL), "CIFAR10": cifar10}
     for dataset, setting, of, metric in values.of_table(PAPER, "table3"):
         table, profile = tables[dataset]
         method = table.spec(setting, of, profile, 1).method

@@ -34,7 +34,7 @@ import pandas as pd
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
 from pfl_lib.papers.metrics import ACCURACY, column
-from pfl_lib.papers.profiles import Profile
+from pfl_lib.papers.profiles import as_printed, sizes
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 
@@ -139,30 +139,11 @@ def _radius(setting: Setting) -> Setting:
     return cancer.scheduled(batch_size=66)
 
 
-FULL = Profile(
-    name="paper",
-    data="the Titanic's 1,309 passengers, the paper's setting",
-    seeds=tuple(range(1, 21)),
+ALL_PROFILES = sizes(
+    FIGURES.settings,
+    quick=_radius,
+    small=as_printed,
+    seeds=(2, 5, 20),
     paper_seeds=1,
-    settings=FIGURES.settings,
-    differs=(
-        "Figures start from the authors' own initial model, averages are over those seeds' initial"
-        " models."
-    ),
+    note="Figures start from the authors' own initial model, averages from one for each seed.",
 )
-QUICK = replace(
-    FULL,
-    name="quick",
-    data=(
-        "scikit-learn's 569 breast tumours, split by radius, in place of the paper's Titanic, split"
-        " by age"
-    ),
-    seeds=(1, 2),
-    make=_radius,
-    differs="",
-)
-ALL_PROFILES = {
-    "quick": QUICK,
-    "small": replace(FULL.with_seeds(5), name="small"),
-    "paper": FULL,
-}

@@ -15,10 +15,11 @@ from pfl_lib import data
 from pfl_lib.data import torchvision_fix
 from pfl_lib.errors import BadInput
 
-MNIST_FILES = (
-    "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,"
-    " t10k-labels-idx1-ubyte"
-)
+MNIST_FILES = [
+    f"{split}-{what}-ubyte"
+    for split in ("train", "t10k")
+    for what in ("images-idx3", "labels-idx1")
+]
 
 
 def write_idx(path: Path, array: torch.Tensor) -> None:
@@ -27,16 +28,12 @@ def write_idx(path: Path, array: torch.Tensor) -> None:
 
 
 def write_tiny_mnist(root: Path) -> dict[str, str]:
-    """Six training and four test pictures of 28x28 in MNIST's layout; returns the MD5 of each
-    file.
-    """
+    """Six training and four test pictures of 28x28 in MNIST's layout; returns each file's MD5."""
     folder = root / "MNIST" / "raw"
     folder.mkdir(parents=True)
     for split, size in (("train", 6), ("t10k", 4)):
-        pictures = (
-            torch.arange(size).view(size, 1, 1) * 10 + torch.arange(28) + torch.zeros(size, 28, 28)
-        )
-        write_idx(folder / f"{split}-images-idx3-ubyte", pictures)
+        pictures = torch.arange(size).view(size, 1, 1) * 10 + torch.arange(28)
+        write_idx(folder / f"{split}-images-idx3-ubyte", pictures.expand(size, 28, 28))
         write_idx(folder / f"{split}-labels-idx1-ubyte", torch.arange(size) % 10)
     return {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
@@ -46,9 +43,8 @@ def tiny_mnist(tmp_path, monkeypatch) -> Path:
     """A root with a tiny MNIST whose MD5s stand in the table, in place of the real ones."""
     found = write_tiny_mnist(tmp_path)
     files = {name: found[name] for name in data.DATASETS["mnist"].files}
-    monkeypatch.setitem(
-        data.DATASETS, "mnist", dataclasses.replace(data.DATASETS["mnist"], files=files)
-    )
+    tiny = dataclasses.replace(data.DATASETS["mnist"], files=files)
+    monkeypatch.setitem(data.DATASETS, "mnist", tiny)
     return tmp_path
 
 
@@ -61,12 +57,9 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-def install_torchvision(monkeypatch, mnist) -> None:
-    monkeypatch.setattr(
-        torchvision_fix,
-        "import_torchvision",
-        lambda: types.SimpleNamespace(datasets=types.SimpleNamespace(MNIST=mnist)),
-    )
+def install_torchvision(monkeypatch, **datasets) -> None:
+    stub = types.SimpleNamespace(datasets=types.SimpleNamespace(**datasets))
+    monkeypatch.setattr(torchvision_fix, "import_torchvision", lambda: stub)
 
 
 def refusal(*args, **kwargs) -> str:
@@ -91,10 +84,7 @@ def test_idx_files_become_uint8_pictures_with_one_channel_and_int64_labels(tiny_
 def test_colour_pictures_get_their_channels_first(monkeypatch):
     pictures = torch.arange(2 * 32 * 32 * 3).remainder(251).to(torch.uint8).view(2, 32, 32, 3)
     cifar = types.SimpleNamespace(data=pictures.numpy(), targets=[7, 1])
-    stub = types.SimpleNamespace(
-        datasets=types.SimpleNamespace(CIFAR10=lambda *args, **kwargs: cifar)
-    )
-    monkeypatch.setattr(torchvision_fix, "import_torchvision", lambda: stub)
+    install_torchvision(monkeypatch, CIFAR10=lambda *args, **kwargs: cifar)
     x, y, _, _ = data.DATASETS["cifar10"].read(Path())
     assert x.shape == (2, 3, 32, 32) and x.is_contiguous()
     assert torch.equal(x[1, 2], pictures[1, :, :, 2])
@@ -136,11 +126,8 @@ def test_digits_pictures_are_the_bilinear_enlargement_of_scikit_learns():
 
     bunch = load_digits()
     small = torch.from_numpy(bunch.images).unsqueeze(1)
-    expected = (
-        torch.nn.functional.interpolate(small, size=28, mode="bilinear", align_corners=False)
-        * 255
-        / 16
-    )
+    enlarged = torch.nn.functional.interpolate(small, size=28, mode="bilinear")
+    expected = enlarged * 255 / 16
     digits = data.load("digits")
     found = torch.cat([digits.train_x, digits.test_x])
     labels = torch.cat([digits.train_y, digits.test_y])
@@ -227,7 +214,7 @@ def test_missing_files_are_named_with_what_to_do(tiny_mnist, tmp_path):
         " that holds MNIST/raw, or give neither to download the data"
     )
     empty = tmp_path / "empty"
-    assert refusal("mnist", empty) == "mnist: " + told.format(MNIST_FILES, empty)
+    assert refusal("mnist", empty) == "mnist: " + told.format(", ".join(MNIST_FILES), empty)
     assert not empty.exists()
     (tiny_mnist / "MNIST" / "raw" / "t10k-labels-idx1-ubyte").unlink()
     one = "t10k-labels-idx1-ubyte"
@@ -235,7 +222,7 @@ def test_missing_files_are_named_with_what_to_do(tiny_mnist, tmp_path):
 
 
 def test_nothing_is_downloaded_into_a_chosen_folder(tmp_path, monkeypatch):
-    install_torchvision(monkeypatch, lambda *args, **kwargs: pytest.fail("torchvision was asked"))
+    install_torchvision(monkeypatch, MNIST=lambda *_, **__: pytest.fail("torchvision was asked"))
     monkeypatch.setenv("PFL_DATA_DIR", str(tmp_path / "chosen"))
     assert "missing in" in refusal("mnist")
 
@@ -251,20 +238,6 @@ def test_a_damaged_file_is_named_with_both_md5s(tiny_mnist, damage):
         == f"{path} is damaged or altered: {len(damaged):,} bytes with MD5"
         f" {hashlib.md5(damaged).hexdigest()}, expected {hashlib.md5(intact).hexdigest()};"
         " replace it by an intact copy"
-    )
-
-
-def test_real_mnist_cut_short_by_one_byte_is_refused(mnist_dir, tmp_path):
-    folder = tmp_path / "MNIST" / "raw"
-    folder.mkdir(parents=True)
-    for file in data.DATASETS["mnist"].files:
-        (folder / file).symlink_to(Path(mnist_dir).absolute() / "MNIST" / "raw" / file)
-    labels = folder / "t10k-labels-idx1-ubyte"
-    intact = labels.read_bytes()
-    labels.unlink()
-    labels.write_bytes(intact[:-1])
-    assert refusal("mnist", tmp_path).startswith(
-        f"{labels} is damaged or altered: 10,007 bytes with MD5 "
     )
 
 
@@ -303,11 +276,10 @@ def test_a_missing_set_is_downloaded_into_the_cache_and_leaves_only_its_files(
             (Path(root) / "MNIST" / "raw" / "train-images-idx3-ubyte.gz").write_bytes(b"left over")
         return real(root, train=train)
 
-    install_torchvision(monkeypatch, mnist)
+    install_torchvision(monkeypatch, MNIST=mnist)
     assert len(data.load("mnist").train_y) == 6
-    assert sorted(path.name for path in cache.rglob("*") if path.is_file()) == sorted(
-        MNIST_FILES.split(", ")
-    )
+    there = (path.name for path in cache.rglob("*") if path.is_file())
+    assert sorted(there) == sorted(MNIST_FILES)
 
 
 def test_a_failed_download_says_so_and_leaves_nothing(cache, monkeypatch):
@@ -316,7 +288,7 @@ def test_a_failed_download_says_so_and_leaves_nothing(cache, monkeypatch):
         (Path(root) / "MNIST" / "raw" / "train-images-idx3-ubyte").write_bytes(b"half")
         raise RuntimeError("Error downloading\ntrain-images-idx3-ubyte.gz")
 
-    install_torchvision(monkeypatch, mnist)
+    install_torchvision(monkeypatch, MNIST=mnist)
     assert (
         refusal("mnist") == f"mnist could not be downloaded into {cache} (Error downloading"
         " train-images-idx3-ubyte.gz); with a copy at hand, point data_dir (--data-dir, or"

@@ -29,12 +29,9 @@ def write_archive(root: Path) -> str:
             for part, size in (("train", 6), ("test", 4)):
                 pictures = torch.arange(size).view(size, 1, 1) * 10 + torch.arange(28)
                 prefix = f"gzip/emnist-{split}-{part}"
-                archive.writestr(
-                    f"{prefix}-images-idx3-ubyte.gz", packed(pictures.expand(size, 28, 28))
-                )
-                archive.writestr(
-                    f"{prefix}-labels-idx1-ubyte.gz", packed(torch.arange(size) + first)
-                )
+                images, labels = pictures.expand(size, 28, 28), torch.arange(size) + first
+                archive.writestr(f"{prefix}-images-idx3-ubyte.gz", packed(images))
+                archive.writestr(f"{prefix}-labels-idx1-ubyte.gz", packed(labels))
     return hashlib.md5(path.read_bytes()).hexdigest()
 
 

@@ -93,16 +93,12 @@ def test_the_passengers_stand_in_the_order_of_the_authors_table(titanic_dir):
 def test_the_prepared_titanic_has_the_specifications_numbers(titanic_dir):
     titanic = data.load("titanic_as_run", titanic_dir)
     assert titanic.train_x.shape == (1309, 9) and titanic.train_x.dtype == torch.float32
-    assert (
-        titanic.train_x is titanic.test_x
-        and titanic.classes == 2
-        and int(titanic.train_y.sum()) == 500
-    )
+    assert titanic.train_x is titanic.test_x
+    assert titanic.classes == 2 and int(titanic.train_y.sum()) == 500
     unknown = titanic.columns["age"].isnan()
     assert titanic.train_x[unknown, 8].unique().item() == pytest.approx(263 / 1309)
-    assert titanic.train_x[unknown, 7].unique().item() == pytest.approx(
-        (28 - 29.8811) / 14.4135, abs=1e-4
-    )
+    median = (28 - 29.8811) / 14.4135
+    assert titanic.train_x[unknown, 7].unique().item() == pytest.approx(median, abs=1e-4)
     sound = data.load("titanic", titanic_dir)
     assert torch.equal(sound.train_x[:, :8], titanic.train_x[:, :8])
     assert sound.train_x[unknown, 8].unique().item() == pytest.approx(134 / 1046)
@@ -171,16 +167,14 @@ def test_clients_hold_the_specifications_passengers(name, titanic_dir):
         held = partitions.make(name, titanic, alice=alice)
         sizes = [len(train) + len(test) for train, test in zip(held.train, held.test, strict=True)]
         assert sizes == SIZES[name]
-        assert [len(test) for test in held.test] == [
-            1 + size // 2 if i == alice else 0 for i in range(4)
-        ]
+        tested = [1 + size // 2 if i == alice else 0 for i in range(4)]
+        assert [len(test) for test in held.test] == tested
         rows = torch.cat([*held.train, *held.test])
         assert sorted(rows.tolist()) == list(range(1309))
         if name == "age_strict":
             own = torch.cat([held.test[alice], held.train[alice]])
-            assert titanic.train_y[own].double().mean().item() == pytest.approx(
-                SURVIVED[alice], abs=5e-4
-            )
+            survived = titanic.train_y[own].double().mean().item()
+            assert survived == pytest.approx(SURVIVED[alice], abs=5e-4)
 
 
 def test_strict_groups_hold_their_ages(titanic_dir):
@@ -204,9 +198,8 @@ def test_breast_cancer_needs_no_files_and_splits_by_radius():
     assert sizes == [171, 126, 131, 141]
     radius = cancer.columns["mean radius"]
     assert radius[held.train[0]].max() <= 12 and radius[held.train[3]].min() > 16
-    assert (
-        len(partitions.make("radius_some", cancer).train[0]) == 73
-    )  # of 148, the first half of 297
+    some = partitions.make("radius_some", cancer)
+    assert len(some.train[0]) == 73  # of 148, the first half of 297
 
 
 def test_an_altered_breast_cancer_table_is_refused(monkeypatch):
@@ -243,10 +236,7 @@ def test_a_table_is_not_cut_short():
     [
         ("", "cannot be read"),
         ('pclass,"sur\n1', "cannot be read|lacks column"),
-        (
-            HEADER.replace("fare,", "") + ROW.replace("211.3375,", ""),
-            "lacks column 'fare'; it needs",
-        ),
+        ((HEADER + ROW).replace("fare,", "").replace("211.3375,", ""), "lacks column 'fare'; it"),
         (HEADER + ROW, "is damaged or altered: 1 passengers with fingerprint .* af9a5e18681f0968"),
     ],
     ids=["empty", "no table", "no fare", "one passenger"],

@@ -1,5 +1,6 @@
 """One look for every figure, and alt texts that hold the numbers drawn."""
 
+import io
 import math
 
 import matplotlib.pyplot as plt
@@ -8,8 +9,11 @@ import pandas as pd
 import pytest
 import seaborn
 from matplotlib.figure import Figure
+from PIL import Image
 
-from pfl_lib.display import curves, partition, theme
+from pfl_lib import data, partitions
+from pfl_lib.display import beside, curves, heat_maps, partition, theme
+from pfl_lib.errors import BadInput
 
 FRAME = pd.DataFrame(
     {
@@ -33,11 +37,8 @@ def test_a_method_keeps_its_look_whatever_else_is_drawn():
 
 def test_methods_differ_in_colour_marker_and_name_their_looks_by_paper_and_package():
     known = set(theme.LOOKS.values())  # a method's names share its look
-    assert (
-        len({colour for colour, _, _ in known})
-        == len({marker for _, marker, _ in known})
-        == len(known)
-    )
+    colours, markers, _ = map(set, zip(*known, strict=True))
+    assert len(colours) == len(markers) == len(known)
     assert theme.look("WE") == theme.look("Weight Erosion") == theme.look("weight_erosion")
     assert theme.look("SCAFFOLD") == theme.look("scaffold")
 
@@ -92,8 +93,6 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
 
 
 def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diverged():
-    from pfl_lib.display import beside
-
     row = {"dataset": "MNIST", "metric": "accuracy_percent", "printed std": 1.0, "ours std": 0.5}
     rows = [
         {**row, "setting": setting, "method": method, "printed": 90 + k, "ours": 91 + k}
@@ -114,52 +113,27 @@ def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diver
     assert shown["text/html"].count("<img alt=") == 2
 
 
-def test_a_method_that_diverged_is_named_where_its_points_are_missing():
-    rows = [
-        {"method": name, "seed": seed, "clients": of, "accuracy": value}
-        for name, value in (("FedAvg", 90.0), ("pFedMe", float("nan")))
-        for seed in (1, 2)
-        for of in ("mean", "worst")
-    ]
-    axes = curves.mean_and_worst(pd.DataFrame(rows))
-    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("diverged", 1)]
-
-
-def test_logarithmic_axes_are_described():
+def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch, capsys):
+    """Outside a notebook nothing is shown.  Its picture is the same bytes every time."""
+    shown = []
+    plt.close(plt.figure())  # pyplot asks IPython once for events, which the stand-in has not
     figure, axes = plt.subplots()
     axes.plot([0.01, 0.1], [3, 4])
     axes.set_xscale("log")
-    assert theme.describe(figure) == "3 at 0.01 to 4 at 0.1."
-    plt.close("all")
-
-
-def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch):
-    shown = []
-    plt.close(plt.figure())  # pyplot asks IPython once for events, which the stand-in has not
+    theme.show(figure, "Loss by rate.")
+    assert capsys.readouterr().out == ""
     monkeypatch.setattr("IPython.get_ipython", lambda: object())
     monkeypatch.setattr("IPython.display.display", lambda *of, **more: shown.append((of, more)))
-    figure, axes = plt.subplots()
-    axes.plot([1, 2], [3, 4])
-    theme.show(figure, "Loss by round.")
+    theme.show(figure, "Loss by rate.")
     assert not plt.fignum_exists(figure.number)
     alts = [more["metadata"]["image/png"]["alt"] for _, more in shown]
-    assert alts == ["Loss by round. 3 at 1 to 4 at 2."]
-    assert set(shown[0][0][0]) == {"image/png", "text/plain"}
-
-
-def test_outside_a_notebook_nothing_is_shown_and_a_figure_is_the_same_bytes_every_time(capsys):
-    figure, axes = plt.subplots()
-    axes.plot([1, 2], [3, 4])
-    theme.show(figure, "Loss by round.")
-    assert capsys.readouterr().out == ""
+    assert alts == ["Loss by rate. 3 at 0.01 to 4 at 0.1."]
     image = theme.png(figure)
     assert image == theme.png(figure)
     assert image.startswith(b"\x89PNG") and b"Software" not in image
 
 
 def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():
-    from pfl_lib import data, partitions
-
     dataset = data.load("digits")
     made = partitions.make("C", dataset, 10, 1)
     figure = Figure()
@@ -172,8 +146,6 @@ def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():
 
 
 def test_lines_over_seeds_end_where_one_of_them_does_and_say_so():
-    from pfl_lib.display import curves
-
     frame = pd.concat([FRAME.assign(seed=1), FRAME.assign(seed=2, accuracy=FRAME["accuracy"] + 1)])
     axes = curves.accuracy(frame[frame["data"] == "CIFAR10"])
     words = theme.describe(axes.figure)
@@ -182,22 +154,19 @@ def test_lines_over_seeds_end_where_one_of_them_does_and_say_so():
     assert not curves.accuracy(frame[(frame["seed"] == 1) & (frame["data"] == "MNIST")]).collections
 
 
-def test_mean_and_worst_are_told_by_name():
-    from pfl_lib.display import curves
-
+def test_mean_and_worst_are_told_by_name_and_what_diverged_stands_where_its_points_are_missing():
     rows = [
-        {"method": m, "seed": s, "clients": c, "accuracy": 80 + s + 5 * (c == "mean")}
-        for m in ("FedAvg", "mine")
+        {"method": m, "seed": s, "clients": c, "accuracy": number + s + 5 * (c == "mean")}
+        for m, number in (("FedAvg", 80), ("mine", math.nan))
         for s in (1, 2)
         for c in ("mean", "worst")
     ]
-    words = theme.describe(curves.mean_and_worst(pd.DataFrame(rows)).figure)
-    assert "mean FedAvg 86.5, mine 86.5, worst FedAvg 81.5, mine 81.5" in words
+    axes = curves.mean_and_worst(pd.DataFrame(rows))
+    assert "mean FedAvg 86.5, worst FedAvg 81.5" in theme.describe(axes.figure)
+    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("diverged", 1)]
 
 
 def test_weights_are_shares_with_alice_in_the_centre_and_white_for_none():
-    from pfl_lib.display import heat_maps
-
     figure, axes = plt.subplots()
     heat_maps.weights(axes, np.array([[2, 1, 1, 0], [1, 0, 0, 0]]), alice=0)
     assert [t.get_text() for t in axes.get_yticklabels()] == ["2", "3", "Alice", "1"]
@@ -208,9 +177,6 @@ def test_weights_are_shares_with_alice_in_the_centre_and_white_for_none():
 
 
 def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
-    from pfl_lib.display import heat_maps
-    from pfl_lib.errors import BadInput
-
     figure, (one, other) = plt.subplots(1, 2)
     heat_maps.matrix(one, np.eye(4), groups=["a", "a", "a", "b"])
     assert [t.get_text() for t in one.get_yticklabels()] == ["a", "b"]
@@ -220,3 +186,14 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     plt.close(figure)
     with pytest.raises(BadInput, match="2 groups for 3 clients"):
         heat_maps.matrix(one, np.eye(3), groups=["a", "b"])
+
+
+def test_a_figure_a_hair_narrower_than_a_whole_number_of_pixels_is_not_sheared():
+    """2,012.9999999999998 pixels are drawn as 2,013; rows of 2,012 would lean to the left."""
+    width = 2013 / theme.DPI
+    assert int(width * theme.DPI) == 2012
+    figure = Figure(figsize=(width, 0.5))
+    figure.add_axes((0.5, 0, 0.5, 1), facecolor="black").set(xticks=[], yticks=[])
+    with Image.open(io.BytesIO(theme.png(figure))) as picture:
+        drawn = np.asarray(picture.convert("L"))
+    assert drawn.shape[1] == 2013 and (drawn[5] == drawn[-5]).all()

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from pfl_lib import explore
+from pfl_lib import data, explore, partitions
 from pfl_lib.display import play
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.explore import of_partition
 from pfl_lib.explore.of_training import Training
 from pfl_lib.explore.of_weights import LARGEST, discs, shares_of
 from pfl_lib.federation.schedule import Schedule
@@ -50,42 +51,36 @@ def outside(piece: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def every_kind() -> list[explore.Explorer]:
-    """One explorer of each kind but the live one, with its piece of a page made once."""
+    """One explorer of each kind but the live one, with its piece of a page made once; of partitions
+    the first three.
+    """
     both = {"a": OF_ALICE, "b": result(name="b", accuracy=(0.4, 0.5))}
-    kinds = [
-        explore.weights(OF_ALICE, title="Alice's"),
-        explore.weights(BY_LAYER),
-        explore.matrix(EACH),
-        explore.partition(),
-        explore.methods(both),
-    ]
-    pieces = [one.to_html() for one in kinds]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(of_partition, "RECIPES", dict([*of_partition.RECIPES.items()][:3]))
+        kinds = [
+            explore.weights(OF_ALICE, title="Alice's"),
+            explore.weights(BY_LAYER),
+            explore.matrix(EACH),
+            explore.partition(),
+            explore.methods(both),
+        ]
+        pieces = [one.to_html() for one in kinds]
     return [replace(one, to_html=lambda p=p: p) for one, p in zip(kinds, pieces, strict=True)]
 
 
 # --- all of them ---
 
 
-def test_every_explorer_is_a_piece_of_html_without_anything_from_outside(every_kind):
+def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_from_outside(
+    every_kind,
+):
     for shown in every_kind:
         piece = shown.to_html()
         assert piece.startswith("<figure") and not outside(piece), shown
         assert len(piece) < 700_000, f"{shown}: a page stays below a megabyte"
         assert "http" not in piece and "import(" not in piece
-
-
-def test_every_picture_of_an_explorer_has_words(every_kind):
-    for shown in every_kind:
-        piece = shown.to_html()
-        pictures = re.findall(r"<img [^>]*>|<svg [^>]*>", piece)
-        assert pictures, shown
-        for tag in pictures:
-            assert re.search(r'(alt|aria-label)="[^"]{15,}"', tag), tag[:80]
-
-
-def test_every_control_of_an_explorer_is_native_and_has_a_label(every_kind):
-    for shown in every_kind:
-        piece = shown.to_html()
+        pictures = re.findall(r"<img [^>]*>", piece)
+        assert pictures and all(re.search(r'alt="[^"]{15,}"', tag) for tag in pictures), shown
         controls = re.findall(r"<(?:input|select)\b", piece)
         within_labels = re.findall(r"<label\b.*?</label>", piece, re.DOTALL)
         labelled = sum(len(re.findall(r"<(?:input|select)\b", one)) for one in within_labels)
@@ -128,26 +123,19 @@ def test_of_many_choices_a_page_has_evenly_spaced_ones_with_first_and_last():
         assert [list(of)[0], list(of)[-1]] == [every[0], every[-1]]
 
 
-def test_pictures_by_round_open_next_to_the_start_or_at_the_last_and_carry_their_sentence():
+def test_pictures_by_round_open_at_the_middle_one_and_carry_their_sentence():
     def draw(figure, number):
         figure.add_subplot().bar([0], [number])
 
-    for start, opened, place in ((None, 9, 2), (4, 5, 1)):
-        pictures = play.Pictures(draw, lambda number: f"Round {number}.", start=start)
-        shown = play.explorer(pictures, {play.ROUND: [1, 5, 9]})
-        piece = shown.to_html()
-        assert shown.words == f"Round {opened}." and piece.count('class="choice"') == 3
-        seen = re.findall(r'<div class="choice">.*?alt="(.*?)"', piece)
-        assert seen == [shown.words] and f'value="{place}"' in piece
+    pictures = play.Pictures(draw, lambda number: f"Round {number}.")
+    shown = play.explorer(pictures, {play.ROUND: [1, 5, 9]})
+    piece = shown.to_html()
+    assert shown.words == "Round 5." and piece.count('class="choice"') == 3
+    seen = re.findall(r'<div class="choice">.*?alt="(.*?)"', piece)
+    assert seen == [shown.words] and 'value="1"' in piece
 
 
 # --- weights ---
-
-
-def test_weights_open_where_about_half_is_one_clients_or_at_the_last_where_nothing_changes():
-    gone = np.array([[0.25] * 4, [0.4, 0.3, 0.2, 0.1], [0.6, 0.4, 0, 0], [1, 0, 0, 0]])
-    assert explore.weights(result(gone)).words.startswith("Round 3, ")
-    assert explore.weights(result(np.full((4, 4), 0.25))).words.startswith("Round 4, ")
 
 
 def test_the_client_stands_in_the_centre_and_areas_are_as_shares_are():
@@ -172,12 +160,9 @@ def test_a_model_that_all_share_has_nobody_in_the_centre():
 
 def test_a_sentence_says_what_a_picture_shows():
     shown = explore.weights(OF_ALICE)
-    assert shown.words == (
-        "Round 1, Alice's model is 50.0 % Alice's, 30.0 % client 1's, 20.0 % client 2's;"
-        " 3 of 3 clients count."
-    )
-    alone = "Round 2, Alice&#x27;s model is 100.0 % Alice&#x27;s; 1 of 3 clients count."
-    assert alone in shown.to_html()
+    assert shown.words == ("Round 2, Alice's model is 100.0 % Alice's; 1 of 3 clients count.")
+    first = "Alice&#x27;s model is 50.0 % Alice&#x27;s, 30.0 % client 1&#x27;s, 20.0 % client 2"
+    assert first in shown.to_html()
     layered = explore.weights(BY_LAYER, ["conv", "head"]).to_html()
     assert "Round 2, head: client 2&#x27;s model is 33.3 % client 0&#x27;s" in layered
 
@@ -226,13 +211,14 @@ def test_a_matrix_is_the_weights_or_what_the_method_logs():
 # --- partition ---
 
 
-def test_a_page_has_a_picture_for_each_distribution_that_can_be_made(every_kind):
-    piece = every_kind[3].to_html()
+def test_a_page_has_a_picture_for_each_distribution_and_all_can_be_made(every_kind):
+    piece, digits = every_kind[3].to_html(), data.load("digits")
     options = re.findall(r"<option>(.*?)</option>", piece)
-    assert len(options) == len(set(options)) >= 20 and piece.count('class="choice"') == len(options)
-    assert piece.count(" hidden>") == len(options) - 1
+    assert options == [*of_partition.RECIPES][:3] and piece.count('class="choice"') == 3
+    assert piece.count(" hidden>") == 2 and "cannot be made" not in piece
     assert "C: 10 clients hold 100 training examples of 5 labels each" in piece
-    assert "cannot be made" not in piece
+    made = [partitions.make(recipe, digits, 10, 1) for recipe in of_partition.RECIPES.values()]
+    assert len({of.name for of in made}) == len(made) >= 20
 
 
 def test_in_jupyterlab_distribution_clients_and_seed_draw_their_matrix():
@@ -300,17 +286,18 @@ def test_a_run_is_started_watched_and_stored(results_dir):
     assert Training(described(), store).state == "stored"
 
 
-def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(results_dir, tmp_path):
-    long, store = described(rounds=400), Store(results_dir, published=None)
+def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(
+    results_dir, tmp_path, monkeypatch
+):
+    """Stopped while the second round is looked at, which ends it after the third."""
+    monkeypatch.setattr("pfl_lib.explore.of_training.DRAWN_EVERY", 0)
+    long, store = described(rounds=6), Store(results_dir, published=None)
     live = Training(long, store, device="cpu")
+    live.watch = lambda of: of.stop() if of.done == 2 else None
     live.start()
-    began = time.monotonic()
-    while live.done < 2 and time.monotonic() - began < 120:
-        time.sleep(0.01)
-    live.stop(wait=120)
-    assert re.fullmatch(r"stopped after round \d+, which is kept", live.state)
-    kept = store.load_checkpoint(long)["done"]
-    assert 2 <= kept == live.done < 400 and live.result is None
+    live._thread.join(120)
+    assert live.state == "stopped after round 3, which is kept"
+    assert store.load_checkpoint(long)["done"] == live.done == 3 and live.result is None
     again = Training(long, store, device="cpu")
     again.start()
     again._thread.join(200)

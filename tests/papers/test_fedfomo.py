@@ -2,21 +2,18 @@
 profiles cost.
 """
 
-import dataclasses
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 import torch
 
-from pfl_lib import data, partitions
+from pfl_lib import data, papers, partitions
 from pfl_lib.experiments.runner import run_many
 from pfl_lib.federation.privacy import epsilon
+from pfl_lib.pages import registry
 from pfl_lib.papers import compare, fedfomo, groups
 from pfl_lib.papers.fedfomo import (
-    FIGURE1,
-    FIGURE2,
-    FIGURE3,
-    FIGURE9,
     TABLE1,
     TABLE2,
     TABLE3,
@@ -78,7 +75,7 @@ def test_the_settings_are_section_4s_and_appendix_A6s():
 
 def test_table_3_is_table_2s_five_groups_with_targets_shuffled_once_a_seed():
     assert [row.at for row in TABLE3.rows][:1] == [
-        dataclasses.replace(fedfomo.FIVE_GROUPS, partition=Latent(5, shuffled_targets=True))
+        replace(fedfomo.FIVE_GROUPS, partition=Latent(5, shuffled_targets=True))
     ]
     paper = fedfomo.profiles(TABLE3, fedfomo.SHUFFLINGS)["paper"]
     assert paper.seeds == (1, 2, 3, 4, 5) and paper.paper_seeds == 5
@@ -111,7 +108,7 @@ def test_an_epsilon_is_read_from_the_local_steps_of_a_run():
     spent = EPSILON.read(ran, "last", "clients", "served")
     assert spent == pytest.approx(epsilon(1.0, 50 / 2667, 5400, 1e-5))
     assert spent == pytest.approx(9.86, abs=0.02)
-    clipped = dataclasses.replace(ran, config={"schedule": {"private": private | {"noise": 0.0}}})
+    clipped = replace(ran, config={"schedule": {"private": private | {"noise": 0.0}}})
     assert EPSILON.read(clipped, "last", "clients", "served") == float("inf")
 
 
@@ -137,44 +134,28 @@ def test_only_pfedme_has_a_rate_of_its_own_and_that_on_cifar_alone():
 
 
 @pytest.mark.parametrize(
-    "table", (*TABLES, FIGURE1, FIGURE2, FIGURE3, FIGURE9), ids=lambda t: t.name
+    "page",
+    [f"fedfomo-{name}" for name in ("table1", "table2", "table5", "fig1", "fig2", "fig3", "fig9")],
 )
-def test_a_small_table_costs_at_most_45_runs_and_a_quick_one_at_most_one(table):
-    profiles = fedfomo.profiles(table)
-    cost = {
-        name: sum(run.examples() for run in table.runs(profile))
-        for name, profile in profiles.items()
-    }
-    assert cost["quick"] <= A_RUN and cost["small"] <= 45 * A_RUN < cost["paper"]
+def test_a_small_page_costs_at_most_50_runs_and_a_quick_one_at_most_one(page):
+    needed = {name: registry.page(page).needed(name).specs for name in papers.PROFILES}
+    cost = {name: sum(run.examples() for run in specs) for name, specs in needed.items()}
+    assert cost["quick"] <= A_RUN and cost["small"] <= 50 * A_RUN < cost["paper"]
 
 
-def test_the_small_profile_says_what_it_leaves_out():
+def test_the_small_profile_has_600_images_a_client_and_20_000_at_most():
     small = fedfomo.profiles(TABLE1)["small"]
-    assert "600 for each client and 20,000 at most" in small.banner
-    assert "The paper has 20 and 100 rounds" in small.banner and "No augmentation" in small.banner
     made = [small.make(setting) for setting in TABLE1.settings]
     assert [one.images for one in made] == [9_000, 20_000, 9_000, 20_000]
     assert [one.schedule.rounds for one in made] == [20, 50, 10, 50]
     assert {one.schedule.augment for one in made} == {"none"}
 
 
-def test_the_figures_share_table_2s_runs_where_they_show_the_same_setting():
-    runs = set(TABLE2.runs(fedfomo.profiles(TABLE2)["paper"]))
-    of_figure_3 = FIGURE3.runs(fedfomo.profiles(FIGURE3)["paper"])
-    assert len(of_figure_3) == 6 * 3, "ε = 0.3 and M = 5 are one run"
-    assert len(runs & set(of_figure_3)) == 2 * 3, "n = 5 and n = 10"
-    assert len(runs & set(FIGURE2.runs(fedfomo.profiles(FIGURE2)["paper"]))) == 5 * 3
-    assert len(runs & set(FIGURE9.runs(fedfomo.profiles(FIGURE9)["paper"]))) == 3
-    assert not runs & set(FIGURE1.runs(fedfomo.profiles(FIGURE1)["paper"]))
-
-
 def test_ten_latent_distributions_are_2_70_from_everybody_as_table_2_prints():
     """A client then has one class of ten: |1 - 0.1| on its own class, and 0.9 + 9 x 0.1 on all."""
     digits = data.load("digits")
     labels = torch.arange(1500) % 10  # as CIFAR10 has, equally many of each class
-    even = dataclasses.replace(
-        digits, train_x=digits.test_x[:1].expand(1500, 1, 28, 28), train_y=labels
-    )
+    even = replace(digits, train_x=digits.test_x[:1].expand(1500, 1, 28, 28), train_y=labels)
     split = partitions.make(Latent(10), even, 15, 1, None)
     assert earth_movers_distance(split, even).mean().item() == pytest.approx(2.70)
     sizes = [len(held) for held in split.train]
@@ -182,8 +163,11 @@ def test_ten_latent_distributions_are_2_70_from_everybody_as_table_2_prints():
 
 
 def test_one_row_runs_from_end_to_end_with_every_method(tmp_path):
-    """One round of digits: eleven runs, each read as the mean over 15 clients after the round."""
-    profile = fedfomo.profiles(TABLE2)["quick"].with_rounds(1)
+    """One round of 500 digits: eleven runs, each read as the mean over 15 clients."""
+    quick = fedfomo.profiles(TABLE2)["quick"]
+    profile = replace(
+        quick, make=lambda at: quick.make(replace(at, images=500)).scheduled(rounds=1)
+    )
     part = TABLE2.only([fedfomo.D5])
     store = Store(tmp_path, published=None)
     run_many(part.runs(profile), store, jobs=1, progress=False)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pfl_lib.papers import compare, fedfomo, groups
-from pfl_lib.papers.fedfomo import D5, FIGURE2, TABLE1, TABLE2, TABLE3
+from pfl_lib.papers.fedfomo import D5, TABLE1, TABLE2
 from pfl_lib.papers.runs import Runs
 from pfl_lib.results.result import Result
 
@@ -46,38 +46,6 @@ def test_a_client_alone_in_its_group_does_not_count_among_those_that_share_one()
     assert line["of"] == 2
 
 
-def test_weights_are_shared_out_to_own_model_group_and_others_and_who_went_back_is_counted():
-    """Clients 0 and 1: half own, half each other's; client 2: all to client 0; client 3 stopped."""
-    w = np.array([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
-    [line] = groups.listened_to(w[None], [4], TRUTH).to_dict("records")
-    assert (line["own model"], line["same group"]) == (25.0, 25.0)
-    assert (line["other groups"], line["stopped"]) == (25.0, 25.0)
-
-
-def test_weight_toward_the_target_is_a_share_of_what_clients_give_beside_that_of_equal_weights():
-    """Clients whose target is another group give all to its first client, the first of them
-    nothing; the others share equally: 3 of 15.
-    """
-    table = TABLE3.only(columns=["FedFomo (n=5)"], datasets=["CIFAR10"]).scaled(SMALL)
-    truth = groups.truth_of(table.rows[0].at)
-    seed = next(s for s in range(1, 50) if (groups.targets_of(table.rows[0].at, s) == truth).any())
-    target = groups.targets_of(table.rows[0].at, seed)
-    w = np.zeros((15, 15), dtype=np.float32)
-    for i in range(15):
-        w[i] = 1 / 15 if target[i] == truth[i] else np.arange(15) == 3 * target[i]
-    out = np.flatnonzero(target != truth)
-    w[out[0]] = 0
-    ran = Result({"alice": None}, pd.DataFrame(), w[None], None, 1.0, weights_rounds=np.array([4]))
-    spec = table.columns[0].spec(table.rows[0].at, seed)
-    found = groups.toward_targets(Runs((table.with_seeds(seed),), {spec: ran}.get))
-    (away, own) = found.to_dict("records")
-    assert (away["targets"], away["round"], away["share"]) == ("out", 4, 100)
-    assert (away["clients"], away["stopped"], away["chance"]) == (len(out), 1, pytest.approx(20))
-    assert (own["targets"], own["clients"], own["stopped"]) == ("in", 15 - len(out), 0)
-    assert own["share"] == pytest.approx(20)
-    assert groups.toward_targets(Runs((table,), lambda spec: None)).empty
-
-
 def test_the_truth_is_the_group_of_each_client_and_none_without_groups():
     assert groups.truth_of(fedfomo.FIVE_GROUPS).tolist() == [i // 3 for i in range(15)]
     assert groups.truth_of(TABLE1.settings[0]) is None
@@ -85,7 +53,7 @@ def test_the_truth_is_the_group_of_each_client_and_none_without_groups():
 
 def test_every_stored_run_with_affinities_is_read_round_by_round():
     """Two rounds of two settings of which one was run; P gives the groups in the second round."""
-    table = FIGURE2.scaled(fedfomo.profiles(FIGURE2)["small"])
+    table = TABLE2.only(columns=["FedFomo (n=5)"]).scaled(SMALL)
     truth = groups.truth_of(fedfomo.FIVE_GROUPS)
     p = np.stack([np.zeros((15, 15)), truth[:, None] == truth[None]])
     ran = Result({"alice": None}, pd.DataFrame(), None, None, 1.0)
@@ -199,4 +167,4 @@ def test_cfl_is_marked_where_no_cluster_splits(leaving, lines):
 
 def test_what_was_not_run_is_not_marked():
     marks = groups.degenerate(Runs((TABLE2.scaled(SMALL),), lambda spec: None))
-    assert marks.empty and list(marks) == [*groups.PLACE, "mark", "comes to"]
+    assert marks.empty and list(marks) == [*groups.IN_TABLE, "mark", "comes to"]

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from pfl_lib import papers
 from pfl_lib.methods import Ditto
 from pfl_lib.papers import compare, overview, waffle
 from pfl_lib.papers.overview import Shown
@@ -53,11 +52,6 @@ def test_the_headline_counts_exact_smaller_and_missing_results(found):
         " pairs 3 stand, 0 turned, 0 too close to call."
     )
     assert missing == "Not run: 429 of 432 printed results."
-
-
-def test_every_printed_table_is_on_a_page():
-    pages = {shown.page for shown in papers.PRINTED}
-    assert {"waffle-table1", "fedfomo-table1", "pfedla-table3"} <= pages
 
 
 def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a_verdict():

@@ -1,6 +1,7 @@
 """The papers' sentences, answered on made-up results."""
 
 from dataclasses import replace
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from pfl_lib import papers
 from pfl_lib.papers import fedfomo, scorecard, sentences, waffle
 from pfl_lib.papers.runs import Runs
-from pfl_lib.papers.sentences import Claim
+from pfl_lib.papers.sentences import Claim, Comparison
 from pfl_lib.results.result import Result
 
 METHODS = ("Local", "FedAvg", "WE", "WAFFLE")
@@ -17,7 +18,8 @@ TABLE = waffle.TABLE1.only(["C"], METHODS).scaled(waffle.FULL).with_seeds(1, 2, 
 
 
 def claim(better: str, worse: str, rule: str = "all") -> Claim:
-    pairs = [("MNIST", "C", one, other) for one in better.split() for other in worse.split()]
+    both = product(better.split(), worse.split())
+    pairs = [Comparison("MNIST", "C", one, other) for one, other in both]
     return Claim("waffle-table1", "waffle", "table1", "a sentence", "section 4", tuple(pairs), rule)
 
 

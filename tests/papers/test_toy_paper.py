@@ -41,7 +41,7 @@ TOY = Table(
     over="clients",
     values=PRINTED,
 )
-PAPER = Profile("paper", "toys", (1, 2), 3, TOY.settings)
+PAPER = Profile("paper", TOY.settings, seeds=(1, 2), paper_seeds=3)
 SMALL = dataclasses.replace(PAPER, name="small", make=smaller(rounds=1))
 
 
@@ -76,6 +76,5 @@ def test_every_printed_value_is_judged_in_its_own_unit_and_shown_in_the_papers_l
     )
 
 
-def test_a_smaller_profile_has_other_runs_and_says_what_the_paper_has():
+def test_a_smaller_profile_has_other_runs():
     assert {run.schedule.rounds for run in TOY.runs(SMALL)} == {1}
-    assert "4 and 5 clients, 1 round," in SMALL.banner and "The paper has 2 rounds." in SMALL.banner

@@ -5,56 +5,41 @@ import pytest
 import torch
 
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import APFL, Ditto, FedAvg, FineTuned, Local, Scaffold, Waffle
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle
 from pfl_lib.methods.weight_erosion import WeightErosion, erode, passes_in_batches
 from pfl_lib.pages import registry
 from pfl_lib.papers import overview, values, waffle, waffle_studies
 from pfl_lib.partitions import SizedSkew
 
 
+def runs_of(profile: str, *settings: str):
+    part = waffle_studies.CIFAR10_TABLE.only(settings or None)
+    return part.runs(waffle_studies.CIFAR10_PROFILES[profile])
+
+
 def test_the_setting_is_section_3s_with_one_seed():
-    specs = waffle_studies.CIFAR10_TABLE.runs(waffle_studies.CIFAR10_FULL)
+    specs = runs_of("paper")
     assert len(specs) == 5 * 6 and {spec.seed for spec in specs} == {1}
-    for spec in specs:
-        assert spec.schedule == Schedule(
-            rounds=100,
-            batch_size=128,
-            lr=0.01,
-            momentum=0.9,
-            weight_decay=5e-4,
-            augment="crop_flip",
-        )
-        assert (spec.dataset, spec.images, spec.clients, spec.alice, spec.model) == (
-            "cifar10",
-            None,
-            10,
-            0,
-            "dla",
-        )
+    sgd = {"lr": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
+    schedule = Schedule(rounds=100, batch_size=128, augment="crop_flip", **sgd)
+    assert {spec.schedule for spec in specs} == {schedule}
+    told = {(spec.dataset, spec.images, spec.clients, spec.alice, spec.model) for spec in specs}
+    assert told == {("cifar10", None, 10, 0, "dla")}
+    shown = waffle_studies.CIFAR10_TABLE.description()
+    assert set(shown["weight_decay"]) == {"0.0005"} and set(shown["momentum"]) == {"0.9"}
 
 
-def test_the_small_size_is_another_network_with_fewer_images_and_rounds_and_the_banner_says_so():
-    specs = waffle_studies.CIFAR10_TABLE.runs(waffle_studies.CIFAR10_SMALL)
-    assert {(s.model, s.images, s.schedule.rounds) for s in specs} == {("pfedla_cnn", 12_000, 25)}
-    assert "121,182 parameters in place of DLA" in waffle_studies.CIFAR10_SMALL.banner
-    assert {
-        spec.dataset for spec in waffle_studies.CIFAR10_TABLE.runs(waffle_studies.CIFAR10_QUICK)
-    } == {"digits"}
+def test_the_small_size_is_another_network_with_fewer_images_and_rounds():
+    sizes = {(s.model, s.images, s.schedule.rounds) for s in runs_of("small")}
+    assert sizes == {("pfedla_cnn", 12_000, 25)}
+    assert {spec.dataset for spec in runs_of("quick")} == {"digits"}
 
 
 def test_the_methods_are_table_1s_but_for_the_calibrated_penalty():
-    methods = [
-        spec.method
-        for spec in waffle_studies.CIFAR10_TABLE.only(["A*"]).runs(waffle_studies.CIFAR10_FULL)
-    ]
-    assert methods == [
-        Local(),
-        FedAvg("uniform"),
-        Scaffold(),
-        WeightErosion(p_d=waffle_studies.cifar10_p_d("A*", 100), p_s=0.0),
-        Waffle(slope=3.2),
-        APFL(),
-    ]
+    erosion = WeightErosion(p_d=waffle_studies.cifar10_p_d("A*", 100), p_s=0.0)
+    methods = [spec.method for spec in runs_of("paper", "A*")]
+    expected = [Local(), FedAvg("uniform"), Scaffold(), erosion, Waffle(slope=3.2), APFL()]
+    assert methods == expected
 
 
 @pytest.mark.parametrize("rounds", [25, 100])
@@ -76,32 +61,8 @@ def test_the_printed_penalties_leave_no_weight_after_two_rounds():
         assert printed >= 0.6 and 2 * printed * waffle_studies.DISTANCES[name] > 1
 
 
-def test_every_profile_runs_its_pilots_and_the_papers_are_those_of_the_small_one():
-    """Ten times 1,200 images in each of five rounds; quick: C and A* on digits."""
-    for profile in (waffle_studies.CIFAR10_FULL, waffle_studies.CIFAR10_SMALL.with_seeds(3)):
-        pilots = waffle_studies.pilot_runs(profile)
-        assert [run.partition for run in pilots] == list(waffle.DISTRIBUTIONS)
-        assert {(run.model, run.images, run.seed) for run in pilots} == {("pfedla_cnn", 12_000, 1)}
-    assert sum(pilot.examples() for pilot in pilots) == 5 * 5 * 12_000
-    assert pilots[2].key.startswith("ce1e428d"), "a stored pilot is found again"
-    quick = waffle_studies.pilot_runs(waffle_studies.CIFAR10_QUICK)
-    assert [(run.dataset, run.partition) for run in quick] == [("digits", "C"), ("digits", "A*")]
-    assert {run.schedule.rounds for run in (*pilots, *quick)} == {waffle_studies.PILOT_ROUNDS}
-
-
-def test_two_baselines_stand_beside_table_1_without_a_printed_value():
-    own = waffle.BASELINES.runs(waffle.FULL)
-    assert len(own) == 2 * 5 * 5 and waffle.BASELINES.printed() == {}
-    assert {spec.method for spec in own} == {
-        FineTuned(weighting="uniform"),
-        Ditto(weighting="uniform"),
-    }
-
-
-def test_a_partition_that_table_1_does_not_have_gets_the_median_penalty():
-    assert waffle_studies.cifar10_p_d("Dirichlet", 25) == waffle_studies.cifar10_p_d("B", 25), (
-        "B has the median distance"
-    )
+def test_a_partition_that_table_1_does_not_have_gets_the_penalty_of_the_median_distance():
+    assert waffle_studies.cifar10_p_d("Dirichlet", 25) == waffle_studies.cifar10_p_d("B", 25)
 
 
 # --- the size-penalty study ---
@@ -121,10 +82,10 @@ def test_the_study_has_twelve_runs_and_the_settings_of_the_authors_code():
     for run in runs:
         assert (run.clients, run.alice, run.seed, run.model) == (20, 0, 1, "lenet5")
         assert run.schedule == Schedule(rounds=30, local_epochs=1, batch_size=32, lr=0.1)
-    assert {run.partition for run in runs} == {
-        SizedSkew(letter, sizes) for letter in "AB" for sizes in waffle_studies.SIZES.values()
-    }
-    assert all(sum(sizes) == 100 for sizes in waffle_studies.SIZES.values())
+    even, middling = (10,) * 10, (10, 10, 10, 10, 20, 5, 5, 10, 10, 10)
+    sizes = (even, SizedSkew.sizes, middling)
+    assert {run.partition for run in runs} == {SizedSkew(x, of) for x in "AB" for of in sizes}
+    assert all(sum(of) == 100 for of in sizes)
 
 
 def test_smaller_profiles_lower_p_s_as_their_batches_are_fewer():
