@@ -19,7 +19,7 @@ PAGE = NotebookPage(
     "waffle-fig3", "WAFFLE", "Figure 3: <weights>", "About it.", Path("/n/waffle/fig3.ipynb")
 )
 CLAIMS, OTHERS = (
-    NotebookPage(f"{name}-claims", paper, "Claims", "All.", Path(f"/n/{name}/claims.ipynb"))
+    NotebookPage(f"{name}-sentences", paper, "Sentences", "All.", Path(f"/n/{name}/sentences.ipynb"))
     for name, paper in (("waffle", "WAFFLE"), ("pfedla", "pFedLA"))
 )
 CARD = NotebookPage("scorecard", "", "Scorecard", "All values.", Path("/n/02_scorecard.ipynb"))
@@ -143,23 +143,23 @@ def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, mon
 
 
 def test_links_between_notebooks_become_links_between_pages(tmp_path):
-    """By their files: two papers have a notebook claims.ipynb each."""
+    """By their files: two papers have a notebook sentences.ipynb each."""
     text = (
-        "# T\n\n[one](claims.ipynb#speed), [other](../pfedla/claims.ipynb), [none](other.ipynb),"
+        "# T\n\n[one](sentences.ipynb#speed), [other](../pfedla/sentences.ipynb), [none](other.ipynb),"
         " [later](../02_scorecard.ipynb), [out](https://example.org/x.ipynb)"
     )
-    there = {CLAIMS.id: "claims.html", OTHERS.id: "../small/claims.html", "": "../index.html"}
+    there = {CLAIMS.id: "sentences.html", OTHERS.id: "../small/sentences.html", "": "../index.html"}
     _, page = made(tmp_path, there=there, markdown=text)
-    assert 'href="claims.html#speed"' in page and 'href="../small/claims.html"' in page
+    assert 'href="sentences.html#speed"' in page and 'href="../small/sentences.html"' in page
     assert 'href="other.ipynb"' in page and 'href="https://example.org/x.ipynb"' in page
     assert '<a href="../index.html">later</a>' in page, "a page that is not there yet"
 
 
 def test_a_page_links_to_the_pages_beside_it_and_to_its_sections(tmp_path):
-    there = {PAGE.id: "page.html", CLAIMS.id: "claims.html", OTHERS.id: "others.html"}
+    there = {PAGE.id: "page.html", CLAIMS.id: "sentences.html", OTHERS.id: "others.html"}
     text = "# T\n\n## The *figure*\n\nx\n\n## Checks\n\ny"
     _, page = made(tmp_path, there=there, markdown=text)
-    assert page.count('href="claims.html" rel="next"') == 2 and 'rel="prev"' not in page
+    assert page.count('href="sentences.html" rel="next"') == 2 and 'rel="prev"' not in page
     for id, words in (("The-figure", "The <em>figure</em>"), ("Checks", "Checks")):
         assert f'<h2 id="{id}">' in page and f'<a href="#{id}">{words}</a>' in page
 
@@ -283,9 +283,9 @@ def test_links_to_papers_are_those_of_the_citation_file():
 
 def test_what_was_not_drawn_has_its_command_and_never_failed():
     text = listed({})
-    assert text.count("pfl-lib reproduce --plots-only --only waffle-claims</code>") == 1
+    assert text.count("pfl-lib reproduce --plots-only --only waffle-sentences</code>") == 1
     assert "--plots-only --only waffle-fig3" not in text  # nothing of it is stored
-    assert text.count("pfl-lib reproduce --profile small --only waffle-claims</code>") == 1
+    assert text.count("pfl-lib reproduce --profile small --only waffle-sentences</code>") == 1
     assert text.count('class="page not-run"') == 3 and "failed" not in text
     assert 'href="paper' not in text and "Not run yet." in text
 
