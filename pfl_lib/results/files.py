@@ -77,8 +77,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
     """
     try:
         config = json.loads(content("config.json"))
-        # Results stored before config.json had a checksum of its own have none.
-        if "checksum" in config and config.pop("checksum") != _checksum(config):
+        if config.pop("checksum") != _checksum(config):
             return None
         files = config.pop("files")
         if not _describes_a_run(config) or config["key"] != (key or config["key"]):
@@ -91,7 +90,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
             with np.load(io.BytesIO(held["matrices.npz"]), allow_pickle=False) as stored:
                 arrays = dict(stored)
         shape = config.pop("weights_shape")
-        if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
+        if shape is not None:
             text = io.BytesIO(held["weights.csv"])
             arrays["weights"] = np.loadtxt(text, delimiter=",", ndmin=2).reshape(shape)
         if "model.pt" in held:

@@ -12,6 +12,7 @@ from pfl_lib.experiments.logs import MOST_NUMBERS, kept_rounds
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.result import Result
+from tests.experiments.common import finished
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,7 @@ def federation(rounds: int, participation: float = 1.0) -> Federation:
 
 def result(method: Logs, rounds: int, participation: float = 1.0) -> Result:
     run = Run(method, federation(rounds, participation), evaluate_every=rounds)
-    assert list(run.rounds())[-1] == rounds
-    return run.result({"method": {"name": "logs"}})
+    return finished(run).result({"method": {"name": "logs"}})
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 4), (3, 4, 4)])
@@ -96,9 +96,7 @@ def test_the_weights_of_half_the_clients_need_all_rows():
 
 @pytest.mark.parametrize("shape", [(4, 3), (0, 4, 4), (2, 2, 4, 4), ()])
 def test_weights_of_another_shape_are_refused_in_one_line(shape):
-    with pytest.raises(
-        BadInput, match=r"its round gives weights \[.*\] in its log; it should give"
-    ):
+    with pytest.raises(BadInput, match=r"gives weights \[.*\] in its log; it should give"):
         result(Logs(shape=shape), 1)
 
 
@@ -147,15 +145,15 @@ def test_a_resumed_run_keeps_the_matrices_of_an_uninterrupted_one():
 
 # --- numbers and bytes ---
 
+A_NUMBER = "it should give a number, or [4], one for each client"
+
 
 def told(rounds: int = 3, every: int = 1, **log) -> Result:
     class Tells(FedAvg):
         def round(self, fed, state, r):
             return state, {name: value(r) for name, value in log.items()}
 
-    run = Run(Tells(), federation(rounds), evaluate_every=every)
-    assert list(run.rounds())[-1] == rounds
-    return run.result({})
+    return finished(Run(Tells(), federation(rounds), evaluate_every=every)).result({})
 
 
 def test_bytes_are_four_for_each_number_of_the_models_sent_in_all_rounds():
@@ -192,18 +190,9 @@ def test_a_resumed_run_counts_the_bytes_of_all_rounds():
 @pytest.mark.parametrize(
     ("log", "sentence"),
     [
-        (
-            {"drift": lambda r: torch.ones(4, 4)},
-            "drift [4, 4] in its log; it should give a number, or [4], one for each client",
-        ),
-        (
-            {"drift": lambda r: torch.ones(3)},
-            "drift [3] in its log; it should give a number, or [4], one for each client",
-        ),
-        (
-            {"note": lambda r: "good"},
-            "note str in its log; it should give a number, or [4], one for each client",
-        ),
+        ({"drift": lambda r: torch.ones(4, 4)}, f"drift [4, 4] in its log; {A_NUMBER}"),
+        ({"drift": lambda r: torch.ones(3)}, f"drift [3] in its log; {A_NUMBER}"),
+        ({"note": lambda r: "good"}, f"note str in its log; {A_NUMBER}"),
         (
             {"loss": lambda r: 1.0},
             "loss in its log; it should give that another name: it is measured here",

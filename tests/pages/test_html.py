@@ -19,7 +19,9 @@ PAGE = NotebookPage(
     "waffle-fig3", "WAFFLE", "Figure 3: <weights>", "About it.", Path("/n/waffle/fig3.ipynb")
 )
 CLAIMS, OTHERS = (
-    NotebookPage(f"{name}-sentences", paper, "Sentences", "All.", Path(f"/n/{name}/sentences.ipynb"))
+    NotebookPage(
+        f"{name}-sentences", paper, "Sentences", "All.", Path(f"/n/{name}/sentences.ipynb")
+    )
     for name, paper in (("waffle", "WAFFLE"), ("pfedla", "pFedLA"))
 )
 CARD = NotebookPage("scorecard", "", "Scorecard", "All values.", Path("/n/02_scorecard.ipynb"))
@@ -145,8 +147,8 @@ def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, mon
 def test_links_between_notebooks_become_links_between_pages(tmp_path):
     """By their files: two papers have a notebook sentences.ipynb each."""
     text = (
-        "# T\n\n[one](sentences.ipynb#speed), [other](../pfedla/sentences.ipynb), [none](other.ipynb),"
-        " [later](../02_scorecard.ipynb), [out](https://example.org/x.ipynb)"
+        "# T\n\n[one](sentences.ipynb#speed), [other](../pfedla/sentences.ipynb),"
+        " [none](other.ipynb), [later](../02_scorecard.ipynb), [out](https://example.org/x.ipynb)"
     )
     there = {CLAIMS.id: "sentences.html", OTHERS.id: "../small/sentences.html", "": "../index.html"}
     _, page = made(tmp_path, there=there, markdown=text)
