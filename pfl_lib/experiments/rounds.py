@@ -43,12 +43,12 @@ class Rounds:
 
 
 @contextlib.contextmanager
-def rounds_shown(specs: Sequence[RunSpec], shown: bool = True) -> Iterator[Rounds]:
+def rounds_shown(specs: Sequence[RunSpec]) -> Iterator[Rounds]:
     """Show progress over these runs."""
     total = sum(spec.schedule.rounds for spec in specs)
     with (
         tempfile.TemporaryDirectory(prefix="pfl-", ignore_cleanup_errors=True) as folder,
-        progress(total, "training", "round", shown) as bar,
+        progress(total, "training", "round") as bar,
     ):
         yield Rounds(specs, bar, Path(folder))
 

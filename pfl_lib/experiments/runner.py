@@ -166,7 +166,6 @@ def run_many(
     data_dir: str | os.PathLike | None = None,
     device: str = "auto",
     engine: str = "auto",
-    progress: bool = True,
     scheduler: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     with_model: bool = False,
@@ -213,7 +212,7 @@ def run_many(
             with_model=with_model,
             until=until,
         )
-        with rounds_shown(missing, progress) as rounds, contextlib.ExitStack() as stack:
+        with rounds_shown(missing) as rounds, contextlib.ExitStack() as stack:
             call = partial(_outcome_of, run, rounds.folder)
             if scheduler:
                 ended = completed(stack.enter_context(cluster(call, scheduler)), missing, jobs)

@@ -209,7 +209,7 @@ def test_what_cannot_be_told_from_the_packages_is_neither_stored_nor_read(method
     run_one(spec(rounds=1), shelf)
     for go in (
         lambda c: run_one(c, shelf),
-        lambda c: run_many([c], shelf, jobs=1, progress=False),
+        lambda c: run_many([c], shelf, jobs=1),
         shelf.find,
     ):
         with pytest.raises(BadInput, match=r"method .* cannot be stored: "):

@@ -26,8 +26,7 @@ def test_one_worker_and_two_give_the_same_bits_of_a_method_out_of_a_file_too(tmp
     mine = own.load(method_file(tmp_path))
     specs = [spec(Waffle(), clients=3), spec(APFL(), alice=None), spec(mine)]
     alone, together = (
-        run_many(specs, Store(tmp_path / str(jobs), None), jobs=jobs, progress=False)
-        for jobs in (1, 2)
+        run_many(specs, Store(tmp_path / str(jobs), None), jobs=jobs) for jobs in (1, 2)
     )
     assert all(same_bits(one, two) for one, two in zip(alone, together, strict=True))
     assert len(alone[1].metrics) == 2 * 2
@@ -121,7 +120,7 @@ def test_a_dask_cluster_gives_the_bits_of_a_local_run_though_a_worker_is_killed(
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         settings = {"scheduler": cluster.scheduler_address, "checkpoint_seconds": 0.0}
-        go = lambda: found.extend(run_many(specs, store, progress=False, **settings))  # noqa: E731
+        go = lambda: found.extend(run_many(specs, store, **settings))  # noqa: E731
         thread = threading.Thread(target=go)
         thread.start()
         while thread.is_alive() and store.load_checkpoint(long) is None:
@@ -136,7 +135,7 @@ def test_a_dask_cluster_gives_the_bits_of_a_local_run_though_a_worker_is_killed(
             done.append((store.load_checkpoint(long) or {"done": 120})["done"])
             thread.join(timeout=0.02)
     assert done == sorted(done), "it began again from round 1"
-    here = run_many(specs[:2], Store(tmp_path / "here", None), jobs=1, progress=False)
+    here = run_many(specs[:2], Store(tmp_path / "here", None), jobs=1)
     assert all(same_bits(one, other) for one, other in zip(found[:2], here, strict=True))
     # A run that fails stops no other, and says why.
     assert isinstance(found[2], RunFailure)
@@ -156,7 +155,7 @@ def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch, results_
     monkeypatch.setattr(backends, "CONNECT_SECONDS", 1)
     for address in ("tcp://127.0.0.1:9", "carrier-pigeon://x"):
         with pytest.raises(BadInput, match=f"^no Dask scheduler answers at '{address}': start"):
-            run_many([spec()], Store(results_dir, None), scheduler=address, progress=False)
+            run_many([spec()], Store(results_dir, None), scheduler=address)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(BadInput, match=r"missing here: pip install 'pfl-lib\[dask\]'$"):
-        run_many([spec()], Store(results_dir, None), scheduler="tcp://x:1", progress=False)
+        run_many([spec()], Store(results_dir, None), scheduler="tcp://x:1")

@@ -52,7 +52,7 @@ class Recorded(Bar):
         self.total, self.labels, self.moved = 0, [], moved
 
     @contextlib.contextmanager
-    def progress(self, total, label, unit, shown=True):
+    def progress(self, total, label, unit):
         self.total = total
         yield self
 

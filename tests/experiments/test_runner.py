@@ -206,7 +206,7 @@ def test_a_stored_cell_is_read_and_not_run_whatever_the_device_engine_or_threads
 
 
 @pytest.mark.parametrize(
-    "run", [run_one, lambda c, s, **asked: run_many([c], s, jobs=1, progress=False, **asked)[0]]
+    "run", [run_one, lambda c, s, **asked: run_many([c], s, jobs=1, **asked)[0]]
 )
 def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_asked_for(
     run, tmp_path
@@ -262,7 +262,7 @@ def test_a_run_that_diverges_late_keeps_the_rounds_before_it():
 
 def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
     bad = spec(images=500)  # too few for the partition
-    results = run_many([bad, spec(Local()), bad], store, jobs=1, progress=False)
+    results = run_many([bad, spec(Local()), bad], store, jobs=1)
     assert [type(result) for result in results] == [RunFailure, Result, RunFailure]
     assert results[0].spec == bad and results[0].message.startswith(
         "BadInput: distribution 'C' needs at least 99"
@@ -275,7 +275,7 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trai
     rounds = []
     for run in (
         lambda: run_one(spec(), Store(tmp_path / "results", None), progress=rounds.append),
-        lambda: run_many([spec()], Store(tmp_path / "results", None), progress=False),
+        lambda: run_many([spec()], Store(tmp_path / "results", None)),
     ):
         with pytest.raises(
             BadInput,
@@ -287,7 +287,7 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trai
 
 def test_results_come_in_the_order_of_the_cells_and_each_cell_is_run_once(store):
     first, second = spec(Local()), spec(FedAvg())
-    results = run_many([second, first, second], store, jobs=1, progress=False)
+    results = run_many([second, first, second], store, jobs=1)
     assert [result.config["key"] for result in results] == [second.key, first.key, second.key]
     assert len(list((store.root / "cells").iterdir())) == 2
 
@@ -306,7 +306,7 @@ def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(stor
     run_one(spec(rounds=1), store)
     for go in (
         lambda: run_one(spec(rounds=1), store, **wrong),
-        lambda: run_many([spec(rounds=1)], store, progress=False, **wrong),
+        lambda: run_many([spec(rounds=1)], store, **wrong),
     ):
         with pytest.raises(BadInput, match=f"^{sentence}$"):
             go()
@@ -327,7 +327,7 @@ def test_runs_stop_at_the_first_result_that_cannot_be_stored(store, monkeypatch)
 
     monkeypatch.setattr(stores.Store, "_write", write)
     with pytest.raises(NotStored) as refused:
-        run_many(specs, store, jobs=1, progress=False)
+        run_many(specs, store, jobs=1)
     assert str(refused.value).startswith(f"{specs[1].slug} could not be stored in {store.root} (")
     assert trained == [specs[0].slug, specs[1].slug]
     monkeypatch.undo()

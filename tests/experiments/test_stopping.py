@@ -80,7 +80,7 @@ class AtRound3:
 def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(jobs, tmp_path):
     """So many runs are at work as there are jobs; of three, the third was never begun."""
     some, store = specs(tmp_path, 6, 3, together=jobs), Store(tmp_path / "stopped", None)
-    settings = {"jobs": jobs, "progress": False, "in_order": True, "checkpoint_seconds": 1e9}
+    settings = {"jobs": jobs, "in_order": True, "checkpoint_seconds": 1e9}
     left = run_many(some, store, **settings, until=AtRound3(str(tmp_path)))
     assert left == [RunLeft(spec, started=place < jobs) for place, spec in enumerate(some)]
     done = [store.load_checkpoint(spec)["done"] for spec in some[:jobs]]
@@ -131,7 +131,7 @@ if sys.argv[2] == "command line":
 store = Store(sys.argv[1] + "/results", None)
 if alone:
     run_one(some[0], store, checkpoint_seconds=1e9)
-run_many(some, store, jobs=2, progress=False, checkpoint_seconds=1e9)
+run_many(some, store, jobs=2, checkpoint_seconds=1e9)
 """
 
 IDLE = """

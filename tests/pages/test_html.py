@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 import io
-import re
 from pathlib import Path
 
 import nbformat
@@ -101,16 +100,13 @@ def test_what_a_page_would_fetch_or_leaves_unsaid_is_found(page, fault):
     assert any(fault in found for found in html.faults(f"<html><body>{page}</body></html>"))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        '<a href="https://example.org">a link to follow</a>',
-        '<img src="data:image/png;base64,AA" alt="a line that rises">',
-        "<style>p { background: url(data:image/png;base64,AA) }</style>",
-        "<script>document.title = 'x'</script>",
-    ],
-)
-def test_what_stands_in_the_page_itself_is_no_fault(page):
+def test_what_stands_in_the_page_itself_is_no_fault():
+    page = (
+        '<a href="https://example.org">a link to follow</a>'
+        '<img src="data:image/png;base64,AA" alt="a line that rises">'
+        "<style>p { background: url(data:image/png;base64,AA) }</style>"
+        "<script>document.title = 'x'</script>"
+    )
     assert html.faults(page) == []
 
 
@@ -123,25 +119,20 @@ def test_a_page_stands_alone_and_carries_its_alt_text_and_code(tmp_path):
     assert page.count('href="index.html"') == 2 and "<details" in page
 
 
-@pytest.mark.parametrize("alt", [None, "", "  "])
-def test_a_figure_without_alt_text_makes_the_page_fail(tmp_path, alt):
-    stamp, page = made(tmp_path, picture(alt))
-    assert stamp.status == "failed" and "without alt text" in stamp.error
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (picture(None), "without alt text"),
+        (picture("  "), "without alt text"),
+        (shown({"text/html": '<img src="x.png" alt="x">'}), "would be fetched"),
+        (shown({"text/html": "x" * 1_100_000}), " MB and may have 1 MB"),
+    ],
+    ids=["no alt text", "blanks", "a file", "large"],
+)
+def test_a_page_with_a_fault_fails_and_says_so_in_one_line(tmp_path, output, says):
+    stamp, page = made(tmp_path, output)
+    assert stamp.status == "failed" and says in stamp.error and "\n" not in stamp.error
     assert "This page is incomplete" in page
-
-
-def test_a_page_that_would_fetch_something_fails(tmp_path):
-    stamp, _ = made(tmp_path, shown({"text/html": '<img src="x.png" alt="x">'}))
-    assert stamp.status == "failed" and "would be fetched" in stamp.error
-
-
-def test_a_page_above_a_megabyte_fails_with_its_size_and_the_limit(tmp_path, monkeypatch):
-    large = shown({"text/html": "x" * 1_100_000})
-    stamp, page = made(tmp_path, large)
-    assert stamp.status == "failed" and "This page is incomplete" in page
-    assert re.search(r"1\.\d\d MB and may have 1 MB", stamp.error) and "\n" not in stamp.error
-    monkeypatch.setattr(html, "LARGEST", 2_000_000)
-    assert made(tmp_path, large)[0].status == "ok"
 
 
 def test_links_between_notebooks_become_links_between_pages(tmp_path):
@@ -226,15 +217,9 @@ def test_the_index_knows_a_pages_answer_picture_values_and_verdicts(tmp_path):
     assert found["picture"] == small(png())
 
 
-def test_a_small_picture_is_as_wide_as_the_index_shows_it_and_keeps_its_shape_and_its_colours():
-    picture = PIXEL.copy()
-    picture.paste("#029e73", (20, 20, 70, 70))
-    head, _, data = small(png(picture)).partition(",")
-    assert head == "data:image/png;base64"
-    found = Image.open(io.BytesIO(base64.b64decode(data)))
+def test_a_small_picture_is_as_wide_as_the_index_shows_it_and_keeps_its_shape():
+    found = Image.open(io.BytesIO(base64.b64decode(small(png()).partition(",")[2])))
     assert found.size == (WIDTH, 160)
-    red, green, _ = found.convert("RGB").getpixel((10, 10))
-    assert green > red + 80
 
 
 # --- the index ---
@@ -261,26 +246,11 @@ def test_the_index_gives_each_pages_answer_verdicts_runs_time_memory_and_code():
     for words in (
         '<a href="paper/waffle-fig3.html">Figure 3: &lt;weights&gt;</a>',
         "Alice's share is <strong>1</strong>.",
-        '<span class="chip reproduced">24 reproduced</span> '
-        '<span class="chip not-reproduced">2 not reproduced</span>',
-        "42 of 150 runs stored · 4 s · 512 MB · made 2026-11-21 08:30 UTC",
-        "commit 1a2b3c4",
+        *("24 reproduced</span>", "2 not reproduced</span>", "42 of 150 runs stored", "512 MB"),
         "pfl-lib reproduce --profile paper --only waffle-fig3</code>",
         "<li>What &lt; came out.</li>",
     ):
         assert words in text, words
-
-
-def test_the_index_links_to_the_scorecard():
-    text = listed({"scorecard.html": dataclasses.replace(STAMP, id="scorecard")})
-    assert text.count('<a href="scorecard.html">') == 2 and 'id="more"' in text
-    assert 'id="more"' not in listed({})
-
-
-def test_links_to_papers_are_those_of_the_citation_file():
-    file = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
-    where = re.findall('href="([^"]*)">the paper</a>', listed({}))
-    assert len(where) == 3 and all(f'url: "{url}"' in file for url in where)
 
 
 def test_what_was_not_drawn_has_its_command_and_never_failed():

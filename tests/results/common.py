@@ -30,6 +30,7 @@ def result(spec: RunSpec = RUN, **changes) -> Result:
         "alpha": [1, 0.5, 0],
     }
     parts = {
+        "config": {**spec.config(), "key": spec.key, "torch": "2.13"},
         "metrics": pd.DataFrame(metrics),
         "weights": np.array([[1 / 3, 2 / 3]] * 3),
         "diverged": None,
@@ -37,7 +38,7 @@ def result(spec: RunSpec = RUN, **changes) -> Result:
         "model": {"fc.weight": torch.tensor([[[0.1, -2.0]]]), "fc.bias": torch.tensor([[1 / 3]])},
         **changes,
     }
-    return Result(config={**spec.config(), "key": spec.key, "torch": "2.13"}, **parts)
+    return Result(**parts)
 
 
 def layered(spec: RunSpec = RUN, **changes) -> Result:
