@@ -1,7 +1,6 @@
 """What the tests of experiments share: short descriptions of short runs, and equal bits."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -56,14 +55,25 @@ def finished(run: Run) -> Run:
 
 
 def same_bits(one: Result, other: Result) -> bool:
-    """Whether two results are equal to the last bit, with what they say of themselves."""
+    """Whether two results are equal to the last bit, with what they say of themselves but when."""
     pd.testing.assert_frame_equal(one.metrics, other.metrics, check_exact=True)
-    assert (one.weights is None) == (other.weights is None)
-    assert one.weights is None or np.array_equal(one.weights, other.weights)
-    assert one.model.keys() == other.model.keys()
-    assert all(torch.equal(one.model[name], other.model[name]) for name in one.model)
-    configs = [json.dumps({**r.config, "finished": ""}, sort_keys=True) for r in (one, other)]
-    return one.diverged == other.diverged and configs[0] == configs[1]
+    assert one.model.keys() == other.model.keys() and one.matrices.keys() == other.matrices.keys()
+    pairs = [
+        (one.weights, other.weights),
+        (one.weights_rounds, other.weights_rounds),
+        (one.matrices_rounds, other.matrices_rounds),
+        *((one.matrices[name], other.matrices[name]) for name in one.matrices),
+    ]
+    told = [
+        json.dumps([{**r.config, "finished": ""}, r.diverged, r.bytes], sort_keys=True)
+        for r in (one, other)
+    ]
+    return (
+        told[0] == told[1]
+        and one.non_finite == other.non_finite
+        and all((a is b is None) or np.array_equal(a, b) for a, b in pairs)
+        and all(torch.equal(one.model[name], other.model[name]) for name in one.model)
+    )
 
 
 def method_file(folder: Path, factor: float = 0.5, version: int = 1, comment: str = "half") -> str:

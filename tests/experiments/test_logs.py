@@ -101,12 +101,8 @@ def test_weights_of_another_shape_are_refused_in_one_line(shape):
 
 
 def test_weights_that_change_their_shape_are_refused():
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(BadInput, match=r"gives weights \[2, 4, 4\] in its log.* \[4, 4\], as in"):
         result(Logs(changes_in=2), 3)
-    assert str(refused.value) == (
-        "method 'logs': its round gives weights [2, 4, 4] in its log; it should give [4, 4], as in"
-        " the rounds before"
-    )
 
 
 @pytest.mark.parametrize(
@@ -126,21 +122,6 @@ def test_matrices_that_are_none_are_refused_in_one_line(matrices, words):
     with pytest.raises(BadInput) as refused:
         result(Wrong(), 1)
     assert str(refused.value).startswith(f"method 'logs': its round gives {words}")
-
-
-def test_a_resumed_run_keeps_the_matrices_of_an_uninterrupted_one():
-    method, whole = Logs(affinity=True), result(Logs(affinity=True), 120)
-    first = Run(method, federation(120), evaluate_every=120)
-    for r in first.rounds():
-        if r == 60:
-            break
-    second = Run(method, federation(120), evaluate_every=120)
-    second.restore(first.checkpoint())
-    assert list(second.rounds())[0] == 61
-    again = second.result({})
-    assert np.array_equal(again.weights, whole.weights)
-    assert again.weights_rounds.tolist() == whole.weights_rounds.tolist()
-    assert np.array_equal(again.matrices["affinity"], whole.matrices["affinity"])
 
 
 # --- numbers and bytes ---
@@ -177,14 +158,6 @@ def test_bytes_that_a_method_counts_itself_go_before_its_models():
 def test_where_a_method_does_not_tell_no_bytes_are_known():
     for unknown in (told(drift=lambda r: 1.0), told(models_up=lambda r: 3)):
         assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
-
-
-def test_a_resumed_run_counts_the_bytes_of_all_rounds():
-    whole, first = Run(Logs(), federation(4)), Run(FedAvg(), federation(4))
-    assert next(first.rounds()) == 1 and whole.bytes == [0.0, 0.0]
-    second = Run(FedAvg(), federation(4))
-    second.restore(first.checkpoint())
-    assert list(second.rounds()) == [2, 3, 4] and second.result({}).bytes == (768.0, 768.0)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_examples_are_single_losses_and_hits_in_the_order_of_the_test_set():
 @pytest.mark.parametrize("method", [FedAvg("uniform"), Local()])
 def test_start_records_the_initial_model_as_round_0(method):
     fed = federation(alice=0)
-    run = finished(method, fed, "start", "batch_accuracy")
+    run = common.finished(runner.Run(method, fed, ("start", "batch_accuracy"), evaluate_every=4))
     metrics = run.result({}).metrics
     assert metrics["round"].tolist() == [0, 1] and metrics["batch_accuracy"][0] == 0.875
     assert metrics["accuracy"][0] == pytest.approx(0.8) and metrics.notna().all(axis=None)

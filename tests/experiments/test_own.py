@@ -71,24 +71,20 @@ def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp
     run_one(spec(own.load(method_file(tmp_path, factor=0.25, version=2))), shelf)
 
 
-def test_comments_docstrings_and_layout_are_no_change(tmp_path):
-    named = [method_file(tmp_path), method_file(tmp_path, comment="a half")]
+def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout_are_not(tmp_path):
     path = tmp_path / "longer.py"
     text = FILE.format(factor=0.5, version=1, comment="").replace("A method in", "Some words on")
     path.write_text(
         text.replace("return theta * FACTOR", "return (\n        theta * FACTOR\n    )")
     )
-    sources = {own.source_of(type(own.load(name))) for name in (*named, f"{path}:Shrunk")}
-    assert len(sources) == 1 and len(sources.pop()) == 16
 
+    def source(name: str) -> str:
+        return own.source_of(type(own.load(name)))
 
-def test_a_version_and_a_constant_in_the_module_are_part_of_the_source(tmp_path):
-    variants = [
-        method_file(tmp_path),
-        method_file(tmp_path, factor=0.25),
-        method_file(tmp_path, version=2),
-    ]
-    assert len({own.source_of(type(own.load(name))) for name in variants}) == 3
+    alike = {source(method_file(tmp_path, comment=c)) for c in ("half", "a half")}
+    assert alike == {source(f"{path}:Shrunk")} and len(source(f"{path}:Shrunk")) == 16
+    others = ({"factor": 0.25}, {"version": 2})
+    assert len({*alike, *(source(method_file(tmp_path, **other)) for other in others)}) == 3
 
 
 def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(shelf):

@@ -116,15 +116,15 @@ def small(alice: int | None = 0) -> Federation:
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_a_run_restored_from_any_checkpoint_gives_the_same_bits(method, alice, store):
-    """BatchNorm, momentum, partial participation and a newcomer; the checkpoint goes through its
-    file.
+    """BatchNorm, momentum, partial participation, a newcomer and rounds that are not evaluated; the
+    checkpoint goes through its file.
     """
     store.check_writable()
-    whole, saved = Run(method, small(alice)), spec()
+    whole, saved = Run(method, small(alice), evaluate_every=4), spec()
     for r in whole.rounds():
         if r < 6:
             store.save_checkpoint(saved, whole.checkpoint())
-            resumed = Run(method, small(alice))
+            resumed = Run(method, small(alice), evaluate_every=4)
             resumed.restore(store.load_checkpoint(saved))
             assert list(resumed.rounds()) == list(range(r + 1, 7))
             if r == 1:
@@ -246,20 +246,6 @@ def test_a_diverged_run_stops_is_recorded_and_reads_back(store):
     )
 
 
-def test_a_run_that_diverges_late_keeps_the_rounds_before_it():
-    class Late(FedAvg):
-        def round(self, fed, state, r):
-            state, log = super().round(fed, state, r)
-            return (state | {"theta": state["theta"] * math.inf} if r == 3 else state), log
-
-    run = Run(Late(), small())
-    assert list(run.rounds()) == [1, 2, 3] and run.finished
-    result = run.result({})
-    assert result.diverged == 3
-    assert result.metrics["round"].tolist() == [1, 2] and len(result.weights) == 2
-    assert result.best_accuracy == result.metrics["accuracy"].max()
-
-
 def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
     bad = spec(images=500)  # too few for the partition
     results = run_many([bad, spec(Local()), bad], store, jobs=1)
@@ -295,21 +281,12 @@ def test_results_come_in_the_order_of_the_cells_and_each_cell_is_run_once(store)
 # --- names and disks ---
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"device": "x"}, "device 'x' is not one of auto, cpu, cuda"),
-        ({"engine": "x"}, "engine 'x' is not one of auto, loop, vmap"),
-    ],
-)
-def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(store, wrong, sentence):
+def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(store):
     run_one(spec(rounds=1), store)
-    for go in (
-        lambda: run_one(spec(rounds=1), store, **wrong),
-        lambda: run_many([spec(rounds=1)], store, **wrong),
-    ):
-        with pytest.raises(BadInput, match=f"^{sentence}$"):
-            go()
+    for wrong in ({"device": "x"}, {"engine": "x"}):
+        for go in (run_one, lambda one, *rest, **asked: run_many([one], *rest, **asked)):
+            with pytest.raises(BadInput, match=" 'x' is not one of auto, "):
+                go(spec(rounds=1), store, **wrong)
 
 
 def no_room(*_) -> None:
@@ -341,18 +318,3 @@ def test_a_run_whose_checkpoint_cannot_be_written_goes_on(store, monkeypatch, ca
     assert result.metrics["round"].tolist() == [1, 2]
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"no checkpoint of {one.slug} (No space left on device): it goes on"
-
-
-def test_an_interrupted_run_keeps_its_finished_rounds_and_goes_on_to_the_same_bits(store, tmp_path):
-    described = spec(rounds=4, model="linear", clients=3)
-
-    def interrupt(r: int) -> None:
-        if r == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_one(described, store, progress=interrupt)
-    assert store.load_checkpoint(described)["done"] == 2 and store.find(described) is None
-    seen = []
-    result = run_one(described, store, progress=seen.append)
-    assert seen == [3, 4] and same_bits(result, run_one(described, Store(tmp_path / "w", None)))

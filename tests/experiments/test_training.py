@@ -53,11 +53,6 @@ def test_every_so_many_rounds_and_the_last_are_evaluated_with_the_same_numbers(
     assert same_bits(seldom, always) and len(seldom.weights) == 5
 
 
-def test_the_initial_model_is_evaluated_where_it_is_asked_for_however_seldom_the_rest_is():
-    run = finished(Run(FedAvg(), federation(), ("start",), evaluate_every=4))
-    assert run.result({}).metrics["round"].unique().tolist() == [0, 4, 5]
-
-
 @dataclass(frozen=True)
 class Breaks(FedAvg):
     """FedAvg whose model turns NaN in a round."""
@@ -91,15 +86,6 @@ def test_a_model_is_served_only_where_it_is_evaluated(every, rounds):
     run = Run(Counted(), federation(), evaluate_every=every)
     finished(run)
     assert served == rounds
-
-
-def test_a_run_resumed_between_two_evaluations_goes_on_as_if_nothing_had_happened():
-    whole = finished(Run(FedAvg(), federation(), evaluate_every=3)).result({})
-    first = Run(FedAvg(), federation(), evaluate_every=3)
-    assert next(first.rounds()) == 1
-    second = Run(FedAvg(), federation(), evaluate_every=3)
-    second.restore(first.checkpoint())
-    assert same_bits(finished(second).result({}), whole)
 
 
 def test_a_result_says_when_with_what_and_on_which_machines_it_was_made():
