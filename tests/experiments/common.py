@@ -1,6 +1,7 @@
 """What the tests of experiments share: short descriptions of short runs, and equal bits."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd

@@ -21,10 +21,10 @@ DIRICHLET = "from pfl_lib.partitions.dirichlet import Dirichlet\n"
 # Parts that agree with each other are tried at once: a kernel for each would take minutes.
 EDITS = {
     "01_quickstart.ipynb": {
-        "rounds, partition, clinics and the method's body": {
+        "rounds, partition, clients, clinics and the method's body": {
             '"rounds": 10': '"rounds": 5',
             "import pandas as pd\n": f"import pandas as pd\n{DIRICHLET}",
-            '"partition": "C"': '"partition": Dirichlet(0.3)',
+            '"partition": "C"': '"partition": Dirichlet(0.3), "clients": 5',
             "(60, 150), (150, 300), (300, 469)": "(60, 150), (150, 469)",
             "weights = weights / weights.sum()\n        return average": (
                 "weights = (weights / weights.sum()) ** 2\n        weights = weights"
@@ -34,20 +34,15 @@ EDITS = {
                 'version = "same direction", "Same direction", 2'
             ),
         },
-        "clients": {'"partition": "C", "rounds"': '"partition": "A", "clients": 5, "rounds"'},
     },
     "03_your_method.ipynb": {
-        "rounds, label skew, further methods and the method's body": {
+        "rounds, label skew, clients, further methods and the method's body": {
             '"rounds": 15': '"rounds": 5',
             "import torch\n": f"import torch\n{DIRICHLET}",
-            '"partition": "C"': '"partition": Dirichlet(0.1)',
+            '"partition": "C"': '"partition": Dirichlet(0.1), "clients": 5',
             '"Local": "local"': '"Local": "local", "Ditto": "ditto"',
             "** self.power": "** (1 + self.power)",
             '"Same direction", 1\n': '"Same direction", 2\n',
-        },
-        "clients": {
-            '"rounds": 15': '"rounds": 5',
-            '"partition": "C"': '"partition": "A", "clients": 5',
         },
     },
     "04_your_data.ipynb": {
@@ -72,14 +67,6 @@ EDITS = {
             "page.scaled(grid)": (
                 'page.scaled(grid.only(["C"])).scheduled(lr=0.05).clients(20)'
                 '.with_setting(partition="B")'
-            )
-        },
-    },
-    "waffle/readings.ipynb": {
-        "rate, clients and partition": {
-            'page.scaled(waffle.TABLE1.only(["A*", "A", "C"]))': (
-                'page.scaled(waffle.TABLE1.only(["A*", "A", "C"])).scheduled(lr=0.05, rounds=4)'
-                '.clients(20).with_setting(partition="A*")'
             )
         },
     },

@@ -50,30 +50,24 @@ def test_weights_of_one_row_a_round_are_published_too(mine, reader):
     assert np.array_equal(reader.find(OTHER).weights, one.weights)
 
 
-def test_runs_of_a_method_and_a_data_set_share_a_file_a_sorted_line_each(mine):
-    for spec in (RUNS[2], OTHER, RUNS[0]):
-        mine.publish(spec)
-    files = {path.name: path.read_text().splitlines() for path in mine.published.iterdir()}
-    assert files.keys() == {"fedavg-digits.jsonl", "local-digits.jsonl"}
-    names = [json.loads(line)["run"] for line in files["fedavg-digits.jsonl"]]
-    assert names == sorted(spec.slug for spec in (RUNS[0], RUNS[2]))
-
-
-def test_publishing_another_run_leaves_the_lines_of_the_others_as_they_are(mine):
-    mine.publish(RUNS[0])
-    (before,) = (mine.published / "fedavg-digits.jsonl").read_text().splitlines()
-    mine.publish(RUNS[1])
-    after = (mine.published / "fedavg-digits.jsonl").read_text().splitlines()
-    assert before in after and len(after) == 2
-    assert not mine.publish(RUNS[0]), "it is there already"
-    assert (mine.published / "fedavg-digits.jsonl").read_text().splitlines() == after
-
-
-def test_what_is_published_later_is_seen_by_a_store_that_read_before(mine, reader):
-    assert reader.find(RUNS[0]) is None
-    for spec in RUNS:
+def test_runs_of_a_method_and_a_data_set_share_a_file_a_sorted_line_each(mine, reader):
+    """Another run leaves the lines of the others as they are, and is seen at once."""
+    for spec in (RUNS[2], OTHER):
+        assert reader.find(spec) is None
         mine.publish(spec)
         assert reader.find(spec) is not None
+    assert {path.name for path in mine.published.iterdir()} == {
+        "fedavg-digits.jsonl", "local-digits.jsonl"
+    }  # fmt: skip
+    file = mine.published / "fedavg-digits.jsonl"
+    (before,) = file.read_text().splitlines()
+    mine.publish(RUNS[0])
+    after = file.read_text().splitlines()
+    assert before in after
+    names = [json.loads(line)["run"] for line in after]
+    assert names == sorted(spec.slug for spec in (RUNS[0], RUNS[2]))
+    assert not mine.publish(RUNS[0]), "it is there already"
+    assert file.read_text().splitlines() == after
 
 
 def test_what_a_reader_changes_in_a_result_is_not_seen_by_the_next(mine, reader):
@@ -222,7 +216,3 @@ def test_a_folder_that_cannot_be_published_into_is_told_in_one_line(mine):
     mine.published.write_text("")
     with pytest.raises(BadInput, match=f"^{RUNS[0].slug} cannot be published in .*\\)$"):
         mine.publish(RUNS[0])
-
-
-def test_without_a_published_folder_there_is_nothing_to_publish_into(mine):
-    assert not Store(mine.root, published=None).publish(RUNS[0])
