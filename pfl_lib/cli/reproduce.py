@@ -90,12 +90,13 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check; 0 when
     every run and every notebook ended well, else 1.  A page that is not run is no failure.
     """
-    from pfl_lib.pages.build import build, check_writable
+    from pfl_lib.pages.build import build
     from pfl_lib.pages.registry import notebooks_folder
+    from pfl_lib.results.writing import check_writable
 
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
     reports = asked.reports_dir or notebooks_folder().parent / "reports" / "build"
-    check_writable(reports)
+    check_writable("reports folder", reports, "with --reports-dir", "executed")
     parameters = {
         "seeds": asked.seeds or 0,
         "data_dir": str(asked.data_dir or ""),
