@@ -173,11 +173,6 @@ def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
     )
 
 
-def test_the_version_is_told(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"pfl_lib {pfl_lib.__version__}\n"
-
-
 # --- a collection of two small pages, one of which fails ---
 
 

@@ -71,8 +71,6 @@ def test_what_list_shows_can_be_shown(say):
     assert lines[1].endswith(f"33.33% {FEDAVG.key[:10]} clients=2")
     for name in (FEDAVG.key[:10], FEDAVG.key[:4], FEDAVG.key):
         assert say("show", name) == say("show", FEDAVG.slug)
-    status, (line,) = say("show", FEDAVG.key[:10] + "zz")
-    assert status == 2 and "is no result in" in line
 
 
 def test_list_tells_runs_apart_by_what_is_not_as_usual(say, store):
@@ -108,27 +106,15 @@ def test_list_shows_results_of_a_newer_version_by_their_names(say, store):
         assert words in shown
 
 
-def test_list_keeps_to_the_lines_that_have_all_words(say, store):
+def test_list_keeps_to_the_lines_that_have_all_words_and_says_where_there_are_none(say, store):
     store.save(LOCAL, result(LOCAL))
     assert len(say("list")[1]) == 3
     for words, spec in ((["local"], LOCAL), (["FedAvg", FEDAVG.dataset], FEDAVG)):
         status, lines = say("list", *words)
         assert status == 0 and len(lines) == 2 and spec.key[:10] in lines[1]
-    assert say("list", "fedavg", "local") == (
-        0,
-        ["none of 2 results has fedavg and local in its line"],
-    )
-
-
-def test_list_says_that_a_folder_does_not_exist(store, capsys):
-    words = ["results", "list", "--results-dir", str(store.root)]
-    assert main(words) == 0 and capsys.readouterr().err == ""
+    assert "none of 2 results has fedavg and local" in say("list", "fedavg", "local")[1][0]
     shutil.rmtree(store.root)
-    assert main(words) == 0
-    assert capsys.readouterr() == (
-        "no results yet (pfl-lib reproduce)\n",
-        f"no folder {store.root} yet\n",
-    )
+    assert say("list") == (0, ["no results yet (pfl-lib reproduce)"])
 
 
 def test_a_result_is_shown_with_its_settings_rounds_and_matrices(say, store):
@@ -154,25 +140,21 @@ def test_a_diverged_result_without_any_round_is_listed_and_shown(say, store):
 
 
 def test_a_name_of_no_result_or_of_several_or_of_a_damaged_one_is_told_in_one_line(say, store):
+    def refused(name: str) -> str:
+        status, (line,) = say("show", name)
+        assert status == 2
+        return line
+
     store.save(LOCAL, result(LOCAL))
-    for nothing in ("nothing", "", LOCAL.key[:3]):
-        assert say("show", nothing)[1][0].startswith(f"pfl-lib: {nothing!r} is no result in")
-    other = entry(store, LOCAL).with_name(
-        f"local-else-seed1-{LOCAL.key[:8]}{'00' if LOCAL.key[8:10] != '00' else '11'}"
-    )
+    for nothing in ("nothing", "", LOCAL.key[:3], FEDAVG.key[:10] + "zz"):
+        assert refused(nothing).startswith(f"pfl-lib: {nothing!r} is no result in")
+    digits = "11" if LOCAL.key[8:10] == "00" else "00"
+    other = entry(store, LOCAL).with_name(f"local-else-seed1-{LOCAL.key[:8]}{digits}")
     shutil.copytree(entry(store, LOCAL), other)
-    assert say("show", LOCAL.key[:8])[1] == [
-        f"pfl-lib: {LOCAL.key[:8]!r} fits 2 results: give the name or the key of one that 'pfl-lib"
-        " results list' shows"
-    ]
+    assert "fits 2 results: give the name or the key of one" in refused(LOCAL.key[:8])
     shutil.rmtree(other)
     (entry(store, LOCAL) / "metrics.csv").write_text("")
-    status, lines = say("show", LOCAL.slug)
-    assert (
-        status == 2
-        and len(lines) == 1
-        and "is damaged: 'pfl-lib results prune' removes it" in lines[0]
-    )
+    assert "is damaged: 'pfl-lib results prune' removes it" in refused(LOCAL.slug)
 
 
 # --- merge ---
@@ -213,14 +195,11 @@ def test_what_is_damaged_there_is_not_taken_and_what_is_damaged_here_is_mended(s
     assert store.find(FEDAVG) is not None and not entry(store, LOCAL).exists()
 
 
-def test_a_folder_that_holds_no_results_is_refused(say, tmp_path):
-    assert say("merge", tmp_path / "none") == (
-        2,
-        [f"pfl-lib: {tmp_path / 'none'} is no results folder: give one that holds 'cells'"],
-    )
-
-
-def test_a_full_disk_is_told_in_one_line_and_what_is_there_stays(say, store, other, monkeypatch):
+def test_a_folder_that_holds_no_results_and_a_full_disk_are_told_in_one_line(
+    say, store, other, tmp_path, monkeypatch
+):
+    status, (line,) = say("merge", tmp_path / "none")
+    assert status == 2 and "is no results folder: give one that holds 'cells'" in line
     other.save(LOCAL, result(LOCAL))
     kept = files(store)
 
@@ -228,13 +207,8 @@ def test_a_full_disk_is_told_in_one_line_and_what_is_there_stays(say, store, oth
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(stores, "write", full)
-    assert say("merge", other.root) == (
-        2,
-        [
-            f"pfl-lib: {LOCAL.slug} could not be stored in {store.root} (No space left on device):"
-            " make room there, or give another results_dir (--results-dir)"
-        ],
-    )
+    status, (line,) = say("merge", other.root)
+    assert status == 2 and "could not be stored" in line and "make room there" in line
     assert files(store) == kept
 
 
@@ -273,12 +247,8 @@ def test_leftovers_go_and_results_and_checkpoints_of_unfinished_runs_stay(say, s
 
 
 def test_files_that_no_run_has_written_stay(say, store):
-    for place in (
-        "cells/README.txt",
-        "cells/blood/image.png",
-        "checkpoints/best_model.pt",
-        "checkpoints/.gitkeep",
-    ):
+    places = "cells/README.txt cells/blood/image.png checkpoints/best_model.pt checkpoints/.gitkeep"
+    for place in places.split():
         path = store.root / place
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
