@@ -16,7 +16,7 @@ import torch
 from pfl_lib import data
 from pfl_lib.errors import BadInput
 from pfl_lib.pages import parameters, recorded
-from pfl_lib.pages.execute import Job, execute_all
+from pfl_lib.pages.execute import Execution, Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import waffle
@@ -191,27 +191,20 @@ def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch)
 # --- executed ---
 
 
-def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(
-    tmp_path, monkeypatch
-):
+def executed(name: str, output: Path, **given) -> Execution:
+    """How a notebook ended with these parameters; its outputs go to `output`."""
+    ended = []
+    execute_all([Job(name, FOLDER / name, output, given)], 1, ended.append)
+    return ended[0]
+
+
+def test_a_notebook_runs_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    source = FOLDER / "waffle" / "fig8_omega.ipynb"
-    given = {"results_dir": str(tmp_path / "results"), "rounds": 40}
-    jobs = [
-        Job("good", source, tmp_path / "good.ipynb", {**given, "slopes": [1.0, 3.2]}),
-        Job("bad", source, tmp_path / "bad.ipynb", {**given, "slope": 3.2}),
-    ]
-    ended = {}
-    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
-    assert ended["good"].error == ""
-    assert ended["bad"].error.startswith("BadInput: parameter 'slope' is not one of profile, ")
-    outputs = [
-        out for cell in read(tmp_path / "good.ipynb").cells for out in cell.get("outputs", [])
-    ]
+    output, given = tmp_path / "out.ipynb", {"results_dir": str(tmp_path / "results"), "rounds": 40}
+    assert executed("waffle/fig8_omega.ipynb", output, slopes=[1.0, 3.2], **given).error == ""
+    outputs = [out for cell in read(output).cells for out in cell.get("outputs", [])]
     pictures = [out for out in outputs if "image/png" in out.get("data", {})]
-    assert pictures and all(
-        "a line for each slope" in out.metadata["image/png"]["alt"] for out in pictures
-    )
+    assert pictures and all(out.metadata["image/png"]["alt"] for out in pictures)
     assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
 
 
@@ -223,34 +216,16 @@ def words_of(path: Path) -> str:
     )
 
 
-def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_results_are_drawn(
+def test_a_page_that_draws_data_says_in_one_line_what_is_missing_where_nothing_may_be_downloaded(
     tmp_path,
 ):
     (tmp_path / "data").mkdir()
-    given = {
-        "profile": "paper",
-        "plots_only": True,
-        "data_dir": str(tmp_path / "data"),
-        "results_dir": str(tmp_path),
-    }
-    sources = {
-        "mnist": FOLDER / "waffle" / "table2_distributions.ipynb",
-        "titanic_as_run": FOLDER / "weight_erosion" / "gradient_distances.ipynb",
-    }
-    jobs = [
-        Job(name, source, tmp_path / f"{name}.ipynb", given) for name, source in sources.items()
-    ]
-    ended = {}
-    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
-    for name in sources:
-        assert ended[name].error == ""
-        told = words_of(tmp_path / f"{name}.ipynb")
-        assert (
-            told.count("missing in") == 1
-            and f"cannot be shown: {name}: " in told
-            and "--data-dir" in told
-        )
-    told = words_of(tmp_path / "mnist.ipynb")
+    folders = {"data_dir": str(tmp_path / "data"), "results_dir": str(tmp_path)}
+    given, name = {"profile": "paper", "plots_only": True}, "waffle/table2_distributions.ipynb"
+    assert executed(name, tmp_path / "out.ipynb", **given, **folders).error == ""
+    told = words_of(tmp_path / "out.ipynb")
+    assert told.count("missing in") == 1 and "cannot be shown: mnist: " in told
+    assert "--data-dir" in told
     assert "0.40" in told and "as Table 2 prints them, to within" in told, "counts need no data"
 
 
@@ -298,9 +273,7 @@ def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
 def test_the_quickstart_does_what_its_parameters_say(tmp_path):
     folders = {"results_dir": str(tmp_path / "results"), "data_dir": str(tmp_path)}
     given = {"seeds": 2, "jobs": 1, "device": "cpu", **folders}
-    ended, source = [], FOLDER / "01_quickstart.ipynb"
-    execute_all([Job("quickstart", source, tmp_path / "out.ipynb", given)], 1, ended.append)
-    assert not ended[0].error
+    assert executed("01_quickstart.ipynb", tmp_path / "out.ipynb", **given).error == ""
     assert "Accuracy of clinic 0's model" in words_of(tmp_path / "out.ipynb")
     stored = sorted((tmp_path / "results" / "cells").iterdir())
     # Three methods, the page's own and three on the clinics, two seeds each.
@@ -335,11 +308,8 @@ def test_what_a_check_cell_keeps_has_no_digit_that_another_machine_may_round_oth
 
 def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
     (tmp_path / "broken.ipynb").write_text("{")
-    ended = []
-    execute_all(
-        [Job("broken", tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})], 1, ended.append
-    )
-    assert len(ended) == 1 and ended[0].error and "\n" not in ended[0].error
+    error = executed(str(tmp_path / "broken.ipynb"), tmp_path / "out.ipynb").error
+    assert error and "\n" not in error
 
 
 # --- progress ---
