@@ -127,7 +127,7 @@ def _make_pages(pages: Sequence, asked, store) -> int:
 
 def _stored(pages: Sequence, asked, store) -> list:
     """The papers' pages that stored runs can draw, each in the profile that most is stored of."""
-    best = [(page, page.most_stored(store.find, asked.seeds)) for page in pages if page.paper]
+    best = [(page, page.most_stored(store.has, asked.seeds)) for page in pages if page.paper]
     drawn = [(page, needed) for page, needed in best if needed is not None]
     print(f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs", flush=True)
     return [*drawn, *((page, page.needed(LIVE)) for page in pages if page.id == SCORECARD)]

@@ -68,7 +68,7 @@ def build(
         def done(run: Execution) -> None:
             name = run.job.id
             page, needed = by_name[name]
-            count, stored = len(needed.specs), needed.stored(store.find)
+            count, stored = len(needed.specs), needed.stored(store.has)
             stamp = Stamp(
                 id=page.id,
                 status="not run" if run.not_run else "failed" if run.error else "ok",
@@ -95,7 +95,7 @@ def build(
         name = path.relative_to(reports / "executed").with_suffix(".html").as_posix()
         if (reports / name).is_file() and (stamp := read_stamp(path)):
             made[name] = stamp
-    stored = {id for id, page in registry.pages().items() if page.most_stored(store.find)}
+    stored = {id for id, page in registry.pages().items() if page.most_stored(store.has)}
     told = overview.headline(overview.overview(PRINTED, store.find))
     (reports / "index.html").write_text(listing(made, told, stored), encoding="utf-8")
     return stamps

@@ -130,9 +130,11 @@ def _metrics(table: bytes) -> pd.DataFrame:
     """What metrics.csv holds: whole numbers by round and client, the others to their last bit."""
     # Not by pandas, which fills rows that are cut, and in some versions loses the last bit.
     names, *rows = csv.reader(table.decode().splitlines())
-    frame = pd.DataFrame(np.array(rows, object) if rows else [], columns=names).replace("", "nan")
-    whole = ("round", "client")
-    frame = frame.astype({name: np.int64 if name in whole else float for name in frame})
+    columns = {}
+    for name, *texts in zip(names, *rows, strict=True):
+        kind = np.int64 if name in ("round", "client") else float
+        columns[name] = np.array([text or "nan" for text in texts], str).astype(kind)
+    frame = pd.DataFrame(columns)
     if not {"accuracy", "loss"} <= {*frame} or frame.duplicated(["round", "client"]).any():
         raise ValueError("no table of metrics")
     return frame

@@ -132,6 +132,7 @@ def test_a_small_model_goes_along_where_it_is_asked_for_and_replaces_one_without
     assert mine.publish(RUNS[0]) and reader.find(RUNS[0]).model is None
     assert mine.publish(RUNS[0], with_model=True), "it lacked its model"
     assert not mine.publish(RUNS[0], with_model=True) and not mine.publish(RUNS[0])
+    assert reader.has(RUNS[0], with_model=True)
     model = reader.find(RUNS[0], with_model=True).model
     assert torch.equal(model["fc.weight"], torch.tensor([[[0.1, -2.0]]]))
 

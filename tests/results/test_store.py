@@ -520,10 +520,14 @@ def test_a_published_result_has_no_model_to_save(tmp_path):
 def test_a_result_is_asked_for_with_its_model(above):
     store = above
     assert store.find(RUN).seconds == 1.0 and store.find(RUN, with_model=True) is None
+    assert (
+        store.has(RUN) and not store.has(RUN, with_model=True) and not store.has(described(seed=9))
+    )
     store.save(RUN, result(model=None, seconds=2.0))
     assert store.find(RUN).seconds == 2.0 and store.find(RUN, with_model=True) is None
     store.save(RUN, result(seconds=3.0))
     assert store.find(RUN).seconds == store.find(RUN, with_model=True).seconds == 3.0
+    assert store.has(RUN, with_model=True)
     store.save(RUN, result(model=None, seconds=4.0))
     assert store.find(RUN).seconds == 3.0
     assert [path.name for path in (store.root / "cells").iterdir()] == [RUN.slug], (
