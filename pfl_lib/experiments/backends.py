@@ -1,7 +1,5 @@
 """Where runs are trained: in processes of this machine (joblib's loky), or by a Dask cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -11,16 +9,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+from pfl_lib.results.store import NotStored
 
-if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
-    from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
-
-    Outcome = RunFailure | RunLeft | None  # what became of a run; None: its result is stored
-    Call = Callable[[RunSpec], Outcome]
-    Submit = Callable[[RunSpec], Future]
+Outcome = RunFailure | RunLeft | None  # what became of a run; None: its result is stored
+Call = Callable[[RunSpec], Outcome]
+Submit = Callable[[RunSpec], Future]
 
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 0.5  # between two looks at runs that train elsewhere
@@ -51,9 +47,6 @@ def completed(
 
 def _outcome(spec: RunSpec, future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
-
-    from pfl_lib.experiments.spec import RunFailure
-    from pfl_lib.results.store import NotStored
 
     try:
         return future.result()
@@ -189,8 +182,6 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
 def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:
     """Two runs in one process would change each other's number of threads, and so their bits."""
     from distributed import get_worker
-
-    from pfl_lib.experiments.spec import RunFailure
 
     if get_worker().state.nthreads > 1:
         why = "its Dask worker would train several at once: start it with --nthreads 1"

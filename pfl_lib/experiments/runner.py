@@ -213,7 +213,7 @@ def run_many(
             until=until,
         )
         with rounds_shown(missing) as rounds, contextlib.ExitStack() as stack:
-            call = partial(_outcome_of, run, rounds.folder)
+            call = partial(_outcome_of, run, until, rounds.folder)
             if scheduler:
                 ended = completed(stack.enter_context(cluster(call, scheduler)), missing, jobs)
             elif workers > 1:
@@ -240,15 +240,15 @@ def run_many(
 
 def _outcome_of(
     run: Callable[..., Result],
+    until: float,
     folder: Path,
     spec: RunSpec,
     look: Callable[[], None] = lambda: None,
 ) -> RunFailure | RunLeft | None:
-    """Run one of many; whatever happens to it stops no other, unless it cannot be stored.
-
-    It counts its rounds in `folder` and calls `look` after each.
+    """Run one of many, unless it is past `until`; whatever happens to it stops no other, unless it
+    cannot be stored.  It counts its rounds in `folder` and calls `look` after each.
     """
-    if time.time() >= run.keywords["until"]:
+    if time.time() >= until:
         return RunLeft(spec, started=False)
     file = folder / spec.slug
 
