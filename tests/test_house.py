@@ -459,7 +459,7 @@ BUDGETS = {
     "models": 550,
     "partitions": 1622,
     "data": 748,
-    "experiments": 1738,
+    "experiments": 1729,
     "results": 1358,
     "papers": 3504,
     "display": 1048,
