@@ -14,7 +14,7 @@ from pfl_lib.errors import BadInput, choose, flag, likely, whole
 from pfl_lib.experiments.own_data import FederationRun, data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import RunSpec, check_storable
-from pfl_lib.experiments.stopping import interrupted
+from pfl_lib.experiments.stopping import Interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
 from pfl_lib.federation.federation import Federation
@@ -253,7 +253,7 @@ def _stored(spec: RunSpec | FederationRun, given: Mapping[str, Any]) -> Result:
             return _looked_at(result)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
-        raise interrupted(
+        raise Interrupted(
             f"stopped after round {done} of {rounds}; the same call goes on from there"
         ) from None
     except NotStored as error:  # what was trained is not lost for want of a place

@@ -23,9 +23,9 @@ def tell(line: str) -> None:
 
 
 @contextmanager
-def progress(total: int, label: str, unit: str, shown: bool = True) -> Iterator["Bar"]:
+def progress(total: int, label: str, unit: str) -> Iterator["Bar"]:
     """Show progress over `total` steps, by the `Bar` that is given."""
-    if headless() or not shown:
+    if headless():
         yield Bar()
     elif not _watched():
         yield _Lines(total, label, unit)

@@ -3,6 +3,7 @@ where it is at hand.
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def _no_results_of_the_user(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PFL_RESULTS_DIR", str(tmp_path_factory.mktemp("results")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _processes_end():
+    # Those that train side by side are kept for the next test.
+    yield
+    if loky := sys.modules.get("joblib.externals.loky"):
+        loky.get_reusable_executor().shutdown(wait=True)
 
 
 @pytest.fixture

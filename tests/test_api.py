@@ -148,9 +148,6 @@ def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
         for one, other in zip(alone, several, strict=True):
             assert one.metrics.equals(other.metrics)
         assert len(list((place / "cells").iterdir())) == 3
-    from joblib.externals.loky import get_reusable_executor
-
-    get_reusable_executor().shutdown(wait=True)
     best = [100 * result.best_accuracy for result in alone]
     assert several.mean == pytest.approx(np.mean(best))
     assert several.spread == pytest.approx(np.std(best, ddof=1))

@@ -83,7 +83,7 @@ def imports_of_files(*patterns: str) -> dict[str, str]:
     return {
         module: path
         for module, path in found.items()
-        if module not in {*sys.stdlib_module_names, "pfl_lib", "benchmarks"}
+        if module not in {*sys.stdlib_module_names, "pfl_lib", "benchmarks", "tests"}
     }
 
 
@@ -459,13 +459,13 @@ BUDGETS = {
     "models": 550,
     "partitions": 1622,
     "data": 748,
-    "experiments": 1809,
-    "results": 1381,
+    "experiments": 1729,
+    "results": 1358,
     "papers": 2955,
     "display": 1037,
     "explore": 419,
-    "pages": 1329,
-    "cli": 685,
+    "pages": 1297,
+    "cli": 680,
 }
 """Lines of code of each room; they may be lowered.  The aim is 14,000 in all: papers 1,700, display
 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

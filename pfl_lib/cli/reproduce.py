@@ -17,11 +17,10 @@ import click
 from pfl_lib.cli import options
 from pfl_lib.cli.training import queue_of, train
 from pfl_lib.errors import BadInput
-from pfl_lib.experiments.backends import BACKENDS, workers_of
 from pfl_lib.experiments.stopping import interruptible
 
 LIVE, SCORECARD = "quick", "scorecard"
-DEVICE, BACKEND = click.Choice(["auto", "cpu", "cuda"]), click.Choice(BACKENDS)
+DEVICE = click.Choice(["auto", "cpu", "cuda"])
 TRAIN_ONLY = (
     "train what is missing, make no pages: needs no notebook packages; without --only, of the paper"
     " profile what reports/queue.yaml names, in its order"
@@ -37,8 +36,7 @@ TRAIN_ONLY = (
 @options.results_dir
 @click.option("--reports-dir", type=options.folder, metavar="P", help="of pages (reports/build)")
 @click.option("--device", type=DEVICE, default="auto", help="where to train (auto)")
-@click.option("--backend", type=BACKEND, default="loky", help="processes here, or a Dask cluster")
-@click.option("--scheduler", metavar="ADDRESS", help="Dask's, such as tcp://127.0.0.1:8786")
+@click.option("--scheduler", metavar="ADDRESS", help="of a Dask cluster, such as tcp://HOST:8786")
 @click.option("--plots-only", is_flag=True, help="draw what is stored, train nothing")
 @click.option("--train-only", is_flag=True, help=TRAIN_ONLY)
 @click.option("--hours", type=float, metavar="H", help="--train-only: stop after so many hours")
@@ -78,7 +76,6 @@ def _check(asked) -> None:
         f"data folder {asked.data_dir} does not exist: give the folder of the data sets": (
             asked.data_dir and not data_root(asked.data_dir).is_dir()
         ),
-        "--scheduler is for --backend dask": asked.scheduler and asked.backend != "dask",
         "--plots-only and --train-only: give one of them": asked.plots_only and alone,
         "--train-only makes no pages: leave --again and --reports-dir out": alone and pages,
         "--hours is for --train-only: give both, or neither": hours and not alone,
@@ -87,20 +84,19 @@ def _check(asked) -> None:
     for told in (told for told, applies in wrong.items() if applies):
         raise BadInput(told)
     choose_device(asked.device)
-    if asked.backend == "dask":
-        workers_of(asked.scheduler)  # one clear line before anything starts
 
 
 def _make_pages(pages: Sequence, asked, store) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check; 0 when
     every run and every notebook ended well, else 1.  A page that is not run is no failure.
     """
-    from pfl_lib.pages.build import build, check_writable
+    from pfl_lib.pages.build import build
     from pfl_lib.pages.registry import notebooks_folder
+    from pfl_lib.results.writing import check_writable
 
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
     reports = asked.reports_dir or notebooks_folder().parent / "reports" / "build"
-    check_writable(reports)
+    check_writable("reports folder", reports, "with --reports-dir", "executed")
     parameters = {
         "seeds": asked.seeds or 0,
         "data_dir": str(asked.data_dir or ""),
@@ -131,7 +127,7 @@ def _make_pages(pages: Sequence, asked, store) -> int:
 
 def _stored(pages: Sequence, asked, store) -> list:
     """The papers' pages that stored runs can draw, each in the profile that most is stored of."""
-    best = [(page, page.most_stored(store.find, asked.seeds)) for page in pages if page.paper]
+    best = [(page, page.most_stored(store.has, asked.seeds)) for page in pages if page.paper]
     drawn = [(page, needed) for page, needed in best if needed is not None]
     print(f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs", flush=True)
     return [*drawn, *((page, page.needed(LIVE)) for page in pages if page.id == SCORECARD)]

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pfl_lib.experiments.backends import workers_of
-
 if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
     from pfl_lib.experiments.spec import RunSpec
     from pfl_lib.pages.registry import NotebookPage
@@ -47,10 +45,12 @@ def train(
     if not missing or asked.plots_only:
         return 0
     began, until = time.monotonic(), time.time() + 3600 * (asked.hours or math.inf)
-    there = cores() if asked.backend == "loky" else max(1, workers_of(asked.scheduler))
-    jobs = min(asked.jobs or there, len(missing))
-    minutes = estimate(missing, jobs, asked.data_dir, asked.device) / 60
-    print(f"training {len(missing)}, {jobs} at a time: about {minutes:.1f} min", flush=True)
+    if asked.scheduler:
+        print(f"training {len(missing)} on the cluster at {asked.scheduler}", flush=True)
+    else:
+        jobs = min(asked.jobs or cores(), len(missing))
+        minutes = estimate(missing, jobs, asked.data_dir, asked.device) / 60
+        print(f"training {len(missing)}, {jobs} at a time: about {minutes:.1f} min", flush=True)
     results = run_many(
         missing,
         store,
@@ -59,7 +59,6 @@ def train(
         asked.jobs,
         asked.data_dir,
         asked.device,
-        backend=asked.backend,
         scheduler=asked.scheduler,
         # What is missing is trained in any case, and what lacks its model has a result already
         with_model=True,

@@ -1,8 +1,5 @@
 """Where runs are trained: in processes of this machine (joblib's loky), or by a Dask cluster."""
 
-from __future__ import annotations
-
-import asyncio
 import contextlib
 import itertools
 import os
@@ -11,21 +8,16 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+from pfl_lib.results.store import NotStored
 
-if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
-    from distributed import Client
+Outcome = RunFailure | RunLeft | None  # what became of a run; None: its result is stored
+Call = Callable[[RunSpec], Outcome]
+Submit = Callable[[RunSpec], Future]
 
-    from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
-
-    Outcome = RunFailure | RunLeft | None  # what became of a run; None: its result is stored
-    Call = Callable[[RunSpec], Outcome]
-    Submit = Callable[[RunSpec], Future]
-
-BACKENDS = ("loky", "dask")
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 0.5  # between two looks at runs that train elsewhere
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -55,9 +47,6 @@ def completed(
 
 def _outcome(spec: RunSpec, future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
-
-    from pfl_lib.experiments.spec import RunFailure
-    from pfl_lib.results.store import NotStored
 
     try:
         return future.result()
@@ -162,63 +151,37 @@ def _in_process(call: Call, spec: RunSpec) -> Outcome:
 
 
 @contextlib.contextmanager
-def cluster(call: Call, scheduler: str | None) -> Iterator[Submit]:
-    """What submits a run to the workers of the cluster.
+def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
+    """What submits a run to the workers of the Dask cluster whose scheduler has this address;
+    BadInput where none answers.
 
     A run whose worker dies is given to another one, which resumes from the last checkpoint; a run
     that four workers died of counts as failed.
     """
-    with connected(scheduler) as client:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BadInput(
+            "a Dask cluster needs a package that is missing here: pip install 'pfl-lib[dask]'"
+        ) from None
+    try:
+        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError):
+        raise BadInput(
+            f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give"
+            " the address that it prints"
+        ) from None
+    with client:
         pool = client.get_executor(pure=False)
+        # A name of its own each time: Dask would remember what became of the last one.
         yield lambda spec: pool.submit(
             _one_at_a_time, call, spec, key=f"{spec.slug}-{uuid.uuid4().hex[:8]}"
         )
 
 
-def workers_of(scheduler: str | None) -> int:
-    """How many workers a Dask cluster has just now; BadInput where its scheduler cannot be used."""
-    with connected(scheduler) as client:
-        return len(client.nthreads())
-
-
-@contextlib.contextmanager
-def connected(scheduler: str | None) -> Iterator[Client]:
-    """A connection to the Dask scheduler at this address; BadInput where that cannot be."""
-    if scheduler is None:
-        raise BadInput(
-            "backend 'dask' needs the address of a scheduler: give scheduler='tcp://HOST:8786'"
-            " (--scheduler tcp://HOST:8786), as 'dask scheduler' prints it"
-        )
-    try:
-        from distributed import Client
-        from distributed.core import connect
-    except ImportError:
-        raise BadInput(
-            "backend 'dask' needs a package that is missing here: pip install 'pfl-lib[dask]'"
-        ) from None
-
-    async def answers() -> None:
-        # A Client waits for ever for a server that accepts and says nothing.
-        opened = connect(scheduler, timeout=CONNECT_SECONDS)
-        await (await asyncio.wait_for(opened, CONNECT_SECONDS + 1)).close()
-
-    try:
-        with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
-            thread.submit(asyncio.run, answers()).result()
-    except (OSError, ValueError, TypeError, MemoryError):  # "HTTP/1.1", read as a length, is huge
-        raise BadInput(
-            f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give"
-            " the address that it prints"
-        ) from None
-    with Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False) as client:
-        yield client
-
-
 def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:
     """Two runs in one process would change each other's number of threads, and so their bits."""
     from distributed import get_worker
-
-    from pfl_lib.experiments.spec import RunFailure
 
     if get_worker().state.nthreads > 1:
         why = "its Dask worker would train several at once: start it with --nthreads 1"

@@ -21,7 +21,7 @@ def made_with(device: str) -> dict[str, str]:
         "device": device,
         "torch": str(torch.__version__),
         "code": code_at_start(),
-        "processor": processor() if not device.startswith("cuda") else graphics_card(device),
+        "processor": torch.cuda.get_device_name(device) if "cuda" in device else processor(),
     }
 
 
@@ -56,14 +56,6 @@ def processor() -> str:
         name = "".join(re.findall(r"^model name\s*: *(.*)", words, re.MULTILINE)[:1]).strip()
     name = name or platform.processor() or platform.machine() or "unknown"
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
-
-
-def graphics_card(device: str) -> str:
-    """The name of a CUDA device; "unknown" where torch finds none."""
-    try:
-        return torch.cuda.get_device_name(device)
-    except (RuntimeError, AssertionError):
-        return "unknown"
 
 
 def _said(*command: str) -> str:

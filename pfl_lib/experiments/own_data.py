@@ -53,7 +53,8 @@ class FederationRun:
         return {
             "method": described(method),
             "dataset": fed.name,
-            "fingerprint": fingerprint(fed),
+            # What a data set's fingerprint is to the package's own.
+            "fingerprint": data_checksum(fed, *fed.initial().values()),
             "images": None,
             "partition": {"name": "own data", "version": fed.version},
             "model": " ".join(repr(fed.module).split()),
@@ -89,13 +90,6 @@ class FederationRun:
         kinds = [] if built_in(self.method) else [type(inner(self.method))]
         kinds += [k for k in parts if k.__module__.split(".")[0] not in ("torch", "pfl_lib")]
         return own.source_of(*kinds) if kinds else ""
-
-
-def fingerprint(fed: Federation) -> str:
-    """16 hex digits over every client's examples and labels in each split, and the model that all
-    start from: what a data set's fingerprint is to the package's own.
-    """
-    return data_checksum(fed, *fed.initial().values())
 
 
 def data_checksum(fed: Federation, *rows: Tensor) -> str:

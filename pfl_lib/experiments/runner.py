@@ -7,17 +7,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, whole
-from pfl_lib.experiments.backends import BACKENDS, cluster, completed, processes
+from pfl_lib.experiments.backends import cluster, completed, processes
 from pfl_lib.experiments.own_data import FederationRun
-from pfl_lib.experiments.rounds import rounds_shown
+from pfl_lib.experiments.rounds import count, rounds_shown
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
-from pfl_lib.experiments.stopping import NEVER, Stop, Stopped, interruptible
+from pfl_lib.experiments.stopping import Stopped, interruptible
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.devices import DEVICES, cores
@@ -59,7 +60,7 @@ def run_one(
     progress: Callable[[int], object] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     with_model: bool = False,
-    stop: Stop = NEVER,
+    until: float = math.inf,
     on_round: OnRound = None,
 ) -> Result:
     """The spec's result: from the store, else by running it, from its last checkpoint if it was
@@ -69,14 +70,14 @@ def run_one(
     `Result.metrics` of each evaluated one, also of those that are stored.  `with_model`: a result
     stored without its model, as published ones are, is trained again.  A `FederationRun` has data,
     device and engine already.  Raises NotStored, which holds the result, where it cannot be
-    written, Stopped where `stop` ends the run, and Interrupted at Ctrl-C and SIGTERM.
+    written, Stopped from the time `until` on (`time.time()`), Interrupted at Ctrl-C and SIGTERM.
     """
     choose("device", device, DEVICES)
     choose("engine", engine, ENGINES)
     if found := store.find(spec, with_model):
         tell_rounds(found.metrics.to_dict("records"), on_round)
         return found
-    settings = (data_dir, device, engine, threads, checkpoint_seconds, stop)
+    settings = (data_dir, device, engine, threads, checkpoint_seconds, until)
     with contextlib.closing(training(spec, store, *settings)) as rounds:
         run = next(rounds)
         tell_rounds(run.metrics, on_round)
@@ -104,7 +105,7 @@ def training(
     engine: str = "auto",
     threads: int = 1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    stop: Stop = NEVER,
+    until: float = math.inf,
 ) -> Iterator[Run]:
     """A run round by round, from its last checkpoint if it was interrupted: the same `Run` at the
     start and after each round; nothing is stored but checkpoints.
@@ -134,7 +135,7 @@ def training(
                     _save_checkpoint(spec, store, finished)
                     saved, kept = time.monotonic(), run.done
                 yield run
-                if stop.now() and not run.finished:
+                if time.time() >= until and not run.finished:
                     raise Stopped
         except (KeyboardInterrupt, GeneratorExit, Stopped):
             if finished["done"] > kept and not run.finished:
@@ -165,8 +166,6 @@ def run_many(
     data_dir: str | os.PathLike | None = None,
     device: str = "auto",
     engine: str = "auto",
-    backend: str = "loky",
-    progress: bool = True,
     scheduler: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     with_model: bool = False,
@@ -178,16 +177,15 @@ def run_many(
 
     A spec that fails becomes a `RunFailure` and stops no other, unless its result could not be
     stored: then nobody's could, and NotStored is raised; what is stored already is kept.  Cores
-    left over by few specs train clients side by side.  With `backend` "dask" the workers of the
-    cluster whose `scheduler` has this address run them (default: as many at a time as there are
-    workers); they must see the results folder and the data under the same paths.  `with_model` as
-    in `run_one`.  Specs are started in order (`in_order`), else long ones first.
+    left over by few specs train clients side by side.  With `scheduler`, the address of a Dask
+    scheduler, its workers run them (default: as many at a time as there are workers); they must
+    see the results folder and the data under the same paths.  `with_model` as in `run_one`.  Specs
+    are started in order (`in_order`), else long ones first.
 
     From the time `until` on (`time.time()`) no run is started, and what runs stops after its round
     with a checkpoint; both become a `RunLeft`.  At Ctrl-C and SIGTERM all that runs saves its
     checkpoint, and Interrupted is raised; processes whose parent was killed save theirs and end.
     """
-    choose("backend", backend, BACKENDS)
     choose("device", device, DEVICES)
     choose("engine", engine, ENGINES)
     if jobs is not None:
@@ -201,28 +199,27 @@ def run_many(
             data.load(name, data_dir, images)
         if not in_order:  # long ones first, so that the last core is not left alone
             missing.sort(key=lambda spec: -spec.examples())
-        allowed, here = jobs or cores(), backend == "loky"
+        allowed = jobs or cores()
         workers = min(allowed, len(missing))
         run = partial(
             run_one,
             store=store,
-            data_dir=data_dir if here else data.data_root(data_dir),
+            data_dir=data.data_root(data_dir) if scheduler else data_dir,
             device=device,
             engine=engine,
-            threads=max(1, allowed // workers) if here else 1,
+            threads=1 if scheduler else max(1, allowed // workers),
             checkpoint_seconds=checkpoint_seconds,
             with_model=with_model,
-            stop=Stop(until),
+            until=until,
         )
-        with rounds_shown(missing, progress) as rounds, contextlib.ExitStack() as stack:
-            writers = {spec: rounds.writer(spec, here and workers == 1) for spec in missing}
-            call = partial(_outcome_of, run, writers)
-            if not here:
+        with rounds_shown(missing) as rounds, contextlib.ExitStack() as stack:
+            call = partial(_outcome_of, run, until, rounds.folder)
+            if scheduler:
                 ended = completed(stack.enter_context(cluster(call, scheduler)), missing, jobs)
             elif workers > 1:
                 ended = completed(stack.enter_context(processes(call, workers)), missing, workers)
             else:
-                ended = ((spec, call(spec)) for spec in missing)
+                ended = ((spec, call(spec, rounds.look)) for spec in missing)
             for one in ended:
                 if one is None:
                     rounds.look()
@@ -243,14 +240,24 @@ def run_many(
 
 def _outcome_of(
     run: Callable[..., Result],
-    writers: Mapping[RunSpec, Callable[[int], None] | None],
+    until: float,
+    folder: Path,
     spec: RunSpec,
+    look: Callable[[], None] = lambda: None,
 ) -> RunFailure | RunLeft | None:
-    """Run one of many; whatever happens to it stops no other, unless it cannot be stored."""
-    if run.keywords["stop"].now():
+    """Run one of many, unless it is past `until`; whatever happens to it stops no other, unless it
+    cannot be stored.  It counts its rounds in `folder` and calls `look` after each.
+    """
+    if time.time() >= until:
         return RunLeft(spec, started=False)
+    file = folder / spec.slug
+
+    def progress(r: int) -> None:
+        count(file, r)
+        look()
+
     try:
-        run(spec, progress=writers[spec])
+        run(spec, progress=progress)
     except Stopped:
         return RunLeft(spec, started=True)
     except NotStored as error:

@@ -111,12 +111,12 @@ class RunSpec:
             **{name: value for name, value in unusual.items() if value},
         }
 
-    @property
+    @cached_property
     def key(self) -> str:
         """SHA-256 of the canonical JSON of `config()`."""
         return key_of(self.config())
 
-    @property
+    @cached_property
     def slug(self) -> str:
         """A readable folder name that is unique."""
         return folder_name(self.config())

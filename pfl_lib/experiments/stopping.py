@@ -1,32 +1,16 @@
 """Runs that end before their last round: out of time, or interrupted."""
 
 import contextlib
-import math
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 RESUMES = "finished runs and checkpoints are kept, the same command goes on from there"
 
 
-@dataclass(frozen=True)
-class Stop:
-    """When runs stop by themselves, each after a round and with a checkpoint (`time.time()`)."""
-
-    at: float = math.inf
-
-    def now(self) -> bool:
-        return time.time() >= self.at
-
-
-NEVER = Stop()
-
-
 class Stopped(Exception):
-    """A run stopped before its end, as its `Stop` asked; its checkpoint is saved."""
+    """A run stopped before its end, since its time was up; its checkpoint is saved."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -34,15 +18,13 @@ class Interrupted(KeyboardInterrupt):
     a traceback.
     """
 
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _one_line
+
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
-
-
-def interrupted(words: str) -> Interrupted:
-    """What to raise for Ctrl-C; a script that does not catch it ends with these words alone."""
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _one_line
-    return Interrupted(words)
 
 
 @contextlib.contextmanager
@@ -57,7 +39,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise interrupted(f"interrupted: {RESUMES}") from None
+        raise Interrupted(f"interrupted: {RESUMES}") from None
     finally:
         if taken:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -5,12 +5,10 @@ overwrites another; those that belong to no paper lie beside the index.
 """
 
 import posixpath
-import tempfile
 from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pfl_lib.errors import BadInput
 from pfl_lib.experiments.made import code_version
 from pfl_lib.pages import registry
 from pfl_lib.pages.collect import Needed
@@ -32,17 +30,6 @@ def page_name(page: NotebookPage, profile: str) -> str:
     if not page.paper:
         return "start.html" if page.id == "index" else f"{page.id}.html"
     return f"{profile}/{page.id}.html"
-
-
-def check_writable(reports: Path) -> None:
-    """Make the folder of pages; BadInput where that, or writing into it, fails."""
-    try:
-        (reports / "executed").mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=reports):
-            pass
-    except OSError as error:
-        told = f"cannot be written ({error.strerror}): give another with --reports-dir"
-        raise BadInput(f"reports folder {reports} {told}") from None
 
 
 def build(
@@ -81,7 +68,7 @@ def build(
         def done(run: Execution) -> None:
             name = run.job.id
             page, needed = by_name[name]
-            count, stored = len(needed.specs), needed.stored(store.find)
+            count, stored = len(needed.specs), needed.stored(store.has)
             stamp = Stamp(
                 id=page.id,
                 status="not run" if run.not_run else "failed" if run.error else "ok",
@@ -108,7 +95,7 @@ def build(
         name = path.relative_to(reports / "executed").with_suffix(".html").as_posix()
         if (reports / name).is_file() and (stamp := read_stamp(path)):
             made[name] = stamp
-    stored = {id for id, page in registry.pages().items() if page.most_stored(store.find)}
+    stored = {id for id, page in registry.pages().items() if page.most_stored(store.has)}
     told = overview.headline(overview.overview(PRINTED, store.find))
     (reports / "index.html").write_text(listing(made, told, stored), encoding="utf-8")
     return stamps

@@ -8,7 +8,7 @@ import ast
 import contextlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from types import CodeType
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers.profiles import Profile
-from pfl_lib.papers.table import Find
 
 DRAWS = {"IPython", "ipywidgets", "matplotlib", "seaborn"}
 
@@ -33,9 +32,9 @@ class Needed:
     models: tuple[RunSpec, ...] = ()
     size: Profile | None = None
 
-    def stored(self, find: Find) -> int:
+    def stored(self, has: Callable[[RunSpec], bool]) -> int:
         """How many of its runs are stored."""
-        return sum(find(spec) is not None for spec in self.specs)
+        return sum(map(has, self.specs))
 
 
 class Collected(Exception):

@@ -151,7 +151,6 @@ class Page:
             given.jobs or None,
             given.data_dir or None,
             given.device,
-            progress=not given.headless,
             with_model=True,  # what lacks its model alone has a result already
         )
         if failed := [result for result in results if isinstance(result, RunFailure)]:

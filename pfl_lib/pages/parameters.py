@@ -5,7 +5,6 @@
 import os
 import types
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ import pydantic
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.papers.profiles import PROFILES
-from pfl_lib.progress import headless
 
 # What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is
 # no parameter.
@@ -37,18 +35,6 @@ class Settings(pydantic.BaseModel):
     jobs: pydantic.NonNegativeInt
     device: Literal["auto", "cpu", "cuda"]
     plots_only: bool
-
-    @cached_property
-    def store(self):
-        """The `Store` of a notebook in the old manner."""
-        from pfl_lib.results.store import Store
-
-        return Store(self.results_dir or None)
-
-    @property
-    def headless(self) -> bool:
-        """Whether the notebook is being executed for a page, so that bars and widgets stay away."""
-        return headless()
 
 
 def settings(namespace: Mapping[str, Any]) -> Settings:

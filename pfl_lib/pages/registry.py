@@ -8,18 +8,17 @@ A page is named after its notebook: `waffle/table1_accuracy.ipynb` is "waffle-ta
 import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import check_storable
+from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.pages.collect import Needed, needed
 from pfl_lib.papers import PRINTED, PROFILES
 from pfl_lib.papers.overview import PAPERS, Shown
-from pfl_lib.papers.table import Find
 
 
 @dataclass(frozen=True)
@@ -68,13 +67,15 @@ class NotebookPage:
         """
         return _needed(self.path, choose("profile", profile, PROFILES), seeds or 0, self.methods)
 
-    def most_stored(self, find: Find, seeds: int | None = None) -> Needed | None:
+    def most_stored(
+        self, has: Callable[[RunSpec], bool], seeds: int | None = None
+    ) -> Needed | None:
         """What it runs in the profile on the paper's data of which most is stored, the paper's own
         where two are level; None where no run is.  A page without runs is the paper's.
         """
         paper, small = (self.needed(name, seeds) for name in ("paper", "small"))
-        best = max(paper, small, key=lambda needed: needed.stored(find))
-        return best if best.stored(find) else None if paper.specs else paper
+        best = max(paper, small, key=lambda needed: needed.stored(has))
+        return best if best.stored(has) else None if paper.specs else paper
 
 
 def page(id: str) -> NotebookPage:

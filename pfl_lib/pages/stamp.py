@@ -99,12 +99,8 @@ def made_from(notebook: Path, parameters: Mapping[str, object], specs: Iterable,
     package, the libraries that compute and draw, and the stored runs behind it, whose keys say
     everything that their numbers depend on.
     """
-    runs = []
-    for spec in specs:
-        result = store.find(spec)
-        # A page may show the models, which published results come without.
-        model = result is not None and (result.model or store.find(spec, with_model=True))
-        runs.append((spec.key, result is not None, bool(model)))
+    # A page may show the models, which published results come without.
+    runs = [(spec.key, store.has(spec), store.has(spec, with_model=True)) for spec in specs]
     # How many processes train side by side changes nothing that a page shows; nor does plots_only,
     # where nothing is left to train.
     aside = {"jobs", "plots_only"} if all(ran for _, ran, _ in runs) else {"jobs"}

@@ -77,8 +77,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
     """
     try:
         config = json.loads(content("config.json"))
-        # Results stored before config.json had a checksum of its own have none.
-        if "checksum" in config and config.pop("checksum") != _checksum(config):
+        if config.pop("checksum") != _checksum(config):
             return None
         files = config.pop("files")
         if not _describes_a_run(config) or config["key"] != (key or config["key"]):
@@ -91,7 +90,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
             with np.load(io.BytesIO(held["matrices.npz"]), allow_pickle=False) as stored:
                 arrays = dict(stored)
         shape = config.pop("weights_shape")
-        if shape is not None:  # results stored before there was matrices.npz have [R, N, N], too
+        if shape is not None:
             text = io.BytesIO(held["weights.csv"])
             arrays["weights"] = np.loadtxt(text, delimiter=",", ndmin=2).reshape(shape)
         if "model.pt" in held:
@@ -131,9 +130,11 @@ def _metrics(table: bytes) -> pd.DataFrame:
     """What metrics.csv holds: whole numbers by round and client, the others to their last bit."""
     # Not by pandas, which fills rows that are cut, and in some versions loses the last bit.
     names, *rows = csv.reader(table.decode().splitlines())
-    frame = pd.DataFrame(np.array(rows, object) if rows else [], columns=names).replace("", "nan")
-    whole = ("round", "client")
-    frame = frame.astype({name: np.int64 if name in whole else float for name in frame})
+    columns = {}
+    for name, *texts in zip(names, *rows, strict=True):
+        kind = np.int64 if name in ("round", "client") else float
+        columns[name] = np.array([text or "nan" for text in texts], str).astype(kind)
+    frame = pd.DataFrame(columns)
     if not {"accuracy", "loss"} <= {*frame} or frame.duplicated(["round", "client"]).any():
         raise ValueError("no table of metrics")
     return frame

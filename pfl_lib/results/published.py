@@ -28,7 +28,7 @@ MOST_NUMBERS = 16_000
 """Of a run's weights, or of one of its matrices, by client and client: 64 kB as float32."""
 SMALL_MODEL = 1_000
 """Numbers of a model that is published where a page shows it."""
-CONFIG, TABLE, COMPRESSED = "config.json", ".csv", ".zlib"
+CONFIG, MODEL, TABLE, COMPRESSED = "config.json", "model.pt", ".csv", ".zlib"
 CHECKSUM = b', "sha256": "'
 
 
@@ -52,6 +52,13 @@ class Published:
         """Every run's name and the file that holds it, file by file."""
         paths = sorted(self.folder.glob("[!.]*.jsonl")) if self.folder else ()
         return {slug: path for path in paths for slug in self._lines(path)[0]}
+
+    def has(self, slug: str, with_model: bool = False) -> bool:
+        """Whether there is a result of that name, whose last digits are the key's; it is not read,
+        since a line with its checksum is whole.
+        """
+        line = self._lines(self.path(slug))[0].get(slug) if self.folder else None
+        return line is not None and (not with_model or f'"{MODEL}"' in line)
 
     def find(self, slug: str, key: str | None = None) -> Result | None:
         """The result of that name; None if there is none, or it is damaged, or has another key."""

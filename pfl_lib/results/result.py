@@ -169,9 +169,11 @@ class Result:
         nothing = float("nan"), pd.Series(dtype=float)
         if not {column, by} <= set(self.metrics.columns):
             return nothing
-        tables = [self._by_client(name) for name in (column, by)]
-        clients = tables[0].columns if of is None else [of]
-        read, chosen_by = (table[clients].mean(axis=1, skipna=False) for table in tables)
+        each = self._by_client(column)
+        clients = each.columns if of is None else [of]
+        read = chosen_by = each[clients].mean(axis=1, skipna=False)
+        if by != column:
+            chosen_by = self._by_client(by)[clients].mean(axis=1, skipna=False)
         if protocol != "last":
             chosen_by = chosen_by[read.notna() & chosen_by.notna()]
         if not len(chosen_by):
@@ -180,7 +182,7 @@ class Result:
             chosen = chosen_by.index[-1]
         else:
             chosen = chosen_by.idxmin() if _lower_is_better(by) else chosen_by.idxmax()
-        return float(read[chosen]), tables[0].loc[chosen, clients].rename(column)
+        return float(read[chosen]), each.loc[chosen, clients].rename(column)
 
     def plot(self):
         """Draw accuracy by round, and the weights where there are any; returns the matplotlib

@@ -13,7 +13,7 @@ import pandas as pd
 
 from pfl_lib.errors import BadInput, choose, flag, path_of
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Ours, differences, gather, half_interval
+from pfl_lib.results.summary import Summary, differences, half_interval
 from pfl_lib.results.writing import replacing
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
@@ -47,13 +47,19 @@ class Results:
         metric: str = "accuracy",
         over: str = "clients",
         model: str = "served",
-    ) -> Ours:
+    ) -> Summary:
         """A number a seed, read as `Result.value` reads it (accuracies in percent): `values`,
         `mean`, `std` over seeds, and `status`, which tells of seeds that diverged; then there is no
         mean.
         """
-        runs = zip(self.seeds, self.results, strict=True)
-        return gather(runs, protocol, metric=metric, over=over, model=model)
+        finished = [result for result in self.results if result.diverged is None]
+        lost = [result for result in self.results if result.diverged is not None]
+        scale = 100 if "accuracy" in metric else 1
+        return Summary(
+            tuple(one.config["seed"] for one in finished),
+            tuple(scale * one.value(metric, protocol, over, model) for one in finished),
+            tuple((one.config["seed"], one.diverged) for one in lost),
+        )
 
     @property
     def mean(self) -> float:
@@ -79,7 +85,7 @@ class Results:
         )
         return (
             f"<Results of {self.results[0].config['method']['name']}: seeds"
-            f" {', '.join(map(str, self.seeds))}, {said if best.comparable else best.status};"
+            f" {', '.join(map(str, self.seeds))}, {best.status if best.diverged else said};"
             " .results, .summary(), .plot()>"
         )
 
@@ -230,7 +236,7 @@ class Comparison:
             for name, several in self.results.items()
             for over, words in (("clients", "mean"), ("worst", "worst"))
             for ours in [several.summary("last", over=over)]
-            for seed, value in enumerate(ours.values if ours.comparable else [math.nan])
+            for seed, value in enumerate([math.nan] if ours.diverged else ours.values)
         ]
         with theme.theme():
             figure = curves.mean_and_worst(pd.DataFrame(rows)).figure

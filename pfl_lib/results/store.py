@@ -19,7 +19,7 @@ from pfl_lib.errors import BadInput, path_of
 from pfl_lib.results.files import BAD_FILE, read, write
 from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
-from pfl_lib.results.writing import replacing
+from pfl_lib.results.writing import check_writable, replacing
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "reports" / "published"
 """Results that come with the checkout; read after the user's own, never written by a run."""
@@ -76,6 +76,13 @@ class Store:
                 f" {' and '.join(found.config['own'])}, or remove {self._cells / slug}"
             )
         return found
+
+    def has(self, spec, with_model: bool = False) -> bool:
+        """Whether `find` would give a result; far cheaper, where that is a published one."""
+        own = read(self._cells / spec.slug, spec.key)
+        if own and (own.model or not with_model):
+            return True
+        return self._published.has(spec.slug, with_model)
 
     def is_damaged(self, spec) -> bool:
         """Whether there is a result in its folder that cannot be used."""
@@ -213,7 +220,7 @@ class Store:
             elif SLUG.fullmatch(path.name) and _is_damaged(path, read):
                 yield path, "damaged result"
         for path in sorted(self._checkpoints.glob("*")):
-            if TEMPORARY.fullmatch(path.name) or (path.suffix == ".part" and SLUG.match(path.name)):
+            if TEMPORARY.fullmatch(path.name):
                 yield path, LEFT_BEHIND
             elif path.suffix != ".pt" or not SLUG.fullmatch(path.stem):
                 continue
@@ -243,16 +250,8 @@ class Store:
 
     def check_writable(self) -> None:
         """Make the folders; BadInput if that, or writing into them, fails."""
-        try:
-            for folder in (self._cells, self._checkpoints):
-                folder.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=folder):
-                    pass
-        except OSError as error:
-            raise BadInput(
-                f"results folder {self.root} cannot be written ({error.strerror}): give another"
-                " results_dir (--results-dir)"
-            ) from None
+        places = self._cells.name, self._checkpoints.name
+        check_writable("results folder", self.root, "results_dir (--results-dir)", *places)
 
 
 def _is_named(slug: str, name: str) -> bool:

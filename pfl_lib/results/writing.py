@@ -5,6 +5,20 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from pfl_lib.errors import BadInput
+
+
+def check_writable(what: str, root: Path, cure: str, *folders: str) -> None:
+    """Make `folders` of a folder; BadInput, with a cure, where that or writing into them fails."""
+    try:
+        for folder in folders:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=root / folder):
+                pass
+    except OSError as error:
+        told = f"{what} {root} cannot be written ({error.strerror}): give another {cure}"
+        raise BadInput(told) from None
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:

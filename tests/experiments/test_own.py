@@ -3,7 +3,6 @@
 import dataclasses
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,53 +13,14 @@ import pfl_lib
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.own_data import FederationRun
-from pfl_lib.experiments.runner import run_many, run_one
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.runner import run_one
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import LabelSkew
 from pfl_lib.results.store import Store
-
-FILE = """
-from dataclasses import dataclass
-
-FACTOR = {factor}
-
-
-def halved(theta):
-    return theta * FACTOR  # {comment}
-
-
-@dataclass(frozen=True)
-class Shrunk:
-    '''A method in a file.'''
-
-    times: int = 1
-    name, title, version = "shrunk", "Shrunk", {version}
-
-    def start(self, fed):
-        return fed.initial()
-
-    def round(self, fed, state, r):
-        return {{"theta": halved(state["theta"]), "statistics": state["statistics"]}}, {{}}
-
-    def served(self, fed, state):
-        return state
-"""
-
-
-def written(folder: Path, factor: float = 0.5, version: int = 1, comment: str = "half") -> str:
-    """A file with a method in it; returns what names the method."""
-    path = folder / f"method_{factor}_{version}_{comment}.py"
-    path.write_text(FILE.format(factor=factor, version=version, comment=comment))
-    return f"{path}:Shrunk"
-
-
-def spec(method, **changed) -> RunSpec:
-    settings = {"dataset": "digits", "model": "linear", "clients": 3, **changed}
-    return RunSpec(method, Schedule(rounds=2), **settings)
+from tests.experiments.common import FILE, method_file, spec
 
 
 @pytest.fixture
@@ -72,7 +32,7 @@ def shelf(tmp_path) -> Store:
 
 
 def test_a_method_of_ones_own_is_stored_under_its_name_version_and_fields(tmp_path, shelf):
-    method = own.load(written(tmp_path))
+    method = own.load(method_file(tmp_path))
     result = run_one(spec(method), shelf)
     assert result.config["method"] == {"name": "shrunk", "version": 1, "times": 1}
     assert result.config["own"] == {"method": {}}
@@ -80,7 +40,7 @@ def test_a_method_of_ones_own_is_stored_under_its_name_version_and_fields(tmp_pa
     again = shelf.find(spec(method))
     assert again.metrics.equals(result.metrics)
     others = [
-        spec(own.load(written(tmp_path, version=2))),
+        spec(own.load(method_file(tmp_path, version=2))),
         spec(dataclasses.replace(method, times=2)),
     ]
     assert [shelf.find(other) for other in others] == [None, None]
@@ -99,8 +59,8 @@ def test_no_key_of_a_users_is_one_of_the_packages():
 
 
 def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp_path, shelf):
-    run_one(spec(own.load(written(tmp_path))), shelf)
-    changed = spec(own.load(written(tmp_path, factor=0.25)))
+    run_one(spec(own.load(method_file(tmp_path))), shelf)
+    changed = spec(own.load(method_file(tmp_path, factor=0.25)))
     with pytest.raises(BadInput) as refused:
         shelf.find(changed)
     assert str(refused.value).startswith(
@@ -108,23 +68,23 @@ def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp
         " method, or remove "
     )
     assert "\n" not in str(refused.value)
-    run_one(spec(own.load(written(tmp_path, factor=0.25, version=2))), shelf)
+    run_one(spec(own.load(method_file(tmp_path, factor=0.25, version=2))), shelf)
 
 
-def test_comments_docstrings_and_layout_are_no_change(tmp_path):
-    named = [written(tmp_path), written(tmp_path, comment="a half")]
+def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout_are_not(tmp_path):
     path = tmp_path / "longer.py"
     text = FILE.format(factor=0.5, version=1, comment="").replace("A method in", "Some words on")
     path.write_text(
         text.replace("return theta * FACTOR", "return (\n        theta * FACTOR\n    )")
     )
-    sources = {own.source_of(type(own.load(name))) for name in (*named, f"{path}:Shrunk")}
-    assert len(sources) == 1 and len(sources.pop()) == 16
 
+    def source(name: str) -> str:
+        return own.source_of(type(own.load(name)))
 
-def test_a_version_and_a_constant_in_the_module_are_part_of_the_source(tmp_path):
-    variants = [written(tmp_path), written(tmp_path, factor=0.25), written(tmp_path, version=2)]
-    assert len({own.source_of(type(own.load(name))) for name in variants}) == 3
+    alike = {source(method_file(tmp_path, comment=c)) for c in ("half", "a half")}
+    assert alike == {source(f"{path}:Shrunk")} and len(source(f"{path}:Shrunk")) == 16
+    others = ({"factor": 0.25}, {"version": 2})
+    assert len({*alike, *(source(method_file(tmp_path, **other)) for other in others)}) == 3
 
 
 def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(shelf):
@@ -136,20 +96,8 @@ def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_sa
     assert shelf.find(spec(typed)) is not None
 
 
-@pytest.mark.xdist_group("processes")  # started once
-def test_processes_run_a_method_out_of_a_file_and_note_its_source(tmp_path, shelf):
-    method = own.load(written(tmp_path))
-    specs = [spec(method, seed=seed) for seed in (1, 2)]
-    results = run_many(specs, shelf, jobs=2, progress=False)
-    from joblib.externals.loky import get_reusable_executor
-
-    get_reusable_executor().shutdown(wait=True)
-    assert [result.config["source"] for result in results] == [own.source_of(type(method))] * 2
-    assert all(shelf.find(one) is not None for one in specs)
-
-
 def test_a_poisoned_method_of_ones_own_is_stored_as_ones_own(tmp_path):
-    method = own.load(written(tmp_path))
+    method = own.load(method_file(tmp_path))
     config = spec(Poisoned(method, clients=(1,))).config()
     assert config["own"] == {"method": {}}
     assert config["method"]["method"] == {"name": "shrunk", "version": 1, "times": 1}
@@ -210,7 +158,7 @@ def test_a_version_is_a_whole_number_and_a_name_is_ones_own(value, taken):
 )
 def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path, named, says):
     (tmp_path / "broken.py").write_text("1 / 0\n")
-    places = {"file": written(tmp_path).rpartition(":")[0], "broken": tmp_path / "broken.py"}
+    places = {"file": method_file(tmp_path).rpartition(":")[0], "broken": tmp_path / "broken.py"}
     with pytest.raises(BadInput) as refused:
         own.load(named.format(**places) if isinstance(named, str) else named)
     assert says in str(refused.value) and "\n" not in str(refused.value)
@@ -219,7 +167,7 @@ def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path, named, say
 def test_a_module_may_be_named_and_leaves_no_trace_where_it_is_a_file(tmp_path):
     assert own.load("pfl_lib.methods.fedavg:FedAvg") == FedAvg()
     before = set(sys.modules)
-    own.load(written(tmp_path))
+    own.load(method_file(tmp_path))
     assert set(sys.modules) == before
 
 

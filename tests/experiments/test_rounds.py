@@ -11,11 +11,12 @@ import pytest
 
 from pfl_lib.experiments import backends, rounds
 from pfl_lib.experiments.runner import run_many, run_one
-from pfl_lib.experiments.spec import RunFailure, RunSpec
-from pfl_lib.federation.schedule import Schedule
+from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.methods import FedAvg, Local
+from pfl_lib.progress import Bar
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
+from tests.experiments.common import spec
 
 
 @dataclass(frozen=True)
@@ -33,33 +34,33 @@ class Patient(Local):
 
 
 @dataclass(frozen=True)
-class Stopped(Local):
-    """Its second round fails, or is interrupted."""
+class Fails(Local):
+    """Its second round fails."""
 
-    interrupted: int = 0
-    name, title, version = "stopped", "Stopped", 1
+    name, title, version = "fails", "Fails", 1
 
     def round(self, fed, state, r):
         if r == 2:
-            raise KeyboardInterrupt if self.interrupted else ValueError("no more")
+            raise ValueError("no more")
         return super().round(fed, state, r)
 
 
-class Recorded:
-    """A bar that writes down what it is told, and makes a file when it first moves."""
+class Recorded(Bar):
+    """A bar that writes down its labels, and makes a file when it first moves."""
 
     def __init__(self, moved: Path) -> None:
-        self.total, self.labels, self.steps, self.moved = 0, [], [], moved
+        self.total, self.labels, self.moved = 0, [], moved
 
     @contextlib.contextmanager
-    def progress(self, total, label, unit, shown=True):
-        assert unit == "round"
-        self.total, self.labels = total, [label]
+    def progress(self, total, label, unit):
+        self.total = total
         yield self
 
     def update(self, n: int = 1) -> None:
-        self.steps.append((n, self.labels[-1]))
-        self.moved.touch()
+        assert n >= 0
+        super().update(n)
+        if self.steps:
+            self.moved.touch()
 
     def label(self, text: str) -> None:
         self.labels.append(text)
@@ -67,7 +68,6 @@ class Recorded:
 
 @pytest.fixture
 def bar(tmp_path, monkeypatch) -> Recorded:
-    monkeypatch.delenv("PFL_HEADLESS")
     monkeypatch.setattr(backends, "LOOK_SECONDS", 0.01)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -76,95 +76,53 @@ def bar(tmp_path, monkeypatch) -> Recorded:
     return recorded
 
 
-def left(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "temporary").iterdir())
-
-
-def spec(method=None, rounds: int = 3, seed: int = 1, **settings) -> RunSpec:
-    schedule = Schedule(rounds, lr=settings.pop("lr", 0.1))
-    return RunSpec(
-        method or Local(),
-        schedule,
-        "digits",
-        clients=2,
-        seed=seed,
-        **{"model": "linear", **settings},
-    )
-
-
-def moved(bar: Recorded) -> int:
-    assert all(n > 0 for n, _ in bar.steps)
-    return sum(n for n, _ in bar.steps)
-
-
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_bar_counts_rounds_and_moves_before_a_run_has_ended(jobs, bar, results_dir, tmp_path):
     """A round that waits for the bar to move would wait for ever if only ended runs moved it."""
     method = Patient(seen=str(bar.moved))
-    specs = [spec(method, 3), spec(method, 4, seed=2)]
-    results = run_many(specs, Store(results_dir, None), jobs=jobs)
-    if jobs == 2:
-        from joblib.externals.loky import get_reusable_executor
-
-        get_reusable_executor().shutdown(wait=True)
+    results = run_many([spec(method, 3), spec(method, 4)], Store(results_dir, None), jobs=jobs)
     assert all(isinstance(result, Result) for result in results)
-    assert bar.total == moved(bar) == 7
-    assert bar.steps[0][1] == "training, 0 of 2 runs finished"
-    assert bar.labels[-1] == "training, 2 of 2 runs finished"
-    assert left(tmp_path) == []
+    assert bar.total == bar.steps == 7
+    assert [*dict.fromkeys(bar.labels)] == [
+        f"training, {ended} of 2 runs finished" for ended in (0, 1, 2)
+    ]
+    assert not any((tmp_path / "temporary").iterdir())
 
 
-def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(
-    bar, results_dir, tmp_path
-):
+def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(bar, results_dir):
     store = Store(results_dir, None)
     run_one(spec(), store)
-    diverged, failed = spec(FedAvg(), 9, lr=1e6, model="lenet5-relu"), spec(Stopped(), 5)
+    diverged, failed = spec(FedAvg(), 9, lr=1e6, model="lenet5-relu"), spec(Fails(), 5)
     results = run_many([spec(), diverged, failed], store, jobs=1)
     assert results[1].diverged < 9 and isinstance(results[2], RunFailure)
-    assert bar.total == moved(bar) == 14 and left(tmp_path) == []
+    assert bar.total == bar.steps == 14
 
 
-def test_one_run_that_was_interrupted_counts_the_rounds_it_has(bar, results_dir, tmp_path):
+def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, results_dir, tmp_path):
     store, going_on = Store(results_dir, None), spec(Patient(seen=str(tmp_path / "go")), 3)
+    look = rounds.Rounds.look
 
-    def interrupt(r: int) -> None:
+    def interrupt(shown) -> None:
+        look(shown)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run_one(going_on, store, progress=interrupt)
-    assert store.load_checkpoint(going_on)["done"] == 1
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(rounds.Rounds, "look", interrupt)
+        run_many([going_on], store, jobs=1)
+    assert bar.steps == store.load_checkpoint(going_on)["done"] == 1
+    assert not any((tmp_path / "temporary").iterdir())
     (tmp_path / "go").touch()
+    bar.steps = 0
     run_many([going_on], store, jobs=1)
-    assert bar.total == moved(bar) == 3 and set(bar.labels) == {"training"}
+    assert bar.total == bar.steps == 3 and set(bar.labels) == {"training"}
 
 
-def test_an_interrupted_run_leaves_no_file_of_counts(bar, results_dir, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        run_many([spec(Stopped(interrupted=1))], Store(results_dir, None), jobs=1)
-    assert left(tmp_path) == []
+def test_runs_go_on_where_their_counts_cannot_be_written(bar, results_dir, tmp_path, monkeypatch):
+    def vanished(*asked):
+        [shutil.rmtree(folder) for folder in (tmp_path / "temporary").iterdir()]
+        return bar.progress(*asked)
 
-
-@pytest.mark.parametrize("lost", ["no room for it", "vanished"])
-def test_runs_go_on_without_the_file_of_counts(lost, bar, results_dir, tmp_path, monkeypatch):
-    if lost == "vanished":
-        progress = bar.progress
-
-        def vanished(*asked):
-            [shutil.rmtree(folder) for folder in left(tmp_path)]
-            return progress(*asked)
-
-        monkeypatch.setattr(rounds, "progress", vanished)
-    else:
-        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    results = run_many([spec(), spec(seed=2)], Store(results_dir, None), jobs=1)
-    assert all(isinstance(result, Result) for result in results)
-    assert [n for n, _ in bar.steps] == [3, 3] and left(tmp_path) == []
-
-
-@pytest.mark.parametrize("quiet", ["headless", "not shown"])
-def test_nothing_is_counted_where_nothing_is_shown(quiet, bar, tmp_path, monkeypatch):
-    monkeypatch.setenv("PFL_HEADLESS", "1" if quiet == "headless" else "")
-    with rounds.rounds_shown([spec()], shown=quiet == "headless") as shown:
-        assert shown.writer(spec(), True) is None and left(tmp_path) == []
-        shown.end(spec())
+    monkeypatch.setattr(rounds, "progress", vanished)
+    assert isinstance(run_many([spec()], Store(results_dir, None), jobs=1)[0], Result)
+    assert bar.steps == 2 and not any((tmp_path / "temporary").iterdir())

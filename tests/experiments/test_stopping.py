@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
-from pfl_lib.experiments import runner, stopping
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunLeft, RunSpec
-from pfl_lib.experiments.stopping import RESUMES, Interrupted, Stop, interruptible
+from pfl_lib.experiments.stopping import RESUMES, Interrupted, interruptible
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.store import Store
+from tests.experiments.common import same_bits
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,26 +65,23 @@ def beat(folder: Path, seed: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class AtRound3(Stop):
-    """Stops as soon as the run of seed 1 has begun its third round."""
+class AtRound3:
+    """A time that has come as soon as the run of seed 1 has begun its third round."""
 
-    folder: str = ""
+    folder: str
 
-    def now(self) -> bool:
+    def __le__(self, now: float) -> bool:
         beats = Path(self.folder) / "1"
         return beats.exists() and int(beats.read_text().split()[1]) >= 3
 
 
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(
-    jobs, tmp_path, monkeypatch
-):
+def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(jobs, tmp_path):
     """So many runs are at work as there are jobs; of three, the third was never begun."""
     some, store = specs(tmp_path, 6, 3, together=jobs), Store(tmp_path / "stopped", None)
-    settings = {"jobs": jobs, "progress": False, "in_order": True, "checkpoint_seconds": 1e9}
-    with monkeypatch.context() as patch:
-        patch.setattr(runner, "Stop", lambda at: AtRound3(at, str(tmp_path)))
-        left = run_many(some, store, **settings)
+    settings = {"jobs": jobs, "in_order": True, "checkpoint_seconds": 1e9}
+    left = run_many(some, store, **settings, until=AtRound3(str(tmp_path)))
     assert left == [RunLeft(spec, started=place < jobs) for place, spec in enumerate(some)]
     done = [store.load_checkpoint(spec)["done"] for spec in some[:jobs]]
     assert done == [3, 2][:jobs]
@@ -95,14 +91,8 @@ def test_runs_stopped_by_the_budget_resume_to_the_bits_of_uninterrupted_ones(
     resumed = run_many(some, store, **settings)
     for spec, result in zip(some, resumed, strict=True):
         whole = run_one(spec, Store(tmp_path / "whole", None))
-        assert result.metrics.equals(whole.metrics)
-        assert all(torch.equal(result.model[name], whole.model[name]) for name in whole.model)
+        assert same_bits(result, whole)
     assert all(store.load_checkpoint(spec) is None for spec in some)
-
-
-def test_the_budget_is_a_time(monkeypatch):
-    monkeypatch.setattr(stopping.time, "time", lambda: 100.0)
-    assert Stop(100.0).now() and not Stop(100.5).now() and not Stop().now()
 
 
 def test_sigterm_is_taken_where_nobody_handles_it_and_given_back():
@@ -141,11 +131,19 @@ if sys.argv[2] == "command line":
 store = Store(sys.argv[1] + "/results", None)
 if alone:
     run_one(some[0], store, checkpoint_seconds=1e9)
-if sys.argv[2] == "idle":
-    run_many(specs(Path(sys.argv[1]), 3, 2, together=2), store, jobs=2, progress=False)
-    Path(sys.argv[1], "ended").touch()
+run_many(some, store, jobs=2, checkpoint_seconds=1e9)
+"""
+
+IDLE = """
+import os, signal, sys, time
+from pathlib import Path
+from pfl_lib.experiments.backends import completed, processes
+
+with processes(lambda task: (time.sleep(0.2), os.getpid())[1], 2) as submit:
+    pids = [ended[1] for ended in completed(submit, range(4), 2) if ended]
+    Path(sys.argv[1] + ".new").write_text(" ".join(map(str, pids)))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
     signal.pause()
-run_many(some, store, jobs=2, progress=False, checkpoint_seconds=1e9)
 """
 
 
@@ -161,9 +159,7 @@ def ended(process: int) -> bool:
 @pytest.mark.parametrize(
     ("how", "number", "to_all", "status"),
     [
-        ("command line", signal.SIGTERM, False, 130),
         ("command line", signal.SIGTERM, True, 130),
-        ("command line", signal.SIGINT, True, 130),
         ("run_one", signal.SIGTERM, False, 1),
         ("run_many", signal.SIGTERM, False, 1),
         ("run_many", signal.SIGINT, True, 1),
@@ -203,11 +199,11 @@ def test_what_runs_is_saved_and_ends_with_one_line_when_its_program_is_told_to_e
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_processes_that_wait_for_work_end_with_a_parent_that_is_killed(tmp_path):
-    parent = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), "idle"], cwd=ROOT)
+    parent = subprocess.Popen([sys.executable, "-c", IDLE, str(tmp_path / "ended")], cwd=ROOT)
     while not (tmp_path / "ended").exists():
         assert parent.poll() is None
         time.sleep(0.01)
-    processes = [beat(tmp_path, seed)[0] for seed in (1, 2)]
+    processes = [int(word) for word in (tmp_path / "ended").read_text().split()]
     assert not any(map(ended, processes))
     parent.kill()
     began = time.monotonic()

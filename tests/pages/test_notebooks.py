@@ -9,33 +9,23 @@ import sys
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 import torch
 
 from pfl_lib import data
 from pfl_lib.errors import BadInput
 from pfl_lib.pages import parameters, recorded
-from pfl_lib.pages.execute import Job, execute_all
+from pfl_lib.pages.execute import Execution, Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import waffle
-from pfl_lib.progress import progress
+from pfl_lib.progress import headless, progress
+from tests.pages.common import DEFAULTS, TYPES, settings
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
 NAMES = [str(path.relative_to(FOLDER)) for path in NOTEBOOKS]
-TYPES = {name: field.annotation for name, field in parameters.Settings.model_fields.items()}
-DEFAULTS = {
-    "profile": "quick",
-    "seeds": 0,
-    "data_dir": "",
-    "results_dir": "",
-    "jobs": 0,
-    "device": "auto",
-    "plots_only": False,
-}
-
-
 LONGEST: dict[str, int] = {}
 """Notebooks of more than 130 lines of code, with a reason for each."""
 
@@ -49,26 +39,11 @@ def source_of(name: str) -> str:
     return "\n".join(cell.source for cell in read(FOLDER / name).cells)
 
 
-def settings(own_types=None, **changed):
-    """`parameters.settings` on the names of a notebook whose parameter cell declares the usual ones
-    and `own_types`.
-    """
-    return parameters.settings(
-        {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
-    )
-
-
 # --- parameters ---
 
 
-def test_defaults_are_accepted_and_frozen():
-    checked = settings()
-    assert checked.profile == "quick" and checked.plots_only is False
-    with pytest.raises(ValueError, match="frozen"):
-        checked.profile = "paper"
-
-
-def test_the_text_true_is_the_truth():
+def test_defaults_are_accepted_and_the_text_true_is_the_truth():
+    assert settings().profile == "quick" and settings().plots_only is False
     assert settings(plots_only="true").plots_only is True
     assert settings(plots_only="False").plots_only is False
 
@@ -105,11 +80,8 @@ def test_a_parameter_cell_that_lacks_one_is_refused():
         parameters.settings(namespace)
 
 
-def test_run_again_in_an_open_notebook_later_names_are_no_parameters():
+def test_later_names_functions_modules_and_private_names_are_no_parameters():
     assert settings(settings=settings(), rows=3, table=[1, 2]).seeds == 0
-
-
-def test_functions_modules_and_private_names_are_no_parameters():
     assert settings(ast=ast, read=read, _hidden=1).jobs == 0
 
 
@@ -142,23 +114,10 @@ def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profi
     namespace: dict = {}
     exec(compile(cells[0].source, path.name, "exec"), namespace)
     assert {name: namespace[name] for name in DEFAULTS} == DEFAULTS
-    declared = [line.partition(":")[0] for line in cells[0].source.splitlines()]
-    assert declared == list(namespace["__annotations__"])
-    assert all("  # " in line for line in cells[0].source.splitlines()), (
-        "papermill shows the comments as help"
-    )
-    assert parameters.settings(namespace).profile == "quick"
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
-def test_papermill_understands_every_parameter_line(path):
-    import papermill
-
     understood = papermill.inspect_notebook(str(path))
-    cell = next(cell for cell in read(path).cells if cell.cell_type == "code")
-    assert len(understood) == len(cell.source.splitlines()) and all(
-        one["help"] for one in understood.values()
-    )
+    assert list(understood) == list(namespace["__annotations__"])
+    assert all(one["help"] for one in understood.values()), "papermill shows comments as help"
+    assert parameters.settings(namespace).profile == "quick"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
@@ -204,15 +163,7 @@ def test_a_notebook_answers_in_a_computed_sentence_after_its_runs(path):
 
 
 def test_notebooks_are_committed_without_outputs_but_those_of_check_cells():
-    command = [
-        sys.executable,
-        "-m",
-        "nbstripout",
-        "--verify",
-        "--keep-id",
-        "--keep-count",
-        *map(str, NOTEBOOKS),
-    ]
+    command = [sys.executable, *"-m nbstripout --verify --keep-id --keep-count".split(), *NOTEBOOKS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -240,27 +191,20 @@ def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch)
 # --- executed ---
 
 
-def test_a_notebook_runs_from_another_folder_and_refuses_an_unknown_parameter(
-    tmp_path, monkeypatch
-):
+def executed(name: str, output: Path, **given) -> Execution:
+    """How a notebook ended with these parameters; its outputs go to `output`."""
+    ended = []
+    execute_all([Job(name, FOLDER / name, output, given)], 1, ended.append)
+    return ended[0]
+
+
+def test_a_notebook_runs_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    source = FOLDER / "waffle" / "fig8_omega.ipynb"
-    given = {"results_dir": str(tmp_path / "results"), "rounds": 40}
-    jobs = [
-        Job("good", source, tmp_path / "good.ipynb", {**given, "slopes": [1.0, 3.2]}),
-        Job("bad", source, tmp_path / "bad.ipynb", {**given, "slope": 3.2}),
-    ]
-    ended = {}
-    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
-    assert ended["good"].error == ""
-    assert ended["bad"].error.startswith("BadInput: parameter 'slope' is not one of profile, ")
-    outputs = [
-        out for cell in read(tmp_path / "good.ipynb").cells for out in cell.get("outputs", [])
-    ]
+    output, given = tmp_path / "out.ipynb", {"results_dir": str(tmp_path / "results"), "rounds": 40}
+    assert executed("waffle/fig8_omega.ipynb", output, slopes=[1.0, 3.2], **given).error == ""
+    outputs = [out for cell in read(output).cells for out in cell.get("outputs", [])]
     pictures = [out for out in outputs if "image/png" in out.get("data", {})]
-    assert pictures and all(
-        "a line for each slope" in out.metadata["image/png"]["alt"] for out in pictures
-    )
+    assert pictures and all(out.metadata["image/png"]["alt"] for out in pictures)
     assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
 
 
@@ -272,34 +216,16 @@ def words_of(path: Path) -> str:
     )
 
 
-def test_pages_that_draw_data_say_in_one_line_what_is_missing_when_only_stored_results_are_drawn(
+def test_a_page_that_draws_data_says_in_one_line_what_is_missing_where_nothing_may_be_downloaded(
     tmp_path,
 ):
     (tmp_path / "data").mkdir()
-    given = {
-        "profile": "paper",
-        "plots_only": True,
-        "data_dir": str(tmp_path / "data"),
-        "results_dir": str(tmp_path),
-    }
-    sources = {
-        "mnist": FOLDER / "waffle" / "table2_distributions.ipynb",
-        "titanic_as_run": FOLDER / "weight_erosion" / "gradient_distances.ipynb",
-    }
-    jobs = [
-        Job(name, source, tmp_path / f"{name}.ipynb", given) for name, source in sources.items()
-    ]
-    ended = {}
-    execute_all(jobs, 2, lambda execution: ended.update({execution.job.id: execution}))
-    for name in sources:
-        assert ended[name].error == ""
-        told = words_of(tmp_path / f"{name}.ipynb")
-        assert (
-            told.count("missing in") == 1
-            and f"cannot be shown: {name}: " in told
-            and "--data-dir" in told
-        )
-    told = words_of(tmp_path / "mnist.ipynb")
+    folders = {"data_dir": str(tmp_path / "data"), "results_dir": str(tmp_path)}
+    given, name = {"profile": "paper", "plots_only": True}, "waffle/table2_distributions.ipynb"
+    assert executed(name, tmp_path / "out.ipynb", **given, **folders).error == ""
+    told = words_of(tmp_path / "out.ipynb")
+    assert told.count("missing in") == 1 and "cannot be shown: mnist: " in told
+    assert "--data-dir" in told
     assert "0.40" in told and "as Table 2 prints them, to within" in told, "counts need no data"
 
 
@@ -325,16 +251,6 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
     assert len(downloads) == 1
 
 
-def quickstart(folder: Path, name: str, **given) -> tuple[str, str]:
-    """How the quickstart ended with these parameters, results kept in `folder`, and what it showed
-    in words.
-    """
-    source, ended = FOLDER / "01_quickstart.ipynb", []
-    given = {"results_dir": str(folder / "results"), **given}
-    execute_all([Job(name, source, folder / f"{name}.ipynb", given)], 1, ended.append)
-    return ended[0].error, words_of(folder / f"{name}.ipynb")
-
-
 def start_quickstart(folder: Path, **given) -> None:
     """Its cells up to the one that trains, in this process: what they refuse needs no kernel."""
     cells = [cell for cell in read(FOLDER / "01_quickstart.ipynb").cells if "tags" in cell.metadata]
@@ -355,17 +271,11 @@ def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
 
 
 def test_the_quickstart_does_what_its_parameters_say(tmp_path):
-    error, told = quickstart(
-        tmp_path, "two seeds", seeds=2, jobs=1, device="cpu", data_dir=str(tmp_path)
-    )
-    assert not error and "Accuracy of clinic 0's model" in told
+    start_quickstart(tmp_path, seeds=2, jobs=1, device="cpu")
     stored = sorted((tmp_path / "results" / "cells").iterdir())
-    # Three methods, the page's own and three on the clinics, two seeds each.
-    assert len(stored) == 14
+    assert len(stored) == 6, "three methods, two seeds each"
     assert all("cpu" in (folder / "config.json").read_text() for folder in stored)
-    error, told = quickstart(tmp_path, "stored", seeds=2, plots_only=True)
-    assert not error and "Accuracy of Alice's model" in told
-    assert "Accuracy of clinic 0's model" not in told and "same direction" not in told
+    start_quickstart(tmp_path, seeds=2, plots_only=True)  # all of it is stored
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -394,22 +304,17 @@ def test_what_a_check_cell_keeps_has_no_digit_that_another_machine_may_round_oth
 
 def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
     (tmp_path / "broken.ipynb").write_text("{")
-    ended = []
-    execute_all(
-        [Job("broken", tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})], 1, ended.append
-    )
-    assert len(ended) == 1 and ended[0].error and "\n" not in ended[0].error
+    error = executed(str(tmp_path / "broken.ipynb"), tmp_path / "out.ipynb").error
+    assert error and "\n" not in error
 
 
 # --- progress ---
 
 
-@pytest.mark.parametrize("quiet", ["headless", "not shown"])
-def test_headless_progress_prints_nothing_but_what_is_said(quiet, monkeypatch, capsys):
-    monkeypatch.setenv("PFL_HEADLESS", "1" if quiet == "headless" else "")
+def test_headless_progress_prints_nothing_but_what_is_said(monkeypatch, capsys):
+    monkeypatch.setenv("PFL_HEADLESS", "1")
     monkeypatch.setattr("pfl_lib.progress.SECONDS_BEFORE_FIRST_LINE", 0.0)
-    monkeypatch.setattr("pfl_lib.progress.SECONDS_BETWEEN_LINES", 0.0)
-    with progress(2, "training", "run", shown=quiet == "headless") as bar:
+    with progress(2, "training", "run") as bar:
         bar.update()
         bar.say("failed: a run")
         bar.update()
@@ -433,8 +338,7 @@ def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch, capsys):
 def test_a_kernel_that_papermill_gave_parameters_to_shows_no_bars(monkeypatch):
     monkeypatch.setenv("PFL_HEADLESS", "1")
     monkeypatch.delenv("PFL_HEADLESS")  # so that it is unset again after this test
-    assert settings().headless is False
-    assert (
-        settings(In=["", "profile: str = 'quick'", "# Parameters\nprofile = 'quick'\n"]).headless
-        is True
-    )
+    settings()
+    assert not headless()
+    settings(In=["", "profile: str = 'quick'", "# Parameters\nprofile = 'quick'\n"])
+    assert headless()

@@ -6,24 +6,10 @@ import numpy as np
 import pytest
 
 from pfl_lib.errors import BadInput
-from pfl_lib.pages import parameters, recorded
+from pfl_lib.pages import recorded
+from tests.pages.common import settings
 
-TYPES = {name: field.annotation for name, field in parameters.Settings.model_fields.items()}
-DEFAULTS = {
-    "profile": "quick",
-    "seeds": 0,
-    "data_dir": "",
-    "results_dir": "",
-    "jobs": 0,
-    "device": "auto",
-    "plots_only": False,
-}
 VALUES = {"WAFFLE": [96.666, 1.0], "ended": "diverged at round 3", "gone": math.nan}
-
-
-def settings(own_types=None, **changed):
-    names = {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
-    return parameters.settings(names)
 
 
 @pytest.fixture
@@ -66,19 +52,17 @@ def test_a_value_further_off_another_word_and_another_name_are_failures(compare,
     assert all(word in str(failed.value) for word in words)
 
 
-def test_without_a_tolerance_counts_have_to_be_the_same(compare, monkeypatch):
-    monkeypatch.setenv(recorded.RECORD, "1")
-    compare({"images": 30}, what="counts", within=0)
-    monkeypatch.delenv(recorded.RECORD)
-    compare({"images": np.int64(30)}, what="counts", within=0)
-    with pytest.raises(AssertionError, match="images is 31, recorded 30"):
-        compare({"images": 31}, what="counts", within=0)
-
-
-def test_a_relative_tolerance_is_a_share_of_the_recorded_value(compare):
-    compare({**VALUES, "WAFFLE": [97.5, 1.009]}, within=0, relative=0.01)
-    with pytest.raises(AssertionError, match="WAFFLE: 1 is 1.02"):
-        compare({**VALUES, "WAFFLE": [97.5, 1.02]}, within=0, relative=0.01)
+@pytest.mark.parametrize(
+    ("limits", "agrees", "differs"),
+    [({"within": 0}, 96.666, 96.667), ({"within": 0, "relative": 0.01}, 97.5, 97.7)],
+    ids=["none", "relative"],
+)
+def test_without_a_tolerance_values_are_equal_and_a_relative_one_is_a_share_of_the_recorded_value(
+    compare, limits, agrees, differs
+):
+    compare({**VALUES, "WAFFLE": [agrees, 1.0]}, **limits)
+    with pytest.raises(AssertionError, match=f"WAFFLE: 0 is {differs}, recorded 96.666"):
+        compare({**VALUES, "WAFFLE": [differs, 1.0]}, **limits)
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_one_row_runs_from_end_to_end_with_every_method(tmp_path):
     )
     part = TABLE2.only([fedfomo.D5])
     store = Store(tmp_path, published=None)
-    run_many(part.runs(profile), store, jobs=1, progress=False)
+    run_many(part.runs(profile), store, jobs=1)
     runs = Runs((part.scaled(profile),), store.find)
     assert set(runs.values["status"]) == {"ran"} and runs.values["value"].between(0, 100).all()
     compared = compare.beside(runs)

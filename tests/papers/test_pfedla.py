@@ -107,7 +107,7 @@ def test_a_run_that_retains_these_layers_sends_what_is_counted(retained, tmp_pat
         alice=None,
     )
     store = Store(tmp_path, published=None)
-    (result,) = run_many([spec], store, jobs=1, progress=False)
+    (result,) = run_many([spec], store, jobs=1)
     sizes = {"fc1": 61_560, "conv2": 12_832, "fc3": 850}
     numbers = 2 * 85_918 - sum(sizes[name] for name in retained)
     assert sum(result.bytes) == pytest.approx(2 * 10 * 4 * numbers)

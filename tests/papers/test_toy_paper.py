@@ -48,7 +48,7 @@ SMALL = dataclasses.replace(PAPER, name="small", make=smaller(rounds=1))
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("results"), published=None)
-    run_many(TOY.runs(PAPER), store, jobs=1, progress=False)
+    run_many(TOY.runs(PAPER), store, jobs=1)
     return store
 
 

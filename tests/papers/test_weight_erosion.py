@@ -183,7 +183,7 @@ SHORT = dataclasses.replace(QUICK, make=lambda at: QUICK.make(at).scheduled(roun
 def store(tmp_path_factory) -> Store:
     """The runs of one client of Figure 1, three rounds long, on breast cancer."""
     store = Store(tmp_path_factory.mktemp("results"), published=None)
-    run_many(ONE_CLIENT.runs(SHORT.with_seeds(1)), store, jobs=1, progress=False)
+    run_many(ONE_CLIENT.runs(SHORT.with_seeds(1)), store, jobs=1)
     return store
 
 
@@ -220,8 +220,8 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
             page.run(table, models=True)
         else:
             page = SimpleNamespace(needed=lambda *_: Needed("quick", specs, specs))
-            given |= {"seeds": None, "data_dir": None, "headless": True, "store": mine}
-            given |= {"backend": "loky", "scheduler": None, "hours": None}
+            given |= {"seeds": None, "data_dir": None}
+            given |= {"scheduler": None, "hours": None}
             assert training.train("quick", [page], SimpleNamespace(**given), mine) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
 

@@ -7,7 +7,7 @@ import pytest
 
 from pfl_lib import BadInput
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import gather
+from pfl_lib.results.several import Results
 
 
 def result(alice: int | None = None, diverged: int | None = None, **columns) -> Result:
@@ -116,14 +116,16 @@ def test_an_unknown_reading_is_refused(wrong, sentence):
 
 def test_seeds_are_gathered_by_the_protocol_a_table_names():
     """Last rounds: 60 and 60; the best, of the worst client: 60.  A diverged run has no value."""
-    runs = [(1, result()), (2, result()), (3, result(diverged=2)), (4, None)]
-    last = gather(runs[:2], "last")
+    runs = [result(), result(), result(diverged=2)]
+    for seed, run in enumerate(runs, 1):
+        run.config["seed"] = seed
+    two, three = Results(tuple(runs[:2])), Results(tuple(runs))
+    last = two.summary("last")
     assert last.values == pytest.approx((60.0, 60.0)) and last.mean == pytest.approx(60)
     assert last.std == 0
-    worst = gather(runs, over="worst")
+    worst = three.summary(over="worst")
     assert worst.values == pytest.approx((60.0, 60.0)) and math.isnan(worst.mean)
-    assert (worst.seeds, worst.diverged, worst.missing) == ((1, 2), ((3, 2),), 1)
-    assert gather(runs).values == pytest.approx((70.0, 70.0))
-    assert gather(runs[:1], metric="loss").mean == 1.5
-    none = gather(runs[:2], model="trained")
+    assert (worst.seeds, worst.diverged) == ((1, 2), ((3, 2),)) and math.isnan(worst.std)
+    assert two.summary(metric="loss").mean == 1.5
+    none = two.summary(model="trained")
     assert math.isnan(none.mean) and math.isnan(none.std) and none.status == "ran"
