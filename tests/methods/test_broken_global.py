@@ -1,33 +1,13 @@
 """The authors' "Global": Python's sum in place of an addition."""
 
-import functools
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from pfl_lib.engine.layout import Layout
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg
-from pfl_lib.methods.broken_global import broken_sum
-
-
-def test_the_sum_is_that_of_pythons_sum_as_a_binary_function_over_haikus_arrays():
-    """functools.reduce(lambda a, b: tree_multimap(sum, a, b), updates), as the authors wrote it,
-    for weights [3, 2] and a bias [2].
-    """
-    draw = np.random.RandomState(0)
-    weights, biases = draw.randn(4, 3, 2), draw.randn(4, 2)
-    expected_weight, expected_bias = functools.reduce(sum, weights), functools.reduce(sum, biases)
-    # torch keeps the transpose: weight [2, 3], then the bias.
-    rows = torch.tensor(np.concatenate([weights.transpose(0, 2, 1).reshape(4, 6), biases], axis=1))
-    found = broken_sum(rows, Layout.of(nn.Linear(3, 2).double()))
-    assert np.allclose(found[:6].reshape(2, 3).T, expected_weight) and np.allclose(
-        found[6:], expected_bias
-    )
 
 
 def two_clients(alice: int | None, rounds: int = 1) -> Federation:

@@ -2,12 +2,9 @@
 clients after them.
 """
 
-import pytest
 import torch
 
-from pfl_lib import BadInput
 from pfl_lib.methods.cfl import CFL, bipartition, similarities
-from pfl_lib.methods.fedavg import FedAvg
 
 AT_ONCE = CFL(epsilon_1=0.5, epsilon_2=0.4, start_round=1)
 # Two clients at each corner, in an order in which a place in a cluster is no client's number.
@@ -52,16 +49,6 @@ def test_after_two_splits_the_clusters_partition_the_clients(pencil, play, exact
             together.setdefault(number, []).append(client)
         assert sorted(together.values()) == [[0, 7], [1, 5], [2, 4], [3, 6]]
     exactly(played[-1][0]["theta"], [[63 / 64 * x, 31 / 32 * y] for x, y in CORNERS])
-
-
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
-def test_before_a_split_it_is_fedavg_with_uniform_weights_bit_for_bit(small, play, settings):
-    fed = small(dtype=torch.float32, clients=6, participation=0.5, alice=None, **settings)
-    uniform = play(FedAvg("uniform"), fed)
-    for (one, log), (other, plain) in zip(play(CFL(), fed), uniform, strict=True):
-        assert not log["cluster"].any()
-        assert all(torch.equal(row, other["theta"]) for row in one["theta"])
-        assert torch.equal(log["weights"], plain["weights"].expand(6, -1))
 
 
 def test_no_split_before_its_round_nor_where_a_norm_forbids_it(pencil, play):
@@ -109,32 +96,6 @@ def test_groups_are_as_near_as_their_farthest_pair():
     assert bipartition(torch.eye(2)) == ([0], [1])
 
 
-def test_bipartition_finds_two_groups_in_any_order():
-    random = torch.Generator().manual_seed(0)
-    for _ in range(20):
-        group = torch.randint(2, (9,), generator=random)
-        group[:2] = torch.tensor([0, 1])
-        centres = torch.tensor([[3.0, 0, 0, 0, 0], [0, 3.0, 0, 0, 0]])
-        points = centres[group] + 0.5 * torch.randn(9, 5, generator=random)
-        first, second = bipartition(similarities(points))
-        assert {group[i].item() for i in first} == {0} and {group[i].item() for i in second} == {1}
-
-
 def test_an_update_of_zero_is_like_no_other():
     found = similarities(torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]))
     assert found.tolist() == [[0, 0, 0], [0, 1, 1], [0, 1, 1]]
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"epsilon_1": -1}, "epsilon_1 -1: give a number 0 or more"),
-        ({"start_round": 0}, "start_round 0: give a whole number, 1 or more"),
-        ({"relative": 1}, "relative 1: give True or False"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, said):
-    with pytest.raises(BadInput) as refused:
-        CFL(**settings)
-    assert str(refused.value) == said

@@ -70,7 +70,7 @@ CASES = [
     Similarity(by="model"),
 ]
 SETTINGS = {
-    "all clients": {"local_epochs": 2, "momentum": 0.5, "weight_decay": 0.01, "lr_decay": 0.9},
+    "all clients": {"local_epochs": 3, "momentum": 0.5, "weight_decay": 0.01, "lr_decay": 0.9},
     "some clients": {"participation": 0.5},
 }
 

@@ -127,35 +127,6 @@ def test_a_state_is_all_that_is_needed_to_go_on(small, play, method):
         assert same(state, whole[r - 1][0])
 
 
-@each
-def test_local_training_starts_from_the_served_aggregate(small, method):
-    """The trap: clients that load the aggregate and then their own stored model on top of it."""
-    fed, started = small(alice=1), []
-    train = fed.train
-    fed.train = lambda rows, r, clients, *args, **kw: (
-        started.append((rows, clients)) or train(rows, r, clients, *args, **kw)
-    )
-    state = method.start(fed)
-    for r in (1, 2, 3):
-        started.clear()
-        # These train the shared model, and serve another beside it.
-        beside = method.name in ("apfl", "ditto", "finetuned", "per_fedavg", "pfedme")
-        served = state if beside else method.served(fed, state)
-        expected = served["theta"]
-        state, _ = method.round(fed, state, r)
-        # SCAFFOLD's option I passes over all clients' data twice.
-        assert {i for _, clients in started for i in clients} == (
-            {1} if method.name == "local" else {0, 1, 2, 3}
-        )
-        # FedRep's second training, of the body, goes on from the new heads.
-        for rows, clients in started[: 1 if method.name == "fedrep" else None]:
-            for k, i in enumerate(clients):
-                assert "anchor" in rows or torch.equal(
-                    rows["theta"][k], expected[i] if expected.dim() == 2 else expected
-                )
-        assert not torch.equal(method.served(fed, state)["theta"], expected)
-
-
 @pytest.mark.parametrize("method", WEIGHING, ids=repr)
 @pytest.mark.parametrize(
     "settings", [{}, {"participation": 0.5}, {"availability": ((3, 2, 3), (1, 1, 2))}], ids=str
@@ -204,11 +175,18 @@ def test_clients_in_another_order_give_the_same_models_and_weights(
             )
 
 
-@each
-def test_no_optimiser_state_outlives_a_round(small, play, method):
-    assert not any(
-        "velocity" in name for state, _ in play(method, small(**MOVING)) for name in state
-    )
+@pytest.mark.parametrize(
+    "method",
+    [m for m in ALL if m.name not in ("waffle", "weight_erosion", "mocha")],  # Mocha pulls to all
+    ids=repr,
+)
+def test_alice_is_served_the_same_whether_or_not_the_others_are_read(
+    small, play, alices_model, method
+):
+    alone, together = small(alice=2), small(alice=None)
+    for (one, _), (all_, _) in zip(play(method, alone), play(method, together), strict=True):
+        ours, theirs = alices_model(method, alone, one), alices_model(method, together, all_, 2)
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 @pytest.mark.parametrize(

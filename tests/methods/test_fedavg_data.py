@@ -5,8 +5,7 @@ import torch
 
 from pfl_lib import BadInput
 from pfl_lib.experiments.spec import described
-from pfl_lib.methods.fedavg import FedAvg
-from pfl_lib.methods.fedavg_data import POOLS, FedAvgData, gifts
+from pfl_lib.methods.fedavg_data import FedAvgData, gifts
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):
@@ -44,49 +43,6 @@ def test_two_rounds_by_hand_with_a_pool_of_everything(pencil, play, exactly):
 def test_runs_of_the_released_codes_pool_keep_the_keys_they_had_before_there_was_another():
     assert "pool" not in described(FedAvgData(pool="client"))
     assert described(FedAvgData())["pool"] == "all"
-
-
-@pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("weighting", ["size", "uniform"])
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
-def test_share_zero_is_fedavg_bit_for_bit(small, play, settings, weighting, pool):
-    fed = small(dtype=torch.float32, participation=0.75, alice=None, **settings)
-    pairs = zip(
-        play(FedAvgData(0, weighting, pool), fed), play(FedAvg(weighting), fed), strict=True
-    )
-    for (state, log), (plain, plain_log) in pairs:
-        assert torch.equal(state["theta"], plain["theta"])
-        assert torch.equal(log["weights"], plain_log["weights"])
-
-
-def test_shared_examples_come_with_their_givers_labels(small):
-    """One pass over own and shared examples in order is what each client's data, put together by
-    hand, give.
-    """
-    fed = small(alice=None, shuffled=False, batch_size=2)
-    given = {1: torch.tensor([0, 7]), 2: torch.tensor([2])}
-    rows = {name: row.expand(4, -1) for name, row in fed.initial().items()}
-    trained, steps = fed.train(rows, 1, range(4), shared=given)
-    assert steps.tolist() == [4, 5, 3, 6]  # of 5 + 3, 9 + 1, 3 + 2 and 8 + 3 examples
-    split = fed._splits["train"]
-    for i in range(4):
-        givers = [(j, place) for j in (1, 2) if j != i for place in given[j].tolist()]
-        mine = type(split)(
-            split.pool,
-            (torch.cat([split.index[i], *(split.index[j][k, None] for j, k in givers)]),),
-            (torch.cat([split.labels[i], *(split.labels[j][k, None] for j, k in givers)]),),
-        )
-        alone = small(alice=None, shuffled=False, batch_size=2)
-        alone._splits["train"] = mine
-        expected, _ = alone.train({name: row[:1] for name, row in rows.items()}, 1, [0])
-        assert torch.equal(trained["theta"][i], expected["theta"][0])
-
-
-def test_sharing_changes_what_is_learnt(small, play):
-    (shared, _), (plain, _) = (
-        play(method, small(alice=None))[-1] for method in (FedAvgData(share=0.5), FedAvg())
-    )
-    assert (shared["theta"] - plain["theta"]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -130,18 +86,3 @@ def test_a_share_without_a_whole_example_is_refused(small):
         FedAvgData(pool="client").start(small())
     with pytest.raises(BadInput, match="^share 0.01 of all 25 training examples is no whole"):
         FedAvgData(0.01).start(small())
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"share": 1.5}, "share 1.5: give a share from 0 to 1"),
-        ({"weighting": "even"}, "weighting 'even' is not one of size, uniform"),
-        ({"pool": "own"}, "pool 'own' is not one of all, client"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, said):
-    with pytest.raises(BadInput) as refused:
-        FedAvgData(**settings)
-    assert str(refused.value) == said

@@ -64,25 +64,10 @@ def test_distances_are_euclidean_or_l1_by_hand(pencil, play, exactly):
 # --- weights ---
 
 
-def test_weights_are_shares_or_all_zero():
-    random = torch.Generator().manual_seed(0)
-    for _ in range(200):
-        losses, apart = torch.rand(6, generator=random), torch.rand(6, generator=random)
-        found = weights(torch.rand((), generator=random).item() - 0.3, losses, apart)
-        assert (found >= 0).all()
-        assert found.sum().item() == pytest.approx(1, abs=1e-12) or not found.any()
-        assert found.dtype == torch.float64
-
-
 def test_worse_models_have_no_weight_and_equal_falls_count_by_nearness():
     found = weights(2.0, torch.tensor([1.0, 1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 1.0, 1.0]))
     torch.testing.assert_close(found, torch.tensor([0.75, 0.25, 0, 0], dtype=torch.float64))
     assert not weights(2.0, torch.tensor([2.0, 2.5]), torch.tensor([1.0, 1.0])).any()
-
-
-def test_equal_falls_and_distances_give_the_plain_average():
-    found = weights(2.0, torch.full((4,), 1.5), torch.full((4,), 0.3))
-    assert torch.equal(found, torch.full((4,), 0.25, dtype=torch.float64))
 
 
 def test_models_at_distance_zero_or_not_finite_have_no_weight():
@@ -90,10 +75,6 @@ def test_models_at_distance_zero_or_not_finite_have_no_weight():
     losses, apart = torch.tensor([1.0, nan, inf, 1.0, 1.0]), torch.tensor([0.0, 1, 1, inf, 2])
     assert signed_weights(2.0, losses, apart).tolist() == [0, 0, 0, 0, 0.5]
     assert weights(nan, losses, apart).tolist() == [0] * 5
-
-
-def test_normalising_what_is_negative_gives_zeros():
-    assert normalised(torch.tensor([-1.0, 0.0])).tolist() == [0, 0]
 
 
 # --- downloads ---
@@ -144,40 +125,7 @@ def test_clients_get_their_own_model_and_n_minus_one_of_the_participants(small, 
         assert not log["weights"][away].any() and not log["weights"][:, away].any()
 
 
-def test_n_others_beside_ones_own_are_one_model_more_bit_for_bit(small, play):
-    fed = small(alice=None, clients=5)
-    beside, counted = (play(m, fed) for m in (FedFomo(2, counts_own=False), FedFomo(3)))
-    for (state, log), (other, same) in zip(beside, counted, strict=True):
-        assert torch.equal(state["theta"], other["theta"])
-        assert log["models_down"] == same["models_down"] == 5 * 2
-
-
-def test_with_fewer_participants_than_n_all_of_their_models_are_sent(small, play):
-    fed = small(clients=6, alice=None, participation=0.33)
-    assert {log["models_down"] for _, log in play(FedFomo(n=5), fed)} == {2}
-
-
 # --- identities ---
-
-
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
-def test_its_own_model_alone_is_local_training_up_to_early_stopping(small, play, settings):
-    """n = 1: a client takes its trained model where its validation loss fell, else goes back."""
-    fed = small(dtype=torch.float32, alice=None, rounds=8, **settings)
-    method, local = FedFomo(n=1), Local()
-    state, kept = method.start(fed), []
-    for r in range(1, 9):
-        trained, _ = local.round(fed, {n: state[n] for n in ("theta", "statistics")}, r)
-        before, _ = fed.evaluate(state, "validation")
-        after, _ = fed.evaluate(trained, "validation")
-        better = after < before
-        next_state, log = method.round(fed, state, r)
-        expected = torch.where(better[:, None], trained["theta"], state["theta"])
-        assert torch.equal(next_state["theta"], expected)
-        assert torch.equal(log["early_stopped"], (~better).double())
-        kept += better.tolist()
-        state = next_state
-    assert 0 < sum(kept) < len(kept), "both cases occur"
 
 
 def test_identical_clients_serve_what_each_has_trained(small, play):
@@ -187,31 +135,6 @@ def test_identical_clients_serve_what_each_has_trained(small, play):
     (local, _), *_ = play(Local(), fed)
     assert log["weights"].tolist() == [[0.25] * 4] * 4
     torch.testing.assert_close(state["theta"], local["theta"], rtol=1e-12, atol=1e-12)
-
-
-def test_the_order_of_downloads_changes_nothing(small, play):
-    """With all models sent, who is drawn first does not matter: exploration leaves every bit."""
-    (greedy, _), (random, _) = (
-        play(FedFomo(n=4, epsilon=epsilon, decay=0), small(alice=None))[-1] for epsilon in (0, 1)
-    )
-    assert torch.equal(greedy["theta"], random["theta"])
-    assert torch.equal(greedy["affinity"], random["affinity"])
-
-
-def test_validation_examples_are_never_trained_on(small, play):
-    """Other validation examples leave local training as it was; they change the mixture alone."""
-    fed, other = small(alice=None), small(alice=None)
-    held = other._splits["validation"]
-    other._splits["validation"] = type(held)(held.pool, held.index[::-1], held.labels[::-1])
-    trained = []
-    for one in (fed, other):
-        train = one.train
-        one.train = lambda *args, _train=train, **kw: (
-            trained.append(_train(*args, **kw)) or trained[-1]
-        )
-    (first, _), (second, _) = (play(FedFomo(n=4), one, rounds=1)[0] for one in (fed, other))
-    assert torch.equal(trained[0][0]["theta"], trained[1][0]["theta"])
-    assert not torch.equal(first["theta"], second["theta"])
 
 
 def test_one_client_that_diverged_does_not_spoil_the_others(small, play):
@@ -276,31 +199,3 @@ def test_clients_without_validation_examples_are_refused():
     fed = Federation.from_arrays(data, data, torch.nn.Linear(4, 3), Schedule(1), device="cpu")
     with pytest.raises(BadInput, match="validation=0.2"):
         FedFomo().start(fed)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"n": 0}, "n 0: give a whole number, 1 or more"),
-        ({"epsilon": 1.5}, "epsilon 1.5: give a chance from 0 to 1"),
-        ({"decay": -1}, "decay -1: give a number 0 or more"),
-        ({"norm": "max"}, "norm 'max' is not one of l2, l1"),
-        ({"affinity": "none"}, "affinity 'none' is not one of signed, normalised"),
-        ({"counts_own": 1}, "counts_own 1: give True or False"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, said):
-    with pytest.raises(BadInput) as refused:
-        FedFomo(**settings)
-    assert str(refused.value) == said
-
-
-def test_every_client_draws_its_own_downloads_in_every_round(small, play, monkeypatch):
-    keys = []
-    monkeypatch.setattr(
-        "pfl_lib.methods.fedfomo.generator", lambda *key: keys.append(key) or generator(*key)
-    )
-    fed = small(alice=None, rounds=2)
-    play(FedFomo(n=3), fed)
-    assert keys == [(fed.seed, "downloads", r, client) for r in (1, 2) for client in range(4)]

@@ -1,8 +1,5 @@
 """Local training: two rounds by hand, and what it must leave alone."""
 
-import torch
-from torch import nn
-
 from pfl_lib.methods import Local
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
@@ -52,38 +49,3 @@ def test_only_alice_is_trained_where_she_alone_is_read(small, play):
     assert moved.tolist() == [False, True, False, False]
     assert log["weights"].tolist() == [0, 1, 0, 0]
     assert log["models_up"] == log["models_down"] == 0
-
-
-def test_alice_learns_the_same_whether_or_not_the_others_train(small, play, alices_model):
-    alone, together, method = small(alice=1), small(alice=None), Local()
-    for (one, _), (all_, _) in zip(play(method, alone), play(method, together), strict=True):
-        assert torch.equal(
-            alices_model(method, alone, one)["theta"],
-            alices_model(method, together, all_, 1)["theta"],
-        )
-
-
-def test_every_client_without_alice_is_trained_and_no_server_weighs_them(small, play):
-    fed = small(alice=None)
-    (state, log), *_ = play(Local(), fed, rounds=1)
-    assert (state["theta"] != fed.initial()["theta"]).any(1).all()
-    assert "weights" not in log  # N x N numbers a round, and always the same
-
-
-def test_a_client_that_is_away_keeps_its_model(small, play):
-    fed = small(alice=None, availability=((2, 1, 1),))
-    states = [state["theta"] for state, _ in play(Local(), fed)]
-    assert not torch.equal(states[0][2], fed.initial()["theta"])
-    assert all(torch.equal(theta[2], states[0][2]) for theta in states)
-    assert not torch.equal(states[1][1], states[0][1])
-
-
-def test_running_statistics_are_the_clients_own(small, play):
-    fed = small(
-        alice=None,
-        batch_size=3,
-        model=lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
-    )
-    (state, _), *_ = play(Local(), fed, rounds=1)
-    assert state["statistics"].shape == (4, 10)
-    assert not torch.equal(state["statistics"][0], state["statistics"][1])

@@ -4,10 +4,7 @@ an inner step of 0.
 
 import pytest
 import torch
-from torch import nn
-from torch.func import functional_call, grad
 
-from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.per_fedavg import PerFedAvg, halves
 from pfl_lib.rows import Batch
@@ -43,44 +40,6 @@ def test_two_rounds_by_hand_with_the_hessian(pencil, play):
         torch.testing.assert_close(state["theta"], expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("hessian", ["none", "differences"])
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
-def test_the_step_follows_autograds_gradient_of_the_adapted_loss(small, hessian, engine):
-    """One full batch of nine examples, halves of 5 and 4: mean over halves of f(w - alpha grad f(w;
-    A); B), differentiated through the inner step or with it held fixed.
-    """
-    fed = small(clients=2, alice=None, batch_size=9, shuffled=False)
-    if engine == "vmap":
-        fed.engine = "vmap"
-    alpha, module = 0.4, nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
-    split = fed.clients.splits["train"]
-    x, y = split.pool.x[split.index[1]].double(), split.labels[1]
-
-    def loss(theta, part):
-        named = fed.layout.named(theta, theta[:0])
-        return nn.functional.cross_entropy(functional_call(module, named, (x[part],)), y[part])
-
-    def objective(theta):
-        parts, total = (slice(0, 5), slice(5, 9)), 0
-        for inner, outer, size in ((*parts, 4), (*parts[::-1], 5)):
-            step = grad(loss)(theta, inner)
-            if hessian == "none":
-                step = step.detach()
-            total = total + loss(theta - alpha * step, outer) * size / 9
-        return total
-
-    w = fed.initial()["theta"].requires_grad_()
-    by_autograd = torch.autograd.grad(objective(w), w)[0]
-    rows = {"theta": w.detach().expand(2, -1), "statistics": torch.zeros(2, 0).double()}
-    method = PerFedAvg(alpha=alpha, hessian=hessian)
-    trained, _ = fed.train(rows, 1, [0, 1], method._step)
-    torch.testing.assert_close(
-        trained["theta"][1], w.detach() - 0.3 * by_autograd, rtol=1e-6, atol=1e-8
-    )
-    plain, _ = fed.train(rows, 1, [0, 1])
-    assert (trained["theta"] - plain["theta"]).abs().max() > 1e-3
-
-
 @pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
 @pytest.mark.parametrize("hessian", ["none", "differences"])
 def test_an_inner_step_of_zero_is_fedavg(small, play, settings, hessian):
@@ -89,18 +48,6 @@ def test_an_inner_step_of_zero_is_fedavg(small, play, settings, hessian):
     for (state, _), (plain, _) in zip(play(method, fed), play(FedAvg("uniform"), fed), strict=True):
         torch.testing.assert_close(state["theta"], plain["theta"], rtol=1e-12, atol=1e-12)
         assert torch.equal(method.served(fed, state)["theta"], state["theta"])
-
-
-def test_served_is_one_step_along_the_gradient_of_all_training_examples(small):
-    fed, method = small(alice=None), PerFedAvg(alpha=0.2)
-    state = method.start(fed)
-    served = method.served(fed, state)
-    assert served["theta"].shape == (4, fed.layout.P)
-    whole = small(alice=None, batch_size=9, lr=0.2)  # one batch of all examples
-    rows = {n: row.expand(4, -1) for n, row in state.items()}
-    expected, _ = whole.train(rows, 1, range(4))
-    torch.testing.assert_close(served["theta"], expected["theta"], rtol=1e-12, atol=1e-12)
-    assert torch.equal(PerFedAvg(adapt=False).served(fed, state)["theta"], state["theta"])
 
 
 def test_where_alice_is_read_she_alone_is_adapted(small):
@@ -120,36 +67,3 @@ def test_halves_of_one_clients_batch_and_of_many():
     for few in (1, 3):
         first, second = halves(Batch(x[:few], y[:few], 0, 0.1, 0.0, 0.0))
         assert torch.equal(first.x, x[:few]) and torch.equal(second.x, x[:few])
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"alpha": -1}, "alpha -1: give a step of 0 or more"),
-        ({"hessian": "exact"}, "hessian 'exact' is not one of none, differences"),
-        ({"delta": 0}, "delta 0: give a number above 0"),
-        ({"adapt": 1}, "adapt 1: give True or False"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, said):
-    with pytest.raises(BadInput) as refused:
-        PerFedAvg(**settings)
-    assert str(refused.value) == said
-
-
-def test_running_statistics_are_those_of_the_halves_that_the_outer_gradients_are_of():
-    """One batch of six without an inner step: the second half is the first to be an outer one.
-    Means move by a tenth towards each half's.
-    """
-    net = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
-    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    pair = (x, torch.tensor([0, 1, 2, 0, 1, 2]))
-    schedule = Schedule(1, batch_size=6, lr=0.1, order="fixed")
-    fed = Federation.from_arrays([pair], [pair], net, schedule, device="cpu", dtype=torch.float64)
-    method = PerFedAvg(alpha=0.0)
-    state, _ = method.round(fed, method.start(fed), 1)
-    with torch.no_grad():
-        halves = net.double()[0](x).split(3)
-    expected = 0.9 * 0.1 * halves[1].mean(0) + 0.1 * halves[0].mean(0)
-    torch.testing.assert_close(state["statistics"].flatten()[:5], expected)

@@ -75,41 +75,6 @@ def test_one_inner_step_from_w_is_fedavg_with_a_smaller_rate(small, play):
         torch.testing.assert_close(state["theta"], plain["theta"], rtol=1e-10, atol=1e-12)
 
 
-def test_the_defaults_move_every_model_and_serve_the_personalised_ones(small, play):
-    """The traps: a default that leaves models at their start, and serving those for ever."""
-    fed, method = small(alice=None, lr=0.1), PFedMe()
-    before = method.start(fed)
-    for state, _ in play(method, fed):
-        assert (state["personal"] != before["personal"]).any(1).all()
-        assert not torch.equal(state["theta"], before["theta"])
-        assert torch.equal(method.served(fed, state)["theta"], state["personal"])
-        before = state
-    personal, shared = (
-        fed.evaluate({"theta": theta, "statistics": state["statistics"].expand(4, -1)}, "train")[0]
-        for theta in (state["personal"], state["theta"].expand(4, -1))
-    )
-    assert (personal < shared).all()
-
-
-def test_beta_goes_beyond_the_mean_or_short_of_it(small, play):
-    fed = small(lr=0.1, rounds=1)
-    start = fed.initial()["theta"]
-    [whole, half, double] = [
-        play(PFedMe(beta=beta), fed)[0][0]["theta"] - start for beta in (1, 0.5, 2)
-    ]
-    torch.testing.assert_close(half, 0.5 * whole, rtol=1e-10, atol=1e-14)
-    torch.testing.assert_close(double, 2 * whole, rtol=1e-10, atol=1e-14)
-
-
-def test_only_participants_models_move(small, play):
-    fed, method = small(clients=6, alice=None, lr=0.1, participation=0.5), PFedMe()
-    before = method.start(fed)
-    for r, (state, _) in enumerate(play(method, fed), start=1):
-        moved = (state["personal"] != before["personal"]).any(1).nonzero().flatten().tolist()
-        assert moved == fed.participants(r)
-        before = state
-
-
 @pytest.mark.parametrize(
     ("method", "said"),
     [
@@ -120,20 +85,3 @@ def test_only_participants_models_move(small, play):
 def test_steps_that_must_diverge_are_refused(small, method, said):
     with pytest.raises(BadInput, match=said):
         method.start(small())
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"lam": -1}, "lam -1: give a number 0 or more"),
-        ({"steps": 0}, "steps 0: give a whole number, 1 or more"),
-        ({"eta": 0}, "eta 0: give a step above 0"),
-        ({"beta": 0}, "beta 0: give a number above 0"),
-        ({"restart": 1}, "restart 1: give True or False"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, said):
-    with pytest.raises(BadInput) as refused:
-        PFedMe(**settings)
-    assert str(refused.value) == said

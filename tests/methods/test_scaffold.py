@@ -4,10 +4,8 @@ variates.
 
 import pytest
 import torch
-from torch import nn
 
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, Local, Scaffold, Waffle
+from pfl_lib.methods import FedAvg, Scaffold
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
@@ -77,47 +75,10 @@ def test_a_clipped_round_by_hand(pencil, play, exactly):
 
 
 @pytest.mark.parametrize("option", ["I", "II"])
-def test_a_norm_that_no_gradient_reaches_changes_no_bit(small, play, option):
-    fed = small(dtype=torch.float32, **MOMENTUM)
-    for (one, _), (other, _) in zip(
-        play(Scaffold(option), fed), play(Scaffold(option, clip=1e6), fed), strict=True
-    ):
-        assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-@pytest.mark.parametrize("option", ["I", "II"])
 def test_control_variates_are_no_longer_than_the_norm_that_clips(small, play, option):
     for state, _ in play(Scaffold(option, clip=0.1), small(lr=30.0)):
         assert (state["controls"].norm(dim=1) <= 0.1 * (1 + 1e-12)).all()
         assert state["theta"].isfinite().all()
-
-
-def test_both_options_agree_where_a_round_is_one_batch_of_all_data(small, play):
-    fed = small(batch_size=9)
-    for (one, _), (other, _) in zip(
-        play(Scaffold("I"), fed), play(Scaffold("II"), fed), strict=True
-    ):
-        for name in one:
-            torch.testing.assert_close(one[name], other[name], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("settings", [{}, MOMENTUM, {"local_epochs": 3}], ids=str)
-def test_option_i_is_the_gradient_at_the_servers_model_however_training_goes(small, play, settings):
-    """One client's mean over all her examples: neither batches nor momentum nor epochs enter."""
-    [(state, _)] = play(Scaffold("I"), small(rounds=1, **settings))
-    [(whole, _)] = play(Scaffold("II"), small(rounds=1, batch_size=9))
-    torch.testing.assert_close(state["controls"], whole["controls"], rtol=1e-12, atol=1e-12)
-
-
-def test_option_i_reads_no_statistic_and_writes_none(small, play):
-    def normed() -> nn.Module:
-        return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
-
-    fed = small(batch_size=3, model=normed)
-    [(one, _)] = play(Scaffold("I"), fed, rounds=1)
-    [(other, _)] = play(Scaffold("II"), fed, rounds=1)
-    assert torch.equal(one["statistics"], other["statistics"])
-    assert torch.equal(one["theta"], other["theta"])
 
 
 def test_correction_comes_before_weight_decay_and_momentum_by_hand(pencil, play, exactly):
@@ -150,119 +111,3 @@ def test_control_variates_frozen_at_zero_give_fedavg_bit_for_bit(small, settings
         assert torch.equal(state["theta"], plain["theta"])
         assert state["controls"].any()
         state |= {"control": fed.zeros(), "controls": fed.zeros(len(fed))}
-
-
-@pytest.mark.parametrize("option", ["I", "II"])
-@pytest.mark.parametrize("settings", [{}, MOMENTUM], ids=["plain", "momentum"])
-def test_one_client_is_local_training_bit_for_bit(small, play, settings, option):
-    fed = small(clients=1, dtype=torch.float32, **settings)
-    for (scaffold, _), (local, _) in zip(
-        play(Scaffold(option), fed), play(Local(), fed), strict=True
-    ):
-        assert torch.equal(scaffold["theta"], local["theta"][0])
-
-
-def test_corrections_change_the_second_round(small, play):
-    """The trap: variates that are never stored, or never applied, leave FedAvg."""
-    fed = small()
-    (first, _), (second, _) = play(Scaffold(), fed, rounds=2)
-    (plain, _), (next_plain, _) = play(FedAvg("uniform"), fed, rounds=2)
-    assert first["controls"].any(1).all()
-    torch.testing.assert_close(first["theta"], plain["theta"], rtol=1e-12, atol=1e-12)
-    assert (second["theta"] - next_plain["theta"]).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("option", ["I", "II"])
-@pytest.mark.parametrize("participation", [1.0, 0.5])
-def test_server_variate_is_the_mean_of_all_clients_variates(small, play, participation, option):
-    """c <- c + |S|/N mean of the participants' changes, as the paper has it, keeps c the mean of
-    all c_i.
-    """
-    fed = small(clients=6, alice=None, rounds=8, participation=participation)
-    before = Scaffold().start(fed)
-    for r, (state, _) in enumerate(play(Scaffold(option), fed), start=1):
-        there = fed.participants(r)
-        papers = before["control"] + len(there) / 6 * (state["controls"] - before["controls"])[
-            there
-        ].mean(0)
-        torch.testing.assert_close(state["control"], papers, rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(
-            state["control"], state["controls"].mean(0), rtol=1e-12, atol=1e-12
-        )
-        away = [i for i in range(6) if i not in there]
-        assert torch.equal(state["controls"][away], before["controls"][away])
-        before = state
-
-
-def trained_by(fed) -> list:
-    """All that `fed.train` returns from now on."""
-    trained, train = [], fed.train
-    fed.train = lambda *args, **kw: trained.append(train(*args, **kw)) or trained[-1]
-    return trained
-
-
-def test_without_momentum_the_variates_are_option_ii(small, play):
-    """c_i <- c_i - c + (x - y_i) / (K_i lr), with every client's own number of steps and the
-    round's learning rate.
-    """
-    fed = small(local_epochs=2, lr_decay=0.8)
-    trained = trained_by(fed)
-    before = Scaffold().start(fed)
-    for r, (state, _) in enumerate(play(Scaffold(), fed), start=1):
-        rows, steps = trained[r - 1]
-        assert steps.tolist() == [
-            6,
-            10,
-            4,
-            8,
-        ]  # two epochs of 5, 9, 3, 8 examples in batches of two
-        option = before["controls"] - before["control"]
-        option = option + (before["theta"] - rows["theta"]) / (
-            steps[:, None] * fed.schedule.lr_at(r)
-        )
-        torch.testing.assert_close(state["controls"], option, rtol=1e-10, atol=1e-10)
-        before = state
-
-
-def test_with_momentum_the_variates_stay_mean_gradients(small, play):
-    """(x - y)/(K lr) overestimates the gradient when momentum carries steps on; the mean of raw
-    gradients does not.
-    """
-    fed = small(repeat=True, momentum=0.9, lr=0.01, rounds=1, local_epochs=20)
-    trained = trained_by(fed)
-    [(state, _)] = play(Scaffold(), fed)
-    [(rows, steps)] = trained
-    option = (fed.initial()["theta"] - rows["theta"]) / (steps[:, None] * 0.01)
-    assert (option.norm(dim=1) > 3 * state["controls"].norm(dim=1)).all()
-
-
-def test_control_variates_leave_running_statistics_alone(small, play):
-    fed = small(
-        batch_size=3,
-        model=lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
-    )
-    (state, _), *_ = play(Scaffold(), fed, rounds=1)
-    assert state["controls"].shape == (4, fed.layout.P)
-    assert state["statistics"].shape == (10,)
-
-
-def test_newcomers_start_with_a_variate_of_zero(small, play):
-    fed = small(alice=None, availability=((3, 3, 4),))
-    states = [state for state, _ in play(Scaffold(), fed)]
-    assert [bool(state["controls"][3].any()) for state in states] == [False, False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"option": "III"}, "option 'III' is not one of I, II: did you mean II?"),
-        ({"option": 2}, "option 2 is not one of I, II"),
-        ({"clip": 0}, "clip 0: give a norm above 0, or None"),
-        ({"clip": "1"}, "clip '1': give a norm above 0, or None"),
-    ],
-)
-@pytest.mark.parametrize("method", [Scaffold, Waffle])
-def test_bad_hyper_parameters_are_refused(method, wrong, sentence):
-    with pytest.raises(BadInput) as refused:
-        method(**wrong)
-    assert str(refused.value) == sentence

@@ -6,8 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, Local
 from pfl_lib.methods.similarity import (
     Similarity,
     mean_entropy,
@@ -108,36 +106,6 @@ def test_distances_of_layers_make_up_that_of_the_whole(small):
 # --- identities ---
 
 
-def normed() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
-
-
-SETTINGS = [{}, {"momentum": 0.9, "weight_decay": 0.01}, {"model": normed, "batch_size": 3}]
-both = pytest.mark.parametrize("by", ["layer", "model"])
-several = pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "momentum", "norms"])
-
-
-@both
-@several
-def test_full_entropy_is_fedavg_with_equal_weights(small, play, by, settings):
-    fed = small(alice=None, **settings)
-    runs = zip(play(Similarity(by, entropy=1), fed), play(FedAvg("uniform"), fed), strict=True)
-    for (mine, _), (theirs, _) in runs:
-        for name in ("theta", "statistics"):
-            average = theirs[name].expand(4, -1)
-            torch.testing.assert_close(mine[name], average, rtol=1e-12, atol=1e-12)
-
-
-@both
-@several
-def test_no_entropy_is_local_training_bit_for_bit(small, play, by, settings):
-    fed = small(alice=None, **settings)
-    for (mine, _), (theirs, _) in zip(
-        play(Similarity(by, entropy=0), fed), play(Local(), fed), strict=True
-    ):
-        assert all(torch.equal(mine[name], theirs[name]) for name in ("theta", "statistics"))
-
-
 def test_a_network_of_one_layer_is_the_same_both_ways(small, play):
     fed = small(alice=None, model=lambda: nn.Linear(4, 3))
     for (one, log), (other, whole) in zip(
@@ -145,26 +113,3 @@ def test_a_network_of_one_layer_is_the_same_both_ways(small, play):
     ):
         assert torch.equal(one["theta"], other["theta"])
         assert torch.equal(log["weights"][0], whole["weights"])
-
-
-def test_clients_that_are_not_there_keep_their_model_and_nobody_is_served_it(small, play):
-    fed = small(clients=6, alice=None, participation=0.5)
-    method, state = Similarity(), None
-    state = method.start(fed)
-    for r in (1, 2, 3):
-        there = fed.participants(r)
-        gone = [i for i in range(6) if i not in there]
-        after, log = method.round(fed, state, r)
-        assert torch.equal(after["theta"][gone], state["theta"][gone])
-        assert (after["theta"][there] != state["theta"][there]).any(1).all()
-        assert not log["weights"][:, gone].any() and not log["weights"][..., gone].any()
-        state = after
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [({"by": "tensor"}, "by 'tensor' is not one of"), ({"entropy": 1.5}, "entropy 1.5: give a")],
-)
-def test_bad_settings_are_refused_in_one_line(settings, words):
-    with pytest.raises(BadInput, match=words):
-        Similarity(**settings)

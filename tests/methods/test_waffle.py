@@ -130,15 +130,6 @@ def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, p
             torch.testing.assert_close(state[name], plain[name], rtol=1e-12, atol=1e-12)
 
 
-def test_where_not_all_take_part_the_control_variate_is_the_participants_mean(small, play):
-    fed = small(clients=6, rounds=4, participation=0.5)
-    for r, (state, log) in enumerate(play(Waffle(), fed), start=1):
-        assert len(fed.participants(r)) == 3 and log["weights"].sum().item() == pytest.approx(1)
-        torch.testing.assert_close(
-            state["control"], log["weights"] @ state["controls"], rtol=1e-12, atol=1e-12
-        )
-
-
 @pytest.mark.parametrize("option", ["I", "II"])
 @pytest.mark.parametrize("alice", [0, 2])
 @pytest.mark.parametrize(
@@ -178,13 +169,6 @@ def test_an_enormous_slope_is_local_training_after_half_the_rounds(
                 {name: row[None] for name, row in Waffle().served(fed, before).items()}, r, [0]
             )
             torch.testing.assert_close(after["theta"], alone["theta"][0], rtol=1e-12, atol=1e-12)
-
-
-def test_one_client_is_local_training_bit_for_bit(small, play):
-    fed = small(clients=1, dtype=torch.float32)
-    for (state, log), (local, _) in zip(play(Waffle(), fed), play(Local(), fed), strict=True):
-        assert torch.equal(state["theta"], local["theta"][0])
-        assert log["weights"].tolist() == [1]
 
 
 def test_the_literal_reading_freezes_an_offset_where_the_mean_has_none(small, play):
@@ -255,16 +239,6 @@ def test_psi_is_omega_or_has_a_transition_of_its_own():
         assert method.degrees(75, 100) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("transition", waffle.TRANSITIONS)
-def test_psi_named_as_omega_is_psi_the_same_bit_for_bit(small, play, transition):
-    fed = small(rounds=8)
-    same = play(Waffle(transition=transition), fed)
-    named = play(Waffle(transition=transition, psi=transition), fed)
-    for (state, log), (other, other_log) in zip(same, named, strict=True):
-        assert torch.equal(log["weights"], other_log["weights"])
-        assert all(torch.equal(state[name], other[name]) for name in state)
-
-
 def test_weights_with_a_psi_other_than_omega_by_hand():
     """Distances 36 and 72, Omega 1/2: Alice's own is 27, so the client at 36 lies (36 - 27)/45 =
     1/5 of the range away.  Psi = 1/4: alpha = (1/4, 1/20, 0);  Psi = 1/5: it no longer counts.
@@ -283,18 +257,6 @@ def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
         )
         assert later == pytest.approx(waffle.omega(30, 100, transition=transition), rel=1e-12)
         assert sooner == pytest.approx(waffle.omega(70, 100, transition=transition), rel=1e-12)
-
-
-def test_with_another_omega_the_weights_go_to_alice_sooner_or_later(small, play):
-    """Her share before the last twentieth, summed over the rounds."""
-    fed, shares = small(rounds=19), {}
-    for shift in (-0.3, 0.0, 0.3):
-        for transition in waffle.TRANSITIONS:
-            played = play(Waffle(transition=transition, shift=shift), fed, 18)
-            shares[transition, shift] = sum(log["weights"][0].item() for _, log in played)
-    for transition in waffle.TRANSITIONS:
-        assert shares[transition, -0.3] < shares[transition, 0.0] < shares[transition, 0.3]
-    assert shares["linear", 0.0] != shares["sigmoid", 0.0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -425,43 +387,3 @@ def test_weights_refuse_what_is_no_distance_client_or_share(arguments, sentence)
 
 
 # --- the rest ---
-
-
-def test_a_client_that_is_away_weighs_nothing_and_keeps_its_variate(small, play):
-    fed = small(rounds=6, availability=((2, 1, 2),))
-    played = play(Waffle(), fed)
-    assert [bool(log["weights"][2]) for _, log in played] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
-    assert all(log["weights"].sum().item() == pytest.approx(1) for _, log in played)
-    assert torch.equal(played[5][0]["controls"][2], played[1][0]["controls"][2])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"slope": math.inf}, "slope inf: give a number 0 or more, as 3.2"),
-        ({"slope": "steep"}, "slope 'steep': give a number 0 or more, as 3.2"),
-        ({"control": "sum"}, "control 'sum' is not one of mean, literal"),
-        ({"transition": "flat"}, "transition 'flat' is not one of sigmoid, linear, step"),
-        ({"psi": "slow"}, "psi 'slow' is not one of same, sigmoid, linear, step"),
-        ({"shift": math.nan}, "shift nan: give a share of the rounds, such as 0.1"),
-    ],
-)
-def test_bad_hyper_parameters_are_refused(wrong, sentence):
-    with pytest.raises(BadInput) as refused:
-        Waffle(**wrong)
-    assert str(refused.value) == sentence
-
-
-def test_it_needs_an_alice(small):
-    with pytest.raises(
-        BadInput,
-        match="^WAFFLE makes one client's model: give alice=0, or another client's number, or",
-    ):
-        Waffle().start(small(alice=None))

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, Local, WeightErosion
+from pfl_lib.methods import WeightErosion
 from pfl_lib.methods.weight_erosion import erode, passes_in_batches, relative_distances, welcome
 
 POINTS = [[(6, 8)], [(-10, 20)], [(22, -4), (22, -4)]]
@@ -81,31 +80,6 @@ def test_passes_are_those_made_where_the_printed_formula_counts_more(pencil, pla
     )
     assert plain > 0 and (penal / plain).item() == pytest.approx(1 + 14, rel=1e-6)
     assert 29 * 161 // 263 == 17
-
-
-def test_no_penalty_is_uniform_fedavg_bit_for_bit(small, play):
-    fed = small(dtype=torch.float32)
-    played = zip(play(WeightErosion(p_d=0.0), fed), play(FedAvg("uniform"), fed), strict=True)
-    for (state, log), (plain, _) in played:
-        assert torch.equal(state["theta"], plain["theta"])
-        assert log["weights"].tolist() == [1, 1, 1, 1]
-
-
-@pytest.mark.parametrize("p_d", [1e9, math.inf])
-@pytest.mark.parametrize("alice", [0, 2])
-def test_an_overwhelming_penalty_is_local_training_bit_for_bit(small, play, p_d, alice):
-    fed = small(dtype=torch.float32, alice=alice)
-    for (state, log), (local, _) in zip(
-        play(WeightErosion(p_d=p_d), fed), play(Local(), fed), strict=True
-    ):
-        assert torch.equal(state["theta"], local["theta"][alice])
-        assert log["weights"].tolist() == [float(i == alice) for i in range(4)]
-
-
-def test_one_client_is_local_training(small, play):
-    fed = small(clients=1)
-    for (state, _), (local, _) in zip(play(WeightErosion(), fed), play(Local(), fed), strict=True):
-        assert torch.equal(state["theta"], local["theta"][0])
 
 
 def test_equal_data_and_batches_never_erode(pencil, play):
@@ -225,28 +199,3 @@ def test_an_agent_that_was_away_comes_back_with_its_weight(small, play):
     assert states[0]["weights"][1] < 1
     assert all(state["weights"][1] == states[0]["weights"][1] for state in states)
     assert all(log["weights"][1] == 0 for _, log in play(WeightErosion(p_d=0.1), fed)[1:])
-
-
-def test_it_needs_an_alice(small):
-    with pytest.raises(
-        BadInput, match="^Weight Erosion makes one client's model: give alice=0, or another"
-    ):
-        WeightErosion().start(small(alice=None))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"p_d": -0.1}, "p_d -0.1: give a penalty of 0 or more"),
-        ({"p_d": "0.1"}, "p_d '0.1': give a penalty of 0 or more"),
-        ({"p_d": math.nan}, "p_d nan: give a penalty of 0 or more"),
-        ({"p_s": math.nan}, "p_s nan: give a finite penalty of 0 or more"),
-        ({"p_s": math.inf}, "p_s inf: give a finite penalty of 0 or more"),
-        ({"counting": "now"}, "counting 'now' is not one of before, after, batches"),
-        ({"newcomer": "one"}, "newcomer 'one' is not one of mean, median"),
-    ],
-)
-def test_bad_hyper_parameters_are_refused(wrong, sentence):
-    with pytest.raises(BadInput) as refused:
-        WeightErosion(**wrong)
-    assert str(refused.value) == sentence
