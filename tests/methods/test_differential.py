@@ -65,7 +65,8 @@ CASES = [
     FedFomoMA(),
     PFedLA(step=50, hidden=(7, 5)),
     PFedLA(retained=1, scale="relative", hidden=()),
-    PFedHN(clip=0.05, hidden=(7, 5)),
+    PFedHN(hidden=(7, 5)),
+    PFedHN(clip=0.05, embedding=2, hidden=()),
     Similarity(),
     Similarity(by="model"),
 ]
