@@ -243,9 +243,7 @@ class Run:
         return broken
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that a resumed run needs, as it is after the last finished round; what comes later
-        does not change it.
-        """
+        """All that a resumed run needs after the last finished round; later ones do not change it."""
         return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
