@@ -243,7 +243,7 @@ class Run:
         return broken
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that a resumed run needs after the last finished round, which later ones leave alone."""
+        """All that a resumed run needs after the last finished round; later ones change nothing."""
         return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
