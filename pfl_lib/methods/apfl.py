@@ -67,12 +67,7 @@ class APFL:
     name: ClassVar[str] = "apfl"
     title: ClassVar[str] = "APFL"
     version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = (
-        "mixture_step",
-        "own_start",
-        "averaged",
-        "own_gradient",
-    )
+    later: ClassVar[tuple[str, ...]] = ("mixture_step", "own_start", "averaged", "own_gradient")
     look: ClassVar[tuple[str, str, str]] = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:

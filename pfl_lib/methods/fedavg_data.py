@@ -17,10 +17,7 @@ from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model, uniform
 
 CLIENTS = 15  # FedFomo's
-POOLS = {
-    "all": "all {total:g} training examples",
-    "client": "{mean:g} training examples a client",
-}
+POOLS = {"all": "all {total:g} training examples", "client": "{mean:g} training examples a client"}
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,7 @@ from torch import Tensor
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaging_weights
-from pfl_lib.rows import (
-    Batch,
-    Gradient,
-    Rows,
-    average,
-    copies,
-    descend,
-    each_sends_a_model,
-    model,
-)
+from pfl_lib.rows import Batch, Gradient, Rows, average, copies, descend, each_sends_a_model, model
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,7 @@ class PFedMe:
                     f" diverges from 2 on: give a smaller {name} or lam"
                 )
         own = copies(fed.initial(), len(fed))
-        return {
-            **fed.initial(),
-            "personal": own["theta"],
-            "personal statistics": own["statistics"],
-        }
+        return {**fed.initial(), "personal": own["theta"], "personal statistics": own["statistics"]}
 
     def round(
         self, fed: Federation, state: dict[str, Tensor], r: int

@@ -135,10 +135,7 @@ def gradients_at(
         found = clipped(gradient(rows["theta"], batch), clip)
         rows["gradient sum"].add_(found, alpha=batch.y.shape[-1])
 
-    rows = {
-        **copies(state, len(clients)),
-        "gradient sum": fed.zeros(1).expand(len(clients), -1),
-    }
+    rows = {**copies(state, len(clients)), "gradient sum": fed.zeros(1).expand(len(clients), -1)}
     sums, _ = fed.train(
         rows, r, clients, add, trained=("gradient sum",), epochs=1, purpose="control variates"
     )

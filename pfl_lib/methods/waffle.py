@@ -159,11 +159,7 @@ class Waffle:
 
 
 def omega(
-    round: int,
-    rounds: int,
-    slope: float = 3.2,
-    transition: str = "sigmoid",
-    shift: float = 0.0,
+    round: int, rounds: int, slope: float = 3.2, transition: str = "sigmoid", shift: float = 0.0
 ) -> float:
     """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way,
     near 0 late (local training).

@@ -81,11 +81,7 @@ class WeightErosion:
             counted = used if self.counting == "after" else state["batches"]
             passes = (counted / batches_a_pass).floor()
         alphas[clients] = erode(
-            alphas[clients],
-            relative_distances(updates, alice),
-            self.p_d,
-            self.p_s,
-            passes[clients],
+            alphas[clients], relative_distances(updates, alice), self.p_d, self.p_s, passes[clients]
         )
 
         weights = alphas[clients] / alphas[clients].sum()

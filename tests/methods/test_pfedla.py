@@ -273,8 +273,7 @@ def test_a_hundred_hypernetworks_take_32_mb(small):
 def test_more_retained_layers_than_there_are_and_unknown_names_are_refused(small):
     fed = small(alice=None)
     with pytest.raises(
-        BadInput,
-        match="^retained 3: the network has 2 layers that are not norms; give 2 or less$",
+        BadInput, match="^retained 3: the network has 2 layers that are not norms; give 2 or less$"
     ):
         PFedLA(retained=3).start(fed)
     with pytest.raises(BadInput, match="^layer 'fc1' is not one of 0, 2$"):

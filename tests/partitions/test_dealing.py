@@ -195,11 +195,7 @@ def test_checksums_of_version_1_never_change():
     ("recipe", "clients", "words"),
     [
         (Classes(per_client=12), 10, "12 classes per client: there are 10; give 10 or fewer"),
-        (
-            Classes(),
-            101,
-            "clients 101 with 4 classes each: 10 classes with examples for 40",
-        ),
+        (Classes(), 101, "clients 101 with 4 classes each: 10 classes with examples for 40"),
         (Classes(1, examples=7000), 2, "10 classes with examples for 0 clients each serve 0"),
         (Classes(), 0, "clients 0: give a whole number, 1 or more"),
         (Dominant(), 101, "clients 101 with 600 examples each are more than made has, 6000"),

@@ -158,10 +158,7 @@ def test_groups_of_other_content_are_refused(digits):
     [
         (3, "clients 3 leave 2 of 5 groups without a client: give 5 clients or more"),
         (0, "clients 0: give a whole number, 1 or more"),
-        (
-            1700,
-            "examples for 340 clients: give fewer clients, or more images",
-        ),
+        (1700, "examples for 340 clients: give fewer clients, or more images"),
     ],
 )
 def test_a_number_of_clients_that_does_not_fit_is_refused_in_one_line(digits, clients, words):
@@ -240,12 +237,7 @@ def test_runs_on_groups_that_were_made_anew_are_told_from_those_on_the_first():
 
     def raised(dataset: str, groups: int) -> dict[str, int] | None:
         run = RunSpec(
-            FedAvg(),
-            Schedule(1),
-            dataset=dataset,
-            partition=Latent(groups),
-            clients=15,
-            alice=None,
+            FedAvg(), Schedule(1), dataset=dataset, partition=Latent(groups), clients=15, alice=None
         )
         return run.config().get("versions")
 
