@@ -11,9 +11,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import from_partition
 from pfl_lib.partitions import Classes, Dominant, Neighbours, Partition, Relatives
 from pfl_lib.partitions.base import pooled_examples
-from pfl_lib.partitions.dealing import apportion, draw_classes
-
-ALL = (Classes(), Dominant(), Neighbours(), Relatives())
+from pfl_lib.partitions.dealing import apportion
 
 
 def counts(made: Partition, dataset: Dataset, split: str) -> torch.Tensor:
@@ -21,27 +19,6 @@ def counts(made: Partition, dataset: Dataset, split: str) -> torch.Tensor:
     return torch.stack(
         [torch.bincount(labels[rows], minlength=dataset.classes) for rows in getattr(made, split)]
     )
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
-@pytest.mark.parametrize("clients", [3, 8, 10])
-def test_a_client_has_420_examples_to_train_and_180_to_test_on_and_nobody_elses(
-    cifar10, recipe, clients
-):
-    made = partitions.make(recipe, cifar10, clients, seed=1)
-    assert [len(rows) for rows in made.train] == [420] * clients
-    assert [len(rows) for rows in made.test] == [180] * clients
-    given = torch.cat([*made.train, *made.test])
-    assert len(given.unique()) == len(given) == 600 * clients
-    assert given.min() >= 0 and 50_000 < given.max() < 60_000  # of both pools
-    assert made.pooled and recipe.training_examples == 420
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
-def test_training_and_test_examples_have_the_same_distribution(cifar10, recipe):
-    made = partitions.make(recipe, cifar10, seed=1)
-    train, test = (counts(made, cifar10, split) for split in ("train", "test"))
-    assert ((train * 3 - test * 7).abs() < 10).all()  # in the proportion 7 to 3, to an example
 
 
 # --- non-IID.1 ---
@@ -146,13 +123,6 @@ def test_whole_numbers_in_proportion():
     assert apportion(10, [1, 1, 1]) == [4, 3, 3]
     assert apportion(7, [5, 0, 2]) == [5, 0, 2]
     assert apportion(2, [3, 3, 1]) == [1, 1, 0]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_no_class_is_drawn_by_more_clients_than_it_serves(seed):
-    drawn = draw_classes(100, 4, 10, 40, seed, "classes")
-    assert all(len(set(mine)) == 4 for mine in drawn)
-    assert Counter(label for mine in drawn for label in mine) == dict.fromkeys(range(10), 40)
 
 
 def test_the_clients_read_the_pooled_examples(cifar10, labelled):

@@ -8,13 +8,6 @@ from pfl_lib.errors import BadInput
 from pfl_lib.partitions import Dirichlet, earth_movers_distance
 
 
-def test_every_example_is_given_once_and_everybody_has_enough(cifar10):
-    made = partitions.make(Dirichlet(alpha=0.1, least=20), cifar10, 15, seed=3)
-    assert sorted(torch.cat(made.train).tolist()) == list(range(50_000))
-    assert sorted(torch.cat(made.test).tolist()) == list(range(10_000))
-    assert made.sizes.min() >= 20 and min(map(len, made.test)) >= 1
-
-
 def test_test_examples_come_in_the_proportions_of_the_training_examples(cifar10):
     """Each class has five training examples for one test example, and both cuts are rounded down:
     the counts differ by less than six.
