@@ -269,18 +269,6 @@ def test_participants_are_the_same_for_every_method_and_engine():
         assert sorted(sum(asked, [])) == ([0] if name == "local" else expected)
 
 
-@pytest.mark.parametrize(
-    ("fraction", "count"), [(0.01, 1), (0.25, 2), (0.4, 2), (0.5, 3), (0.99, 6), (1.0, 6)]
-)
-@pytest.mark.parametrize("alice", [None, 4])
-def test_so_many_take_part_and_alice_always(fraction, count, alice):
-    fed = federation(schedule={"participation": fraction}, alice=alice)
-    for r in range(1, 20):
-        clients = fed.participants(r)
-        assert len(clients) == count and clients == sorted(set(clients))
-        assert alice is None or alice in clients
-
-
 def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():
     feds = [federation(schedule={"participation": 0.5}, seed=seed) for seed in (1, 2)]
     draws = [[fed.participants(r) for r in range(1, 9)] for fed in feds]

@@ -24,17 +24,6 @@ def counts(made: Partition, dataset: Dataset, split: str) -> torch.Tensor:
 # --- non-IID.1 ---
 
 
-@pytest.mark.parametrize("clients", [10, 100])
-@pytest.mark.parametrize(("per_client", "train", "test"), [(4, 105, 45), (12, 35, 15)])
-def test_classes_have_equal_parts(cifar10, cifar100, clients, per_client, train, test):
-    """Four of CIFAR-10's classes, twelve of CIFAR-100's."""
-    dataset = cifar10 if per_client == 4 else cifar100
-    made = partitions.make(Classes(per_client), dataset, clients, seed=1)
-    for split, each in (("train", train), ("test", test)):
-        held = counts(made, dataset, split)
-        assert ((held == each) | (held == 0)).all() and ((held > 0).sum(1) == per_client).all()
-
-
 def test_a_hundred_clients_use_up_cifar10_and_40_of_them_hold_each_class(cifar10):
     made = partitions.make(Classes(), cifar10, 100, seed=1)
     assert (made.label_matrix(cifar10) > 0).sum(0).tolist() == [40] * 10
