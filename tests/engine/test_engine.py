@@ -16,46 +16,15 @@ from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import evaluation
 from pfl_lib.methods import (
     APFL,
-    Ditto,
     FedAvg,
-    FedProx,
-    FedRep,
-    LGFedAvg,
     Local,
-    Mocha,
-    PerFedAvg,
-    PFedHN,
-    PFedLA,
-    PFedMe,
     Scaffold,
-    Similarity,
-    Waffle,
-    WeightErosion,
 )
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
 from pfl_lib.rows import copies, descend, sgd
 
-METHODS = [
-    Local(),
-    FedAvg(),
-    Scaffold(),
-    WeightErosion(p_d=0.1),
-    Waffle(),
-    APFL(),
-    Scaffold("I", clip=1.0),
-    Ditto(0.5),
-    Mocha(coefficient=100),
-    PerFedAvg(hessian="differences"),
-    PFedMe(),
-    PFedLA(retained=1),
-    PFedHN(hidden=(4,)),
-    FedRep(),
-    LGFedAvg(),
-    FedProx(),
-    Similarity(),
-]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
 SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 examples
 
@@ -114,23 +83,6 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
 
 
 # --- loop and vmap ---
-
-
-@pytest.mark.parametrize("settings", [{}, MOVING], ids=["plain", "momentum"])
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_loop_and_vmap_agree_in_float64(method, network, settings):
-    alice = None if method.name == "apfl" else 0
-    loop, vmap = (
-        played(method, ragged(network, engine=engine, alice=alice, **settings))
-        for engine in ("loop", "vmap")
-    )
-    for one, other in zip(loop, vmap, strict=True):
-        for name in one:
-            torch.testing.assert_close(other[name], one[name], rtol=1e-9, atol=1e-11)
-    if network == "batchnorm":
-        assert loop[-1]["statistics"].shape[-1] == 12
-        assert not torch.equal(loop[-1]["statistics"], loop[0]["statistics"])
 
 
 def test_loop_and_vmap_agree_in_float32():

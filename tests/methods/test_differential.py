@@ -54,7 +54,7 @@ CASES = [
     APFL(0.3),
     APFL(mixture_step="every batch"),
     PFedMe(lam=4, steps=3, eta=0.1, beta=0.7),
-    PerFedAvg(alpha=0.2),
+    PerFedAvg(alpha=0.02),
     PerFedAvg(alpha=0.02, hessian="differences", delta=1e-6),
     Mocha(coefficient=100),
     CFL(epsilon_1=0.95, epsilon_2=0.1, start_round=2),
@@ -80,7 +80,7 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
 
 
-def federation(module: nn.Module, alice: int | None, setting: str) -> Federation:
+def federation(module: nn.Module, alice: int | None, setting: str, engine: str) -> Federation:
     random, data, held = torch.Generator().manual_seed(0), [], []
     for size in (6, 8, 11, 7, 10, 12):
         centre = torch.randn(4, generator=random, dtype=torch.float64)
@@ -94,20 +94,22 @@ def federation(module: nn.Module, alice: int | None, setting: str) -> Federation
         Schedule(3, batch_size=4, lr=0.2, **SETTINGS[setting]),
         validation=held,
         alice=alice,
+        engine=engine,
         device="cpu",
         dtype=torch.float64,
     )
 
 
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("method", CASES, ids=repr)
-def test_three_rounds_are_those_of_the_slow_reference(method, setting):
+def test_three_rounds_are_those_of_the_slow_reference(method, setting, engine):
     torch.manual_seed(0)
     # BatchNorm trains on no batch of one, which shared examples may leave.
     linear = method.name in ("broken_global", "fedavg_data")
     module = (nn.Linear(4, 3) if linear else network()).double()
     alice = 1 if method.name in ("waffle", "weight_erosion", "broken_global") else None
-    fed = federation(module, alice, setting)
+    fed = federation(module, alice, setting, engine)
     state = method.start(fed)
     drawn = [state[name] for name in ("hypernetworks", "hypernetwork") if name in state]
     expected = getattr(reference, method.name)(reference.World(fed, module), method, *drawn)

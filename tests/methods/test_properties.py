@@ -1,4 +1,4 @@
-"""Formulas of the methods on numbers at random: weights are shares, order and scale do not matter."""
+"""The methods' formulas on numbers at random: shares, whatever the order and the scale."""
 
 import math
 

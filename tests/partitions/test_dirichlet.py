@@ -8,16 +8,6 @@ from pfl_lib.errors import BadInput
 from pfl_lib.partitions import Dirichlet, earth_movers_distance
 
 
-def test_test_examples_come_in_the_proportions_of_the_training_examples(cifar10):
-    """Each class has five training examples for one test example, and both cuts are rounded down:
-    the counts differ by less than six.
-    """
-    made = partitions.make(Dirichlet(), cifar10, 10, seed=1)
-    matrix = made.label_matrix(cifar10)
-    tested = torch.stack([torch.bincount(cifar10.test_y[rows], minlength=10) for rows in made.test])
-    assert (matrix - 5 * tested).abs().max() < 6
-
-
 def test_a_greater_alpha_is_nearer_to_everybody(cifar10):
     def distance(alpha: float) -> float:
         made = partitions.make(Dirichlet(alpha), cifar10, 10, seed=1)

@@ -110,18 +110,6 @@ def test_a_client_has_its_number_of_examples_in_its_classes_and_trains_on_its_sh
 
 
 @few
-@given(SIZES, CLIENTS, st.integers(1, 4), SEEDS)
-def test_each_class_has_as_many_shards_of_which_a_client_has_its_number(
-    labelled, sizes, clients, per_client, seed
-):
-    shards = clients * per_client * 10
-    split = partitions.make(Shards(per_client * 10), labelled(sizes, sizes), clients, seed)
-    smallest = min(sizes) // (shards // 10)
-    assert (split.sizes >= per_client * 10 * smallest).all()
-    assert split.sizes.sum() == sum(sizes)
-
-
-@few
 @given(RECIPES, SIZES, CLIENTS, SEEDS, st.sampled_from([0.2, 0.5]))
 def test_validation_examples_are_a_clients_own_in_its_order(
     made, recipe, sizes, clients, seed, share
