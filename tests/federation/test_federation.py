@@ -237,6 +237,12 @@ def test_the_initial_model_follows_the_seed_and_nothing_else():
     assert not torch.equal(federation(seed=2).initial()["theta"], first)
 
 
+def test_one_client_is_trained_at_a_time_unless_more_are_asked_for():
+    clients = federation().clients
+    one, three = (Federation(clients, network, Schedule(1), **of) for of in ({}, {"threads": 3}))
+    assert (len(one._loop.modules), len(three._loop.modules)) == (1, 3)
+
+
 def test_making_a_model_leaves_torchs_own_random_numbers_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)

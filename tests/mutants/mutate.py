@@ -37,6 +37,7 @@ ELSEWHERE = dict.fromkeys(("fedbn", "fedrep", "lg_fedavg"), "partial") | {"valid
 """Files whose tests, or some of them, stand in another file's."""
 SHARED = ("differential", "identities", "bad_settings", "every_method")
 """Where the methods' tests stand that are the same for all; a file's are those that name it."""
+ALSO = ("federation/federation.py", "federation/model_checks.py")  # what is recorded is theirs
 USED = {"partial": "fedbn or fedrep or lgfedavg", "hypernetwork": "pfedhn or pfedla"}
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.MatMult: "*"}
 COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
@@ -216,7 +217,7 @@ def tests_of(file: str) -> list[str]:
     if room == "methods" and (told or stem in USED):
         names = [*stems, stem.replace("_", ""), USED.get(stem, stem)]
         told += [f"tests/methods/test_{one}.py" for one in SHARED] + ["-k", " or ".join(names)]
-    return told or [f"tests/{room}"]
+    return (told or [f"tests/{room}"]) + ["tests/engine/test_recording.py"] * (file in ALSO)
 
 
 class Watched:

@@ -103,7 +103,9 @@ def test_published_groups_say_how_they_were_made_and_fit_their_data_set(path):
     source = data.DATASETS[name]
     assert settings["dataset"] == name and settings["groups"] == int(groups)
     assert settings["fingerprint"] == source.fingerprint
-    assert settings["components"] == 256 and "k-means++, 5 starts" in settings["kmeans"]
+    assert (
+        settings["components"] == latent.COMPONENTS and "k-means++, 5 starts" in settings["kmeans"]
+    )
     assert settings["embedding"] and 0 < settings["accuracy"] < 1
     assert labels.dtype == np.uint8 and len(labels) > source.examples
     assert set(labels.tolist()) == set(range(int(groups)))

@@ -66,7 +66,7 @@ def test_what_cannot_be_shared_out_is_refused_in_one_line(cifar10, recipe, clien
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("per_client", [0, -1, 1.5, True])
+@pytest.mark.parametrize("per_client", [0, -1, 1.5, True, 1001])
 def test_shards_are_counted_in_whole_numbers(per_client):
-    with pytest.raises(BadInput, match="give a whole number, 1 or more"):
+    with pytest.raises(BadInput, match="give a whole number(, 1 or more| of 1,000 at most)$"):
         Shards(per_client)
