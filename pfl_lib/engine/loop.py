@@ -15,7 +15,7 @@ import torch
 
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.engine.private import clipped_sums, private_gradient
+from pfl_lib.engine.private import by_layer, private_gradient
 from pfl_lib.engine.recording import BETWEEN_CLIENTS
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
@@ -111,7 +111,7 @@ def _client(
         strict=True,
     )
     gradient, noising = module.gradient, work.noising and work.noising.afresh()
-    clipped = noising and clipped_sums(module, noising.settings.max_norm)
+    clipped = noising and by_layer(module, noising.settings.max_norm)
     for number, (index, labels, moves) in enumerate(batches):
         if noising:
             gradient = private_gradient(clipped, noising)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
 
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
@@ -94,9 +95,9 @@ def clip_factors(norms: Tensor, bound: float) -> Tensor:
     return (within / (norms + 1e-6)).clamp(max=1.0)
 
 
-def clipped_sums(flat: FlatModule, bound: float) -> Clipped:
-    """The sum of clipped gradients for a network; an example whose gradient is not finite counts
-    for nothing, since nothing bounds it.
+def by_example(flat: FlatModule, bound: float) -> Clipped:
+    """The sum of clipped gradients for any network, from the gradient of each example; one whose
+    gradient is not finite counts for nothing, since nothing bounds it.
     """
     flat.module.train()
 
@@ -119,6 +120,99 @@ def clipped_sums(flat: FlatModule, bound: float) -> Clipped:
         return total
 
     return clipped
+
+
+def by_layer(flat: FlatModule, bound: float) -> Clipped:
+    """The same sum, several times as fast on a processor, for networks of linear and convolution
+    layers that a pass reaches once each; for any other, `by_example`.
+
+    One way back gives the gradients g [b, t, out] at a layer's outputs.  With its inputs
+    a [b, t, in], of a convolution the patches at its t places, an example's gradient is g^T a, and
+    the sum of the clipped ones (c g)^T a, c the examples' factors (Goodfellow 2015; Rochette et al.
+    2019).  The first sum is compared with the one by example, which stays where they differ.
+    """
+    whole = by_example(flat, bound)
+    layers = {m: name for name, m in flat.module.named_modules() if [*m.parameters(recurse=False)]}
+    if not all(map(_is_plain, layers)):
+        return whole
+    at_once = max(1, MOST_NUMBERS // flat.layout.P)
+
+    def add(theta: Tensor, x: Tensor, y: Tensor, into: dict[str, Tensor]) -> bool:
+        """Add to the named parts of the sum; False where a layer was not reached just once."""
+        met = []
+        hooks = [
+            layer.register_forward_hook(lambda layer, given, z: met.append((layer, given[0], z)))
+            for layer in layers
+        ]
+        try:
+            named = views(flat.layout.parameters, theta.detach().requires_grad_())
+            losses = flat.loss(functional_call(flat.module, named, (x,)), y)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if sorted(layers[layer] for layer, *_ in met) != sorted(layers.values()):
+            return False
+        back = torch.autograd.grad(losses.sum(), [z for *_, z in met])
+        squares, parts = 0, []
+        for (layer, given, _), g in zip(met, back, strict=True):
+            a, g = _inputs_and_outputs(layer, given.detach(), g)
+            own = None  # of one place the norm is |g| |a|, and the products are not needed
+            if g.shape[1] == 1:
+                squares = squares + (g.square().sum(2) * a.square().sum(2)).sum(1)
+            else:
+                own = g.mT @ a
+                squares = squares + own.square().sum((1, 2))
+            within = f"{layers[layer]}." if layers[layer] else ""
+            weight, bias = into[f"{within}weight"], into.get(f"{within}bias")
+            if bias is not None:
+                squares = squares + g.sum(1).square().sum(1)
+            parts.append((a, g, own, weight, bias))
+        norms = squares.sqrt()
+        factors = torch.where(norms.isfinite(), clip_factors(norms, bound), 0.0)
+        counted = factors.nonzero()[:, 0]  # of what is not finite, 0 times it would be NaN
+        for a, g, own, weight, bias in parts:
+            clipped = factors[counted, None, None] * g[counted]
+            if own is None:
+                weight += (clipped[:, 0].T @ a[counted, 0]).view_as(weight)
+            else:
+                weight += torch.tensordot(factors[counted], own[counted], 1).view_as(weight)
+            if bias is not None:
+                bias += clipped.sum((0, 1))
+        return True
+
+    agrees: bool | None = None
+
+    def clipped(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        nonlocal agrees
+        total = torch.zeros_like(theta)
+        into = views(flat.layout.parameters, total)
+        with torch.enable_grad():
+            pieces = zip(x.split(at_once), y.split(at_once), strict=True)
+            if agrees is False or not all(add(theta, *piece, into) for piece in pieces if len(y)):
+                return whole(theta, x, y)
+        if agrees is None and len(y):
+            by_each = whole(theta, x, y)
+            within = 1e-4 * by_each.abs().max().item()
+            agrees = torch.allclose(total, by_each, rtol=0, atol=within)
+            return total if agrees else by_each
+        return total
+
+    return clipped
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether `_inputs_and_outputs` knows the layer."""
+    if type(layer) is nn.Conv2d:
+        return layer.groups == 1 and layer.padding_mode == "zeros" and layer.padding != "same"
+    return type(layer) is nn.Linear
+
+
+def _inputs_and_outputs(layer: nn.Module, given: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """What a layer was given, [b, t, in], and the gradients at its outputs, [b, t, out]."""
+    if isinstance(layer, nn.Conv2d):
+        at = (layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        return F.unfold(given, *at).mT, g.flatten(2).mT
+    return given.reshape(len(given), -1, given.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
 
 
 def private_gradient(clipped: Clipped, noising: Noising | Sequence[Noising]) -> Gradient:

@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
-from pfl_lib.engine.private import clipped_sums, private_gradient
+from pfl_lib.engine.private import by_example, private_gradient
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
 
@@ -36,7 +36,7 @@ def train(
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     gradient, noising = _gradients(flat), [client.noising for client in work]
-    clipped = noising[0] and clipped_sums(flat, noising[0].settings.max_norm)
+    clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
             part = (

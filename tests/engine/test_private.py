@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from pfl_lib import DPSGD, BadInput, Federation, Schedule, run
 from pfl_lib.engine import LOSSES
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.engine.private import clip_factors, clipped_sums
+from pfl_lib.engine.private import by_example, by_layer, clip_factors
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation.batches import batches
 from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, make_method
@@ -76,16 +77,60 @@ def test_both_engines_train_to_the_same_numbers(sampling):
     torch.testing.assert_close(loop, side, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("network, shape", [(LeNet5, (1, 28, 28)), (TFConvNet, (3, 32, 32))])
-def test_a_sum_without_a_bound_is_the_gradient_of_the_summed_loss(network, shape):
+class Twice(nn.Module):
+    """A layer reached twice, and one whose weight a function takes."""
+
+    def __init__(self, function: bool) -> None:
+        super().__init__()
+        self.one, self.two, self.function = nn.Linear(3, 3), nn.Linear(3, 2), function
+
+    def forward(self, x):
+        x = F.linear(self.two(x) @ self.two.weight, self.one.weight) if self.function else x
+        return self.two(torch.relu_(self.one(torch.tanh(self.one(x)))))
+
+
+def patches() -> nn.Module:
+    """Strides, padding and dilation, no bias, and a linear layer over places."""
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, stride=2, padding=1, bias=False),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(4, 3, (2, 3), dilation=(2, 1), padding=(1, 0)),
+        nn.Flatten(2),
+        nn.Linear(8, 5),
+        nn.Flatten(),
+        nn.Linear(15, 4),
+    )
+
+
+NETWORKS = {
+    "LeNet-5": (LeNet5, (1, 28, 28)),
+    "FedFomo's": (TFConvNet, (3, 32, 32)),
+    "patches": (patches, (2, 7, 7)),
+    "grouped": (lambda: nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten()), (2, 3, 3)),
+    "reached twice": (lambda: Twice(False), (3,)),
+    "by a function": (lambda: Twice(True), (3,)),
+}
+
+
+@pytest.mark.parametrize("network, shape", NETWORKS.values(), ids=NETWORKS)
+def test_the_sum_by_layers_is_that_by_examples_and_unclipped_the_gradient(network, shape):
     torch.manual_seed(0)
     loss = LOSSES["cross_entropy"]
     flat = FlatModule(network(), loss, torch.device("cpu"), torch.float64)
     theta = flat.layout.rows(flat.module)["theta"]
-    x, y = torch.randn(3, *shape, dtype=torch.float64), torch.tensor([1, 0, 3])
+    x, y = 3 * torch.randn(5, *shape, dtype=torch.float64), torch.tensor([1, 0, 1, 1, 0])
     parts = torch.autograd.grad(loss(flat.module(x), y).sum(), list(flat.module.parameters()))
-    found = clipped_sums(flat, math.inf)(theta, x, y)
-    torch.testing.assert_close(found, torch.cat([part.flatten() for part in parts]))
+    whole = torch.cat([part.flatten() for part in parts])
+    torch.testing.assert_close(by_layer(flat, math.inf)(theta, x, y), whole)
+    norms = torch.stack([by_example(flat, math.inf)(theta, *one).norm() for one in each(x, y)])
+    bound = norms.median().item()  # some are clipped, some are not
+    by_layers = by_layer(flat, bound)
+    for _ in range(2):  # the first sum is compared with the other's
+        torch.testing.assert_close(by_layers(theta, x, y), by_example(flat, bound)(theta, x, y))
+
+
+def each(x: torch.Tensor, y: torch.Tensor):
+    return zip(x.split(1), y.split(1), strict=True)
 
 
 def test_no_clipped_norm_exceeds_the_bound():
@@ -94,7 +139,7 @@ def test_no_clipped_norm_exceeds_the_bound():
         assert (norms * clip_factors(norms, bound) <= bound).all()
     flat = FlatModule(net(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float32)
     theta = flat.layout.rows(flat.module)["theta"]
-    clipped = clipped_sums(flat, 0.05)
+    clipped = by_layer(flat, 0.05)
     for k in range(50):
         x = 100 * torch.randn(1, 3, generator=torch.Generator().manual_seed(k))
         assert clipped(theta, x, torch.tensor([k % 2])).norm() <= 0.05
@@ -102,7 +147,7 @@ def test_no_clipped_norm_exceeds_the_bound():
 
 def test_an_example_whose_gradient_is_not_finite_counts_for_nothing():
     flat = FlatModule(net(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float32)
-    theta, clipped = flat.layout.rows(flat.module)["theta"], clipped_sums(flat, 1.0)
+    theta, clipped = flat.layout.rows(flat.module)["theta"], by_layer(flat, 1.0)
     x, y = torch.randn(2, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1])
     broken = torch.stack([x[0], torch.full((3,), math.inf), x[1]])
     assert torch.equal(clipped(theta, broken, torch.tensor([0, 1, 1])), clipped(theta, x, y))
