@@ -83,7 +83,7 @@ def imports_of_files(*patterns: str) -> dict[str, str]:
     return {
         module: path
         for module, path in found.items()
-        if module not in {*sys.stdlib_module_names, "pfl_lib", "benchmarks"}
+        if module not in {*sys.stdlib_module_names, "pfl_lib", "benchmarks", "tests"}
     }
 
 
