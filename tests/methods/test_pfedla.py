@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule, models
-from pfl_lib.methods import Local, hypernetwork
+from pfl_lib.methods import Local
 from pfl_lib.methods.pfedla import PFedLA
 
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
@@ -251,20 +251,6 @@ def test_what_is_sent_costs_what_table_3_prints(model, shape, retained, megabyte
     _, log = method.round(fed, method.start(fed), 1)
     parameters = (log["models_up"] + log["models_down"]) / 2 * fed.layout.P
     assert 3000 * parameters / 2**20 == pytest.approx(megabytes, abs=0.03)
-
-
-def test_a_hundred_hypernetworks_take_32_mb(small):
-    """100 + 3 * 100 * 101 + 5 * 100 * 101 = 80,900 numbers each, for 5 layers and 100 clients."""
-    shapes = {
-        "embedding": (100,),
-        **hypernetwork.hidden_shapes(100, (100, 100, 100)),
-        "head weight": (5, 100, 100),
-        "head bias": (5, 100),
-    }
-    width = hypernetwork.blocks(shapes)[-1].stop
-    assert width == 80_900 and 100 * width * 4 == 32_360_000
-    fed, small_one = small(clients=3, alice=None), PFedLA()
-    assert small_one.start(fed)["hypernetworks"].shape == (3, 100 + 30_300 + 2 * 3 * 101)
 
 
 # --- bad input ---
