@@ -243,7 +243,7 @@ def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
         assert sooner == pytest.approx(waffle.omega(70, 100, transition=transition), rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     st.integers(1, 200),
     st.integers(1, 200),
@@ -312,7 +312,7 @@ LENGTHS = st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_siz
 SHARES = st.floats(1e-6, 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(LENGTHS, SHARES, st.data())
 def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(
     distances, personal, data
@@ -330,7 +330,7 @@ def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(
         assert others[-1][1] == 0, "the farthest client keeps weight"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(0, 1000), min_size=1, max_size=12), SHARES, st.integers(-30, 30), st.data()
 )
