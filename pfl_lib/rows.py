@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 Rows = dict[str, Tensor]
+"""Rows by name: a model, many models, or what a method keeps from round to round, its state."""
 Gradient = Callable[..., Tensor]
 """`gradient(theta, batch, statistics=None)`: the mean loss's gradient at `theta`, in its shape, [P]
 or [n, P].  BatchNorm's running statistics in `statistics` are updated in place."""
@@ -127,10 +128,22 @@ def uniform(n: int) -> Tensor:
     return torch.full((n,), 1 / n, dtype=torch.float64)
 
 
-def each_sends_a_model(weights: Tensor, clients: list[int], n: int) -> dict:
-    """The log of a round in which each participant receives and sends one model."""
-    sent = {"models_up": len(clients), "models_down": len(clients)}
-    return {"weights": weights_of_all(weights, clients, n), **sent}
+def each_sends_a_model(weights: Tensor, clients: list[int], n: int, models: int = 1) -> dict:
+    """The log of a round in which each participant receives and sends one model, or so many."""
+    sent = models * len(clients)
+    weights = weights_of_all(weights, clients, n)
+    return {"weights": weights, "models_up": sent, "models_down": sent}
+
+
+def models_of(state: Rows, clients: Sequence[int]) -> Rows:
+    """The models of `clients`, [n, P] and [n, S], out of a state with all clients'."""
+    return {name: select_rows(matrix, clients) for name, matrix in model(state).items()}
+
+
+def models_beside(shared: Rows, n: int, clients: Sequence[int], own: Rows) -> Rows:
+    """All n clients' models: `own` [m, P] those of `clients`, `shared` [P] that of the others."""
+    rows = {name: own[name] for name in ("theta", "statistics")}
+    return {name: with_rows(shared[name].expand(n, -1), clients, rows[name]) for name in rows}
 
 
 def weights_of_all(weights: Tensor, clients: list[int], n: int) -> Tensor:

@@ -59,7 +59,9 @@ class Run:
     ) -> None:
         self.method, self.fed = method, fed
         self.measures, self.evaluate_every = tuple(measures), evaluate_every
+        fed.private_steps.clear()
         self.state = method.start(fed)
+        self._steps_of_start = list(fed.private_steps)
         if not isinstance(self.state, Mapping):
             self._refuse("start", type(self.state).__name__, "a dict, the state")
         check(self.measures, fed)
@@ -90,7 +92,7 @@ class Run:
         while not self.finished:
             began, r = time.perf_counter(), self.done + 1
             self.fed.non_finite.clear()
-            self.fed.private_steps.clear()
+            self.fed.private_steps[:] = [] if self.done else self._steps_of_start
             self.state, log = self._round(r)
             self.done = r
             weights, matrices, numbers = self._read(log, r)
@@ -142,20 +144,20 @@ class Run:
 
     def _private_steps(self) -> dict[str, Tensor]:
         """What an accountant needs of a round of DP-SGD, [N] each: the local steps of each client,
-        "private_steps", and the chance with which a step draws an example, "sampling_rate";
-        shuffled batches have none.
+        "private_steps", in round 1 with those that the method's `start` took; and the chance with
+        which a step draws an example, "sampling_rate", which shuffled batches have none of.
         """
         taken = self.fed.private_steps
         private = self.fed.schedule.private
         if private is None:
             return {}
-        if len({(client, purpose) for client, purpose, _ in taken}) < len(taken):
+        if len({noise[:3] for noise in taken}) < len(taken):  # client, purpose, round
             raise BadInput(
                 f"method {self.method.name!r} trains a client twice in a round by the same noise,"
                 " which would cancel: train it without privacy"
             )
         steps = torch.zeros(len(self.fed), dtype=torch.float64)
-        for client, _, count in taken:
+        for client, *_, count in taken:
             steps[client] += count
         rate = {"sampling_rate": self.fed.schedule.batch_size / self.fed.sizes()}
         return {"private_steps": steps} | (rate if private.sampling == "poisson" else {})
@@ -241,9 +243,7 @@ class Run:
         return broken
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that a resumed run needs, as it is after the last finished round; what comes later
-        does not change it.
-        """
+        """All that a resumed run needs after the last finished round; later ones change nothing."""
         return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:

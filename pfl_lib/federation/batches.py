@@ -55,12 +55,7 @@ def batches(
 
 
 def moves(
-    schedule: Schedule,
-    seed: int,
-    purpose: str,
-    round: int,
-    client: int,
-    batches: Sequence[Tensor],
+    schedule: Schedule, seed: int, purpose: str, round: int, client: int, batches: Sequence[Tensor]
 ) -> tuple[Tensor, ...] | None:
     """How the images of each batch are augmented; None where they are not."""
     if schedule.augment == "none":

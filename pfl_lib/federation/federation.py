@@ -96,8 +96,8 @@ class Federation:
         self.name, self.version, self.loss = name, version, loss
         # Whose training ended in NaN or infinity; a run empties it.
         self.non_finite: set[int] = set()
-        # (client, purpose, local steps) of training by DP-SGD; a run empties it every round.
-        self.private_steps: list[tuple[int, str, int]] = []
+        # (client, purpose, round, local steps) of training by DP-SGD; a run empties it every round.
+        self.private_steps: list[tuple[int, str, int, int]] = []
         self.device = choose_device(device)
         self.dtype = dtype
         given = isinstance(model, nn.Module)
@@ -256,7 +256,7 @@ class Federation:
             )
             work.append(Work(index, labels, here, moved, noising))
             if private:
-                self.private_steps.append((i, purpose, len(drawn)))
+                self.private_steps.append((i, purpose, round, len(drawn)))
         schedule = self.schedule
         lr, momentum = schedule.lr_at(round), schedule.momentum
         sgd_settings = {"lr": lr, "momentum": momentum, "weight_decay": schedule.weight_decay}

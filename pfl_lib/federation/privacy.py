@@ -4,6 +4,9 @@ An epsilon here is one client's, against the server and all other clients, for a
 one of its training examples: "local" in the paper's word, since the client adds the noise before
 anything leaves it.  Nothing else that leaves is counted: the numbers of training examples, and
 what a method makes of validation examples, such as FedFomo's weights.
+
+A local epoch over n examples in batches of B is ceil(n / B) steps.  FedFomo's released code drops
+the last batch: 53 steps instead of 54 for its 2,667 examples in batches of 50.
 """
 
 import math

@@ -25,9 +25,7 @@ layer), "matrices" (further ones by name, such as {"affinity": [N, N]}), "models
 else as one number per client [N].
 """
 
-from typing import Any, ClassVar, Protocol
-
-from torch import Tensor
+from typing import ClassVar, Protocol
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation.federation import Federation
@@ -64,11 +62,9 @@ class Method(Protocol):
     title: ClassVar[str]
     version: ClassVar[int]
 
-    def start(self, fed: Federation) -> dict[str, Tensor]: ...
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict[str, Any]]: ...
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows: ...
+    def start(self, fed: Federation) -> Rows: ...
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]: ...
+    def served(self, fed: Federation, state: Rows) -> Rows: ...
 
 
 METHODS: dict[str, type] = {

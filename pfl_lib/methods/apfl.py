@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from pfl_lib.errors import BadInput, choose, flag, number
 from pfl_lib.federation.federation import Federation
@@ -16,10 +15,11 @@ from pfl_lib.rows import (
     average,
     copies,
     descend,
+    each_sends_a_model,
     model,
+    models_beside,
     select_rows,
     uniform,
-    weights_of_all,
     with_rows,
 )
 
@@ -67,21 +67,12 @@ class APFL:
     name: ClassVar[str] = "apfl"
     title: ClassVar[str] = "APFL"
     version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = (
-        "mixture_step",
-        "own_start",
-        "averaged",
-        "own_gradient",
-    )
+    later: ClassVar[tuple[str, ...]] = ("mixture_step", "own_start", "averaged", "own_gradient")
     look: ClassVar[tuple[str, str, str]] = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:
-        number(
-            "alpha",
-            self.alpha,
-            "a mixture from 0 (shared model) to 1 (own model)",
-            lambda v: 0 <= v <= 1,
-        )
+        allowed = "a mixture from 0 (shared model) to 1 (own model)"
+        number("alpha", self.alpha, allowed, lambda v: 0 <= v <= 1)
         flag(adaptive=self.adaptive)
         choose("mixture_step", self.mixture_step, ("first batch", "every batch", "round"))
         choose("own_start", self.own_start, ("shared", "random"))
@@ -107,18 +98,15 @@ class APFL:
         """The clients that keep a v, in the order of the state's rows "personal ..."."""
         return list(range(len(fed))) if self.averaged == "mixtures" else fed.evaluated_clients
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         if fed.layout.S and self.own_gradient == "outputs":
             raise BadInput(
                 "own_gradient 'outputs' measures no running statistics at the mixture: give"
                 " own_gradient='mixture', or a model without BatchNorm"
             )
         mixing = self._mixing(fed)
-        own = (
-            copies(fed.initial(), len(mixing))
-            if self.own_start == "shared"
-            else fed.initial_each(mixing)
-        )
+        at_random = self.own_start == "random"
+        own = fed.initial_each(mixing) if at_random else copies(fed.initial(), len(mixing))
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
         return {
             **fed.initial(),
@@ -127,9 +115,7 @@ class APFL:
             "alpha": alpha,
         }
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         row_of = {client: k for k, client in enumerate(self._mixing(fed))}
         mixing = [i for i in clients if i in row_of]
@@ -157,23 +143,15 @@ class APFL:
         after = average(weights, shared) | {
             name: with_rows(state[name], rows, mixed[name]) for name, rows in places.items()
         }
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "alpha": after["alpha"][:, 0].double().cpu(),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
-        return after, log
+        log = each_sends_a_model(weights, clients, len(fed))
+        return after, log | {"alpha": after["alpha"][:, 0].double().cpu()}
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         mixing, evaluated = self._mixing(fed), fed.evaluated_clients
         own = state | {"alpha": state["alpha"][evaluated]}
         for name in ("personal", "personal statistics"):
             own[name] = select_rows(state[name], [mixing.index(i) for i in evaluated])
-        return {
-            name: with_rows(state[name].expand(len(fed), -1), fed.evaluated_clients, rows)
-            for name, rows in mixture(own).items()
-        }
+        return models_beside(state, len(fed), evaluated, mixture(own))
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         w, v, alpha = rows["theta"], rows["personal"], rows["alpha"]

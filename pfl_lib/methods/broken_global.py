@@ -40,7 +40,7 @@ class BrokenGlobal:
     version: ClassVar[int] = 1
     one_model: ClassVar[bool] = True  # the same for all clients
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         for block in fed.layout.parameters:
             if len(block.shape) > 2:
                 raise BadInput(
@@ -49,9 +49,7 @@ class BrokenGlobal:
                 )
         return fed.initial()
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = sorted(fed.participants(r), key=lambda client: (client != fed.alice, client))
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
         total = broken_sum(trained["theta"] - state["theta"], fed.layout)
@@ -59,7 +57,7 @@ class BrokenGlobal:
         after["theta"] = state["theta"] + total / len(clients)
         return after, {"models_up": len(clients), "models_down": len(clients)}
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 

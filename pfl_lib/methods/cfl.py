@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfl_lib.errors import flag, number, whole
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, average, copies, model, select_rows, uniform, with_rows
+from pfl_lib.rows import Rows, average, copies, model, models_of, select_rows, uniform, with_rows
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CFL:
         whole("start_round", self.start_round, 1)
         flag(relative=self.relative)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last
         ones, `met` [N] who has one; `unit` [] is what the epsilons are fractions of.
         """
@@ -71,11 +71,9 @@ class CFL:
             "unit": torch.ones((), dtype=torch.float64),
         }
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
-        start = {name: select_rows(matrix, clients) for name, matrix in model(state).items()}
+        start = models_of(state, clients)
         trained, _ = fed.train(start, r, clients)
         updates = with_rows(state["updates"], clients, trained["theta"] - start["theta"])
         met = with_rows(state["met"], clients, torch.ones(len(clients), dtype=torch.bool))
@@ -107,7 +105,7 @@ class CFL:
         kept = {"cluster": cluster, "updates": updates, "met": met, "unit": unit}
         return {**after, **kept}, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
     def _split(

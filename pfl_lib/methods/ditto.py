@@ -4,12 +4,19 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import FedAvg
-from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, select_rows, with_rows
+from pfl_lib.rows import (
+    Batch,
+    Gradient,
+    Rows,
+    copies,
+    descend,
+    models_beside,
+    select_rows,
+    with_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -40,15 +47,13 @@ class Ditto:
     def cost(self, passes: float, read: float) -> float:
         return passes * (1 + read)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         # Rows "personal ..." belong to the evaluated clients, in their order.
         own = copies(fed.initial(), len(fed.evaluated_clients))
         personal = {"personal": own["theta"], "personal statistics": own["statistics"]}
         return fed.initial() | personal
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         shared, log = FedAvg(self.weighting).round(fed, state, r)
         there = set(fed.participants(r))
         place = {i: k for k, i in enumerate(fed.evaluated_clients) if i in there}
@@ -59,20 +64,13 @@ class Ditto:
             "anchor": copies(state, len(own))["theta"],
         }
         trained, _ = fed.train(rows, r, list(place), self._step, uploaded=())
-        personal = {
-            "personal": with_rows(state["personal"], own, trained["theta"]),
-            "personal statistics": with_rows(
-                state["personal statistics"], own, trained["statistics"]
-            ),
-        }
+        names = {"personal": "theta", "personal statistics": "statistics"}
+        personal = {name: with_rows(state[name], own, trained[of]) for name, of in names.items()}
         return shared | personal, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         own = {"theta": state["personal"], "statistics": state["personal statistics"]}
-        return {
-            name: with_rows(state[name].expand(len(fed), -1), fed.evaluated_clients, rows)
-            for name, rows in own.items()
-        }
+        return models_beside(state, len(fed), fed.evaluated_clients, own)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         raw = gradient(rows["theta"], batch, rows["statistics"])

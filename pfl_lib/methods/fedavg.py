@@ -30,19 +30,17 @@ class FedAvg:
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return fed.initial()
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         trained, _ = fed.train(copies(state, len(clients)), r, clients)
         weights = averaging_weights(self.weighting, fed, clients)
         log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 

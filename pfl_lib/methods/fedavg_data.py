@@ -17,10 +17,7 @@ from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model, uniform
 
 CLIENTS = 15  # FedFomo's
-POOLS = {
-    "all": "all {total:g} training examples",
-    "client": "{mean:g} training examples a client",
-}
+POOLS = {"all": "all {total:g} training examples", "client": "{mean:g} training examples a client"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class FedAvgData:
         """As with `CLIENTS` clients, where their number counts."""
         return passes * (1 + self.share * (1 if self.pool == "client" else CLIENTS - 1))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """BadInput where the pool would be empty although the share is not 0."""
         sizes = fed.sizes().tolist()
         if self.share and not pool_size(sizes, self.share, self.pool):
@@ -74,9 +71,7 @@ class FedAvgData:
             )
         return fed.initial()
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         given = gifts(fed.sizes().tolist(), self.share, fed.seed, self.pool)
         trained, _ = fed.train(copies(state, len(clients)), r, clients, shared=given)
@@ -86,7 +81,7 @@ class FedAvgData:
         log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
-from pfl_lib.rows import Rows, copies, model
+from pfl_lib.rows import Rows, copies, model, models_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class FedBN:
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where the network has no norm."""
         if not any(layer.norm for layer in fed.layout.layers):
             raise BadInput(
@@ -41,13 +39,11 @@ class FedBN:
             )
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         shared = [layer for layer in fed.layout.layers if not layer.norm]
-        trained, _ = fed.train(partial.given(state, clients), r, clients, uploaded=shared)
+        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
         return partial.averaged(fed, state, clients, trained, shared, self.weighting)
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

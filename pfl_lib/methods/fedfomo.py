@@ -13,7 +13,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, copies, model, select_rows, with_rows
+from pfl_lib.rows import Rows, copies, model, models_of, with_rows
 
 NORMS = {"l2": 2, "l1": 1}
 
@@ -78,7 +78,7 @@ class FedFomo:
         """How many other clients' models a client is sent."""
         return self.n - self.counts_own
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""
         most = len(fed) - 1 + self.counts_own
         if self.n > most:
@@ -91,11 +91,9 @@ class FedFomo:
             "affinity": torch.eye(len(fed), dtype=torch.float64),
         }
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
-        references = {name: select_rows(row, clients) for name, row in model(state).items()}
+        references = models_of(state, clients)
         trained, _ = fed.train(references, r, clients)
 
         mixed = {name: torch.empty_like(matrix) for name, matrix in trained.items()}
@@ -112,7 +110,8 @@ class FedFomo:
             near = sorted([client, *others])
             places = [clients.index(i) for i in near]
             reference = {name: matrix[k : k + 1] for name, matrix in references.items()}
-            signed, lost = self._signed(fed, client, reference, select_models(trained, places))
+            near_models = {name: matrix[places] for name, matrix in trained.items()}
+            signed, lost = self._signed(fed, client, reference, near_models)
             share = normalised(signed)
             shares[client, near] = share
             affinity[client, near] += signed if self.affinity == "signed" else relative(signed)
@@ -138,7 +137,7 @@ class FedFomo:
         after = {name: with_rows(state[name], clients, matrix) for name, matrix in mixed.items()}
         return {**after, "affinity": affinity}, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
     def exploration(self, r: int) -> float:
@@ -194,10 +193,6 @@ def demote(affinity: Tensor, lost: Sequence[int]) -> None:
     others = [i for i in range(len(affinity)) if i not in lost]
     if lost and others:
         affinity[list(lost)] = affinity[list(lost)].clamp(max=affinity[others].min().item() - 1)
-
-
-def select_models(rows: Rows, places: Sequence[int]) -> Rows:
-    return {name: matrix[places] for name, matrix in rows.items()}
 
 
 def signed_weights(reference_loss: float, losses: Tensor, distances: Tensor) -> Tensor:

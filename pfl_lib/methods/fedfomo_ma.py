@@ -9,7 +9,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedfomo import check_validation, normalised
-from pfl_lib.rows import Rows, average, copies, finite_rows, model, select_rows, with_rows
+from pfl_lib.rows import Rows, average, copies, finite_rows, model, models_of, with_rows
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,16 @@ class FedFomoMA:
     title: ClassVar[str] = "FedFomo (MA)"
     version: ClassVar[int] = 1
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """BadInput for one client, and where a client cannot be validated on."""
         if len(fed) < 2:
             raise BadInput("FedFomo (MA) leaves one model out of an average: give two clients")
         check_validation(fed)
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
-        references = {name: select_rows(row, clients) for name, row in model(state).items()}
+        references = models_of(state, clients)
         trained, _ = fed.train(references, r, clients)
 
         finite = torch.stack([finite_rows(matrix) for matrix in trained.values()]).all(0)
@@ -82,7 +80,7 @@ class FedFomoMA:
             name: with_rows(state[name], clients, matrix) for name, matrix in mixed.items()
         }, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 

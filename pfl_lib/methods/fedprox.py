@@ -4,21 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaging_weights
-from pfl_lib.rows import (
-    Batch,
-    Gradient,
-    Rows,
-    average,
-    copies,
-    descend,
-    each_sends_a_model,
-    model,
-)
+from pfl_lib.rows import Batch, Gradient, Rows, average, copies, descend, each_sends_a_model, model
 
 
 @dataclass(frozen=True)
@@ -45,12 +34,10 @@ class FedProx:
         number("mu", self.mu, "a factor of 0 or more", lambda v: 0 <= v < math.inf)
         choose("weighting", self.weighting, ("size", "uniform"))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return fed.initial()
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         rows = copies(state, len(clients))
         trained, _ = fed.train(rows | {"received": rows["theta"]}, r, clients, self._step)
@@ -58,7 +45,7 @@ class FedProx:
         log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods import partial
-from pfl_lib.rows import Batch, Gradient, Rows, Step, copies, descend, model
+from pfl_lib.rows import Batch, Gradient, Rows, Step, copies, descend, model, models_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class FedRep:
         """Passes over the participants' data: those of head and body."""
         return passes if self.head == () else sum(self._epochs(passes))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where `head` names no layer, or local work is not counted
         in epochs.
         """
@@ -59,12 +58,10 @@ class FedRep:
             )
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, head = fed.participants(r), self._head(fed)
         shared = partial.shared_layers(fed, head)
-        rows, body_epochs = partial.given(state, clients), None
+        rows, body_epochs = models_of(state, clients), None
         if head:
             kept = [fed.layout.layer(name) for name in head]
             epochs, body_epochs = self._epochs(fed.schedule.local_epochs)
@@ -83,7 +80,7 @@ class FedRep:
             )
         return partial.averaged(fed, state, clients, rows, shared, self.weighting)
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
     def _epochs(self, local: float) -> tuple[float, float]:

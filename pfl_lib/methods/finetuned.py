@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from pfl_lib.errors import choose, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods.fedavg import FedAvg
-from pfl_lib.rows import Rows, copies, model, with_rows
+from pfl_lib.rows import Rows, copies, model, models_beside
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,16 @@ class FineTuned:
         """With a model served after every round."""
         return passes + self.epochs * read
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return {**fed.initial(), "next round": torch.tensor(1)}
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         shared, log = FedAvg(self.weighting).round(fed, state, r)
         return {**shared, "next round": torch.tensor(r + 1)}, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         if not self.epochs:
             return model(state)
         clients, r = fed.evaluated_clients, int(state["next round"])
         tuned, _ = fed.train(copies(state, len(clients)), r, clients, epochs=self.epochs)
-        return {
-            name: with_rows(state[name].expand(len(fed), -1), clients, rows)
-            for name, rows in tuned.items()
-        }
+        return models_beside(state, len(fed), clients, tuned)

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pfl_lib.engine.layout import Layer, Layout
 from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.progress import tell
-from pfl_lib.rows import Rows, copies, model
+from pfl_lib.rows import Rows, copies, model, models_of
 
 
 @dataclass(frozen=True)
@@ -40,21 +38,19 @@ class LGFedAvg:
         partial.check_names("local", self.local)
         choose("weighting", self.weighting, ("size", "uniform"))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where `local` names no layer."""
         if len(self._shared(fed)) == len(fed.layout.layers):
             tell(f"{self.name} shares every layer of this network: it is FedAvg")
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         shared = self._shared(fed)
-        trained, _ = fed.train(partial.given(state, clients), r, clients, uploaded=shared)
+        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
         return partial.averaged(fed, state, clients, trained, shared, self.weighting)
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
     def _shared(self, fed: Federation) -> Sequence[Layer]:

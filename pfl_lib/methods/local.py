@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, copies, model, select_rows, weights_of_all, with_rows
+from pfl_lib.rows import Rows, copies, model, models_of, weights_of_all, with_rows
 
 
 @dataclass(frozen=True)
@@ -27,21 +26,18 @@ class Local:
     def cost(self, passes: float, read: float) -> float:
         return passes * read
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         evaluated_clients = set(fed.evaluated_clients)
         clients = [i for i in fed.participants(r) if i in evaluated_clients]
-        own = {name: select_rows(matrix, clients) for name, matrix in state.items()}
-        trained, _ = fed.train(own, r, clients, uploaded=())
+        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=())
         after = {name: with_rows(state[name], clients, matrix) for name, matrix in trained.items()}
         log = {"models_up": 0, "models_down": 0}
         if fed.alice is not None:
             log["weights"] = weights_of_all(torch.ones(1), [fed.alice], len(fed))
         return after, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pfl_lib.errors import number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
@@ -46,7 +44,7 @@ class Mocha:
     def __post_init__(self) -> None:
         number("coefficient", self.coefficient, "a number 0 or more", lambda v: 0 <= v < math.inf)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         pull = 2 * self.coefficient * scale(fed.layout.P)
         if 0 < pull < SMALL:
             tell(
@@ -54,9 +52,7 @@ class Mocha:
             )
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, n = fed.participants(r), len(fed)
         double = 2 * self.coefficient * scale(fed.layout.P)
 
@@ -72,7 +68,7 @@ class Mocha:
         after = {name: with_rows(state[name], clients, matrix) for name, matrix in trained.items()}
         return after, {"models_up": len(clients), "models_down": len(clients)}
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 

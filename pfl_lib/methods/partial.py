@@ -6,15 +6,12 @@ averaged layers.  A layer's running statistics go where its parameters go.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
-
-from torch import Tensor
 
 from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaging_weights
-from pfl_lib.rows import Rows, average, select_rows, weights_of_all, with_rows
+from pfl_lib.rows import Rows, average, weights_of_all, with_rows
 
 
 def check_names(setting: str, names: object) -> None:
@@ -36,19 +33,14 @@ def shared_layers(fed: Federation, kept: Collection[str]) -> list[Layer]:
     return [layer for layer in fed.layout.layers if layer.name not in kept]
 
 
-def given(state: dict[str, Tensor], clients: Sequence[int]) -> Rows:
-    """The participants' models at the round's start."""
-    return {name: select_rows(state[name], clients) for name in ("theta", "statistics")}
-
-
 def averaged(
     fed: Federation,
-    state: dict[str, Tensor],
+    state: Rows,
     clients: list[int],
     trained: Rows,
     shared: Sequence[Layer],
     weighting: str,
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> tuple[Rows, dict]:
     """The state and log after `clients` have `trained`: the shared layers' average is everybody's,
     also theirs who were not there.
 

@@ -68,19 +68,17 @@ class PerFedAvg:
         each = 4 if self.hessian == "differences" else 2
         return each * passes + (read if self.adapt else 0)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return fed.initial()
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         trained, _ = fed.train(copies(state, len(clients)), r, clients, self._step)
         weights = uniform(len(clients))
         log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         if not self.adapt or not self.alpha:
             return model(state)
         clients = fed.evaluated_clients

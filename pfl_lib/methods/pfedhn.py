@@ -61,16 +61,12 @@ class PFedHN:
         number("clip", self.clip, "a number above 0", lambda v: 0 < v < math.inf)
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """The hypernetwork as one row, its momentum, and all clients' running statistics."""
         width, random = self._width(fed), generator(fed.seed, "hypernetwork")
         initial, blocks = fed.initial(), self._blocks(fed)
-        drawn = torch.cat(
-            [
-                torch.randn(len(fed) * width, generator=random),
-                hypernetwork.drawn_hidden(width, self.hidden, random),
-            ]
-        )
+        embeddings = torch.randn(len(fed) * width, generator=random)
+        drawn = torch.cat([embeddings, hypernetwork.drawn_hidden(width, self.hidden, random)])
         row = torch.zeros(blocks[-1].stop, device=fed.device, dtype=fed.dtype)
         row[: len(drawn)] = drawn.to(row)
         row[blocks[-1].start :] = initial["theta"]
@@ -80,9 +76,7 @@ class PFedHN:
             "statistics": initial["statistics"].expand(len(fed), -1),
         }
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, network = fed.participants(r), state["hypernetwork"]
         blocks = self._blocks(fed)
         given = {
@@ -106,7 +100,7 @@ class PFedHN:
         }
         return after, {"models_up": len(clients), "models_down": len(clients)}
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         theta = models(state["hypernetwork"], self._blocks(fed), range(len(fed)))
         return {"theta": theta, "statistics": state["statistics"]}
 

@@ -93,7 +93,7 @@ class PFedLA:
         """
         return {"statistics of the mixture": 3 if statistics else 1}
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """N copies of the initial model and N equal hypernetworks; BadInput where `retained` does
         not fit the network.
         """
@@ -115,9 +115,7 @@ class PFedLA:
         rows = {**fed.initial(), "hypernetworks": row.to(fed.device, fed.dtype)}
         return {name: row.expand(len(fed), -1) for name, row in rows.items()}
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, layers = fed.participants(r), fed.layout.layers
         networks = select_rows(state["hypernetworks"], clients)
         weights, kept = self._weights(fed, networks, clients)
@@ -146,7 +144,7 @@ class PFedLA:
         }
         return after, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         weights, _ = self._weights(fed, state["hypernetworks"], range(len(fed)))
         return mixed_models(weights, state, fed.layout.layers)
 

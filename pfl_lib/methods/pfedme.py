@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor
-
 from pfl_lib.errors import BadInput, flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
@@ -67,7 +65,7 @@ class PFedMe:
         """K gradients an example."""
         return self.steps * passes
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         """BadInput where a step along lambda alone would diverge."""
         for name, step in (("lr", fed.schedule.lr), ("eta", self.eta)):
             if step * self.lam >= 2:
@@ -76,15 +74,9 @@ class PFedMe:
                     f" diverges from 2 on: give a smaller {name} or lam"
                 )
         own = copies(fed.initial(), len(fed))
-        return {
-            **fed.initial(),
-            "personal": own["theta"],
-            "personal statistics": own["statistics"],
-        }
+        return {**fed.initial(), "personal": own["theta"], "personal statistics": own["statistics"]}
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         rows = copies(state, len(clients))
         rows["personal"] = rows["theta"]
@@ -99,7 +91,7 @@ class PFedMe:
         log = each_sends_a_model(weights, clients, len(fed))
         return after, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return {"theta": state["personal"], "statistics": state["personal statistics"]}
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:

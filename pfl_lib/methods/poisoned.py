@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -63,7 +63,7 @@ class Poisoned:
         kept = self.attack == "update" and isinstance(self.method, KEEPING)
         return own(schedule, statistics) | {"what is uploaded": 2 if kept else 1}
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         for client in self.clients:
             if client == fed.alice:
                 raise BadInput(f"client {client} is Alice, who is honest: leave her out")
@@ -73,12 +73,10 @@ class Poisoned:
                 )
         return self.method.start(fed)
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         return self.method.round(self._attacked(fed), state, r)
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return self.method.served(fed, state)
 
     def _attacked(self, fed: Federation) -> Federation:

@@ -17,10 +17,10 @@ from pfl_lib.rows import (
     average,
     copies,
     descend,
+    each_sends_a_model,
     model,
     select_rows,
     uniform,
-    weights_of_all,
     with_rows,
 )
 
@@ -63,24 +63,18 @@ class Scaffold:
     def cost(self, passes: float, read: float) -> float:
         return passes + (self.option == "I")
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return {**fed.initial(), "control": fed.zeros(), "controls": fed.zeros(len(fed))}
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
         weights = uniform(len(clients))
         control = uniform(len(fed)).to(controls) @ controls
-        log = {
-            "weights": weights_of_all(weights, clients, len(fed)),
-            "models_up": 2 * len(clients),
-            "models_down": 2 * len(clients),
-        }
+        log = each_sends_a_model(weights, clients, len(fed), models=2)
         return {**average(weights, trained), "control": control, "controls": controls}, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 
@@ -93,7 +87,7 @@ def check_control(option: str, clip: float | None) -> None:
 
 def corrected_training(
     fed: Federation,
-    state: dict[str, Tensor],
+    state: Rows,
     r: int,
     clients: list[int],
     option: str,
@@ -135,10 +129,7 @@ def gradients_at(
         found = clipped(gradient(rows["theta"], batch), clip)
         rows["gradient sum"].add_(found, alpha=batch.y.shape[-1])
 
-    rows = {
-        **copies(state, len(clients)),
-        "gradient sum": fed.zeros(1).expand(len(clients), -1),
-    }
+    rows = {**copies(state, len(clients)), "gradient sum": fed.zeros(1).expand(len(clients), -1)}
     sums, _ = fed.train(
         rows, r, clients, add, trained=("gradient sum",), epochs=1, purpose="control variates"
     )

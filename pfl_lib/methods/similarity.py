@@ -13,7 +13,7 @@ from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.pfedla import mixed_models
-from pfl_lib.rows import Rows, copies, distances, model, select_rows, with_rows
+from pfl_lib.rows import Rows, copies, distances, model, models_of, with_rows
 
 FINDING = 60  # halvings of the interval in which the temperature is looked for
 WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance times this
@@ -51,14 +51,12 @@ class Similarity:
         choose("by", self.by, ("layer", "model"))
         number("entropy", self.entropy, "a share from 0 to 1", lambda v: 0 <= v <= 1)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         return copies(fed.initial(), len(fed))
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, layers = fed.participants(r), fed.layout.layers
-        given = {name: select_rows(matrix, clients) for name, matrix in model(state).items()}
+        given = models_of(state, clients)
         trained, _ = fed.train(given, r, clients)
 
         parts = layers if self.by == "layer" else None
@@ -77,7 +75,7 @@ class Similarity:
         }
         return after, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 

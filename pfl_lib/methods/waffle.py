@@ -15,6 +15,7 @@ from pfl_lib.rows import (
     Rows,
     average,
     distances,
+    each_sends_a_model,
     finite_rows,
     model,
     select_rows,
@@ -91,12 +92,10 @@ class Waffle:
     def degrees(self, round: int, rounds: int) -> tuple[float, float]:
         """Omega and Psi in a round."""
         of_psi = self.transition if self.psi == SAME else self.psi
-        return tuple(
-            omega(round, rounds, self.slope, transition, self.shift)
-            for transition in (self.transition, of_psi)
-        )
+        both = (self.transition, of_psi)
+        return tuple(omega(round, rounds, self.slope, one, self.shift) for one in both)
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)
         history = torch.full((2, len(fed)), 1 / len(fed), dtype=torch.float64)
         return {
@@ -106,9 +105,7 @@ class Waffle:
             "history": history,
         }
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         alice = clients.index(alice_of(fed, self.title))
         trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
@@ -122,9 +119,7 @@ class Waffle:
         now = torch.zeros(len(clients), dtype=torch.float64)
         if lost[alice]:
             now[:] = math.nan
-        elif (
-            100 * r >= 95 * fed.schedule.rounds
-        ):  # Algorithm 1: the last twentieth is Alice's alone
+        elif 100 * r >= 95 * fed.schedule.rounds:  # Algorithm 1: the last twentieth is Alice's
             now[alice] = 1
         else:
             degrees = self.degrees(r, fed.schedule.rounds)
@@ -147,23 +142,15 @@ class Waffle:
             "controls": controls,
             "history": torch.stack([state["history"][1], now]),
         }
-        log = {
-            "weights": weights_of_all(smoothed, clients, len(fed)),
-            "models_up": 2 * len(clients),
-            "models_down": 2 * len(clients),
-        }
+        log = each_sends_a_model(smoothed, clients, len(fed), models=2)
         return after, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 
 def omega(
-    round: int,
-    rounds: int,
-    slope: float = 3.2,
-    transition: str = "sigmoid",
-    shift: float = 0.0,
+    round: int, rounds: int, slope: float = 3.2, transition: str = "sigmoid", shift: float = 0.0
 ) -> float:
     """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way,
     near 0 late (local training).

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation, alice_of
-from pfl_lib.rows import Rows, average, copies, distances, model, weights_of_all
+from pfl_lib.rows import Rows, average, copies, distances, each_sends_a_model, model
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class WeightErosion:
         choose("counting", self.counting, ("before", "after", "batches"))
         choose("newcomer", self.newcomer, ("mean", "median"))
 
-    def start(self, fed: Federation) -> dict[str, Tensor]:
+    def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)
         unknown = torch.full((len(fed),), float("nan"), dtype=torch.float64)
         return {
@@ -63,9 +63,7 @@ class WeightErosion:
             "batches": torch.zeros(len(fed), dtype=torch.float64),
         }
 
-    def round(
-        self, fed: Federation, state: dict[str, Tensor], r: int
-    ) -> tuple[dict[str, Tensor], dict]:
+    def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         alice = clients.index(alice_of(fed, self.title))
         trained, steps = fed.train(copies(state, len(clients)), r, clients)
@@ -81,22 +79,14 @@ class WeightErosion:
             counted = used if self.counting == "after" else state["batches"]
             passes = (counted / batches_a_pass).floor()
         alphas[clients] = erode(
-            alphas[clients],
-            relative_distances(updates, alice),
-            self.p_d,
-            self.p_s,
-            passes[clients],
+            alphas[clients], relative_distances(updates, alice), self.p_d, self.p_s, passes[clients]
         )
 
         weights = alphas[clients] / alphas[clients].sum()
-        log = {
-            "weights": weights_of_all(alphas[clients], clients, len(fed)),
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = each_sends_a_model(alphas[clients], clients, len(fed))
         return {**average(weights, trained), "weights": alphas, "batches": used}, log
 
-    def served(self, fed: Federation, state: dict[str, Tensor]) -> Rows:
+    def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 
@@ -112,10 +102,8 @@ def erode(
     weights = torch.as_tensor(weights, dtype=torch.float64)
     distances = torch.as_tensor(distances, dtype=torch.float64)
     penalty = (1 + p_s * torch.as_tensor(passes, dtype=torch.float64)) * p_d
-    loss = torch.where(
-        (penalty > 0) & (distances != 0), penalty * distances, 0.0
-    )  # not 0 * infinity
-    return (weights - loss).clamp(min=0)
+    eroding = (penalty > 0) & (distances != 0)  # not 0 * infinity
+    return (weights - torch.where(eroding, penalty * distances, 0.0)).clamp(min=0)
 
 
 def passes_in_batches(r: int, sizes: Tensor, batch_size: int) -> Tensor:

@@ -66,10 +66,7 @@ def with_gradient(network: Centred, m: torch.Tensor) -> None:
 def data() -> list[tuple[torch.Tensor, torch.Tensor]]:
     random = torch.Generator().manual_seed(0)
     return [
-        (
-            torch.randn(8, 2, generator=random, dtype=torch.float64) + 3 * client,
-            torch.arange(8) % 2,
-        )
+        (torch.randn(8, 2, generator=random, dtype=torch.float64) + 3 * client, torch.arange(8) % 2)
         for client in range(3)
     ]
 

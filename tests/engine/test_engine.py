@@ -16,46 +16,15 @@ from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import evaluation
 from pfl_lib.methods import (
     APFL,
-    Ditto,
     FedAvg,
-    FedProx,
-    FedRep,
-    LGFedAvg,
     Local,
-    Mocha,
-    PerFedAvg,
-    PFedHN,
-    PFedLA,
-    PFedMe,
     Scaffold,
-    Similarity,
-    Waffle,
-    WeightErosion,
 )
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
 from pfl_lib.rows import copies, descend, sgd
 
-METHODS = [
-    Local(),
-    FedAvg(),
-    Scaffold(),
-    WeightErosion(p_d=0.1),
-    Waffle(),
-    APFL(),
-    Scaffold("I", clip=1.0),
-    Ditto(0.5),
-    Mocha(coefficient=100),
-    PerFedAvg(hessian="differences"),
-    PFedMe(),
-    PFedLA(retained=1),
-    PFedHN(hidden=(4,)),
-    FedRep(),
-    LGFedAvg(),
-    FedProx(),
-    Similarity(),
-]
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
 SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 examples
 
@@ -114,23 +83,6 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
 
 
 # --- loop and vmap ---
-
-
-@pytest.mark.parametrize("settings", [{}, MOVING], ids=["plain", "momentum"])
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_loop_and_vmap_agree_in_float64(method, network, settings):
-    alice = None if method.name == "apfl" else 0
-    loop, vmap = (
-        played(method, ragged(network, engine=engine, alice=alice, **settings))
-        for engine in ("loop", "vmap")
-    )
-    for one, other in zip(loop, vmap, strict=True):
-        for name in one:
-            torch.testing.assert_close(other[name], one[name], rtol=1e-9, atol=1e-11)
-    if network == "batchnorm":
-        assert loop[-1]["statistics"].shape[-1] == 12
-        assert not torch.equal(loop[-1]["statistics"], loop[0]["statistics"])
 
 
 def test_loop_and_vmap_agree_in_float32():
@@ -513,23 +465,6 @@ def seen(fed: Federation, round: int, client: int, **settings) -> list[list[int]
     return batches
 
 
-def test_an_epoch_is_every_example_once_in_an_order_of_its_own():
-    fed = ragged("batchnorm", local_epochs=2)
-    orders = {}
-    for round in (1, 2):
-        for client in (0, 3):
-            batches = seen(fed, round, client)
-            size = SIZES[client]
-            assert [len(batch) for batch in batches] == 2 * {7: [4, 3], 10: [4, 4, 2]}[size]
-            flat = sum(batches, [])
-            assert sorted(flat[:size]) == sorted(flat[size:]) == list(range(size))
-            orders |= {
-                (round, client, 0): tuple(flat[:7]),
-                (round, client, 1): tuple(flat[size : size + 7]),
-            }
-    assert len(set(orders.values())) == 8
-
-
 def test_batches_depend_on_seed_purpose_round_and_client_alone():
     fed, other = (
         ragged("batchnorm"),
@@ -538,22 +473,3 @@ def test_batches_depend_on_seed_purpose_round_and_client_alone():
     assert seen(fed, 1, 3) == seen(other, 1, 3)
     assert seen(fed, 1, 3) != seen(fed, 1, 3, purpose="fine-tuning")
     assert len(seen(fed, 1, 3, epochs=3)) == 9
-
-
-def test_the_given_order_is_kept():
-    assert seen(ragged("batchnorm", order="fixed"), 2, 0) == [[0, 1, 2, 3], [4, 5, 6]]
-
-
-@pytest.mark.parametrize("order", ["shuffled", "fixed"])
-def test_local_batches_go_on_where_the_last_round_stopped(order):
-    """Seven examples in batches of four make two batches a pass; three batches a round end two
-    rounds after three passes.
-    """
-    fed = ragged("batchnorm", order=order, local_batches=3)
-    batches = seen(fed, 1, 0) + seen(fed, 2, 0)
-    assert [len(batch) for batch in batches] == [4, 3, 4, 3, 4, 3]
-    passes = [tuple(batches[k] + batches[k + 1]) for k in (0, 2, 4)]
-    assert all(sorted(one) == list(range(7)) for one in passes)
-    assert len(set(passes)) == (3 if order == "shuffled" else 1)
-    assert len(seen(fed, 1, 2)) == 3  # a client of one example takes it three times
-    assert len(seen(fed, 2, 0, epochs=1)) == 2

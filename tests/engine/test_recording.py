@@ -146,8 +146,7 @@ def test_statistics_are_left_alone_where_none_are_given(at_once):
     assert not torch.equal(rows["statistics"], before)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
+@pytest.mark.parametrize(("method", "threads"), [(Scaffold(), 1), (APFL(), 2)], ids=["one", "two"])
 def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_once, monkeypatch):
     """From the first batch, from the seventh in the middle of a round, or never; with BatchNorm,
     momentum and short last batches.

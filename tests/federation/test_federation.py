@@ -237,6 +237,12 @@ def test_the_initial_model_follows_the_seed_and_nothing_else():
     assert not torch.equal(federation(seed=2).initial()["theta"], first)
 
 
+def test_one_client_is_trained_at_a_time_unless_more_are_asked_for():
+    clients = federation().clients
+    one, three = (Federation(clients, network, Schedule(1), **of) for of in ({}, {"threads": 3}))
+    assert (len(one._loop.modules), len(three._loop.modules)) == (1, 3)
+
+
 def test_making_a_model_leaves_torchs_own_random_numbers_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -267,18 +273,6 @@ def test_participants_are_the_same_for_every_method_and_engine():
         make_method(name).round(fed, make_method(name).start(fed), 3)
         expected = federation(schedule={"participation": 0.5}, alice=0).participants(3)
         assert sorted(sum(asked, [])) == ([0] if name == "local" else expected)
-
-
-@pytest.mark.parametrize(
-    ("fraction", "count"), [(0.01, 1), (0.25, 2), (0.4, 2), (0.5, 3), (0.99, 6), (1.0, 6)]
-)
-@pytest.mark.parametrize("alice", [None, 4])
-def test_so_many_take_part_and_alice_always(fraction, count, alice):
-    fed = federation(schedule={"participation": fraction}, alice=alice)
-    for r in range(1, 20):
-        clients = fed.participants(r)
-        assert len(clients) == count and clients == sorted(set(clients))
-        assert alice is None or alice in clients
 
 
 def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():

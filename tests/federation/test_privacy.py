@@ -5,9 +5,14 @@ import sys
 
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 
-from pfl_lib import DPSGD, BadInput, run
+from pfl_lib import DPSGD, BadInput, Federation, Schedule, run
+from pfl_lib.experiments.training import Run
 from pfl_lib.federation.privacy import epsilon, epsilons
+from pfl_lib.methods import FedAvg
+from pfl_lib.rows import average, copies, uniform
 
 SETTING = {"rate": 50 / 2667, "steps": 5400, "delta": 1e-5}
 
@@ -66,6 +71,33 @@ def test_without_opacus_the_error_says_how_to_get_it(monkeypatch):
     with pytest.raises(BadInput, match=r"pip install 'pfl-lib\[privacy\]'"):
         epsilon(1.0, **SETTING)
     assert epsilon(0, **SETTING) == math.inf  # known without it
+
+
+class Warm(FedAvg):
+    """FedAvg whose clients train before the first round too, as round `before`."""
+
+    before = 0
+
+    def start(self, fed: Federation) -> dict:
+        trained, _ = fed.train(copies(fed.initial(), len(fed)), self.before, range(len(fed)))
+        return average(uniform(len(fed)), trained)
+
+
+class Again(Warm):
+    before = 1
+
+
+def test_steps_before_the_first_round_count_with_it_and_need_noise_of_their_own():
+    """Two clients of 5 and 7 examples, batches of 2: 3 and 4 steps an epoch."""
+    draw = torch.Generator().manual_seed(0)
+    data = [(torch.randn(n, 3, generator=draw), torch.arange(n) % 2) for n in (5, 7)]
+    schedule = Schedule(2, batch_size=2, private=DPSGD(noise=1.0, max_norm=1.0))
+    fed = Federation.from_arrays(data, data, lambda: nn.Linear(3, 2), schedule, device="cpu")
+    one = Run(Warm(), fed)
+    list(one.rounds())
+    assert [row["private_steps"] for row in one.metrics] == [6, 8, 3, 4]
+    with pytest.raises(BadInput, match="twice in a round by the same noise"):
+        list(Run(Again(), fed).rounds())
 
 
 def test_a_runs_epsilons_are_each_clients_own(tmp_path):

@@ -7,12 +7,6 @@ import pytest
 from pfl_lib import BadInput, Schedule
 
 
-def test_the_learning_rate_falls_by_a_factor_each_round():
-    schedule = Schedule(10, lr=0.2, lr_decay=0.5)
-    assert [schedule.lr_at(r) for r in (1, 2, 4)] == [0.2, 0.1, 0.025]
-    assert Schedule(10).lr_at(10) == 0.1
-
-
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [

@@ -1,15 +1,12 @@
 """APFL: two rounds by hand, and what it becomes at the mixture's two ends."""
 
-import math
-
-import pytest
 import torch
-from torch import nn
 
-from pfl_lib import BadInput
-from pfl_lib.methods import APFL, FedAvg, Local
+from pfl_lib.methods import APFL
 
 POINTS = [[(4, 0), (-1, 0)], [(1.5, -2)]]
+
+
 def test_two_rounds_by_hand(pencil, play, exactly):
     """lr 1/2, a = 1/2; u = a v + (1-a) w, g = u - point;  v <- v - a g/2,  w <- (w + point)/2,  at
     a round's first step a <- a - <v-w, g>/2.

@@ -1,18 +1,13 @@
 """The authors' "Global": Python's sum in place of an addition."""
 
-import functools
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from pfl_lib.engine.layout import Layout
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg
-from pfl_lib.methods.broken_global import broken_sum
 
 
 def two_clients(alice: int | None, rounds: int = 1) -> Federation:

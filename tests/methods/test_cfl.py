@@ -2,12 +2,9 @@
 clients after them.
 """
 
-import pytest
 import torch
 
-from pfl_lib import BadInput
 from pfl_lib.methods.cfl import CFL, bipartition, similarities
-from pfl_lib.methods.fedavg import FedAvg
 
 AT_ONCE = CFL(epsilon_1=0.5, epsilon_2=0.4, start_round=1)
 # Two clients at each corner, in an order in which a place in a cluster is no client's number.
@@ -88,12 +85,7 @@ def test_groups_are_as_near_as_their_farthest_pair():
     0, 1 whose farthest member is at 0.1.
     """
     similarity = torch.tensor(
-        [
-            [1.0, 0.9, -0.5, 0.1],
-            [0.9, 1.0, 0.8, 0.5],
-            [-0.5, 0.8, 1.0, 0.5],
-            [0.1, 0.5, 0.5, 1.0],
-        ]
+        [[1.0, 0.9, -0.5, 0.1], [0.9, 1.0, 0.8, 0.5], [-0.5, 0.8, 1.0, 0.5], [0.1, 0.5, 0.5, 1.0]]
     )
     assert bipartition(similarity) == ([0, 1], [2, 3])
     assert bipartition(torch.eye(2)) == ([0], [1])

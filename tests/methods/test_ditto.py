@@ -1,15 +1,10 @@
 """Ditto: two rounds by hand, and what it becomes without its pull and with a great one."""
 
-import math
-
-import pytest
-import torch
-from torch import nn
-
-from pfl_lib import BadInput
-from pfl_lib.methods import Ditto, FedAvg, Local
+from pfl_lib.methods import Ditto
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
+
+
 def test_two_rounds_by_hand(pencil, play, exactly):
     """lr 1/2, lambda 1/2;  w <- w - (w - point)/2,  v <- v - (v - point + (v - w)/2)/2, w as
     received.

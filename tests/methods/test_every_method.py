@@ -176,6 +176,46 @@ def test_clients_in_another_order_give_the_same_models_and_weights(
 
 
 @pytest.mark.parametrize(
+    "method",
+    [m for m in ALL if m.name not in ("waffle", "weight_erosion", "mocha")],  # Mocha pulls to all
+    ids=repr,
+)
+def test_alice_is_served_the_same_whether_or_not_the_others_are_read(
+    small, play, alices_model, method
+):
+    alone, together = small(alice=2), small(alice=None)
+    for (one, _), (all_, _) in zip(play(method, alone), play(method, together), strict=True):
+        ours, theirs = alices_model(method, alone, one), alices_model(method, together, all_, 2)
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize(
+    ("method", "passes"),
+    [
+        (Local(), 5),
+        (Ditto(), 15),
+        (FineTuned(3), 11.5),
+        (APFL(), 15),
+        (APFL(averaged="mixtures"), 20),
+        (Scaffold(), 10),
+        (Scaffold("I"), 11),
+        (Waffle(option="I"), 11),
+        (PFedMe(steps=3), 30),
+        (PerFedAvg(), 20.5),
+        (PerFedAvg(hessian="differences", adapt=False), 40),
+        (FedAvgData(0.1), 24),
+        (FedAvgData(0.1, pool="client"), 11),
+        (FedRep(body_epochs=3), 10),
+        (FedRep(body_epochs=10), 11),
+        (FedRep(()), 10),
+    ],
+    ids=repr,
+)
+def test_a_round_of_ten_passes_with_half_of_the_models_read_costs_so_many(method, passes):
+    assert method.cost(10, 0.5) == pytest.approx(passes)
+
+
+@pytest.mark.parametrize(
     "name",
     # For linear models, and for clients of more than a few examples.
     [name for name in METHODS if name not in ("broken_global", "fedavg_data")],
@@ -184,6 +224,7 @@ def test_every_name_gives_its_method_and_its_defaults_learn(small, play, alices_
     method, fed = make_method(name), small(clients=5, rounds=6, lr=0.1, batch_size=5)
     assert (
         type(method) is METHODS[name]
+        and type(method).__dataclass_params__.frozen
         and method.name == name
         and method.title
         and method.version >= 1

@@ -1,12 +1,6 @@
 """FedAvg: two rounds by hand, and the identity that defines it."""
 
-import pytest
-import torch
-from torch import nn
-
-from pfl_lib import BadInput
 from pfl_lib.methods import FedAvg
-from pfl_lib.randomness import generator
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 

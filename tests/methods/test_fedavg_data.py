@@ -5,8 +5,7 @@ import torch
 
 from pfl_lib import BadInput
 from pfl_lib.experiments.spec import described
-from pfl_lib.methods.fedavg import FedAvg
-from pfl_lib.methods.fedavg_data import POOLS, FedAvgData, gifts
+from pfl_lib.methods.fedavg_data import FedAvgData, gifts
 
 
 def test_two_rounds_by_hand(pencil, play, exactly):

@@ -64,12 +64,6 @@ def test_distances_are_euclidean_or_l1_by_hand(pencil, play, exactly):
 # --- weights ---
 
 
-def test_worse_models_have_no_weight_and_equal_falls_count_by_nearness():
-    found = weights(2.0, torch.tensor([1.0, 1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 1.0, 1.0]))
-    torch.testing.assert_close(found, torch.tensor([0.75, 0.25, 0, 0], dtype=torch.float64))
-    assert not weights(2.0, torch.tensor([2.0, 2.5]), torch.tensor([1.0, 1.0])).any()
-
-
 def test_models_at_distance_zero_or_not_finite_have_no_weight():
     inf, nan = float("inf"), float("nan")
     losses, apart = torch.tensor([1.0, nan, inf, 1.0, 1.0]), torch.tensor([0.0, 1, 1, inf, 2])

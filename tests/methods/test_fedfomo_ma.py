@@ -6,7 +6,6 @@ from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.methods import FedFomo, FedFomoMA
-from pfl_lib.methods.fedfomo_ma import leave_one_out
 
 HELD = [[(3, 0)], [(6, 0)], [(4, 0)]]
 POINTS = [[(4, 0)], [(8, 0)], [(12, 0)]]
@@ -34,11 +33,6 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     exactly(second["theta"], [[3, 0], [33 / 7, 0], [3, 0]])
     assert log["models_up"] == 3
     assert log["models_down"] == 3 * 5  # the four averages and the mixture
-
-
-def test_averages_of_all_and_of_all_but_each_one(exactly):
-    third, half = 1 / 3, 1 / 2
-    exactly(leave_one_out(3), [[third] * 3, [0, half, half], [half, 0, half], [half, half, 0]])
 
 
 def test_alike_clients_are_of_no_use_to_each_other_and_go_back(small, play):

@@ -1,14 +1,10 @@
 """FedProx: two rounds by hand, FedAvg at mu = 0, and what the proximal term does."""
 
-import math
-
-import pytest
-import torch
-
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, FedProx
+from pfl_lib.methods import FedProx
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
+
+
 def test_two_rounds_by_hand(pencil, play, exactly):
     """mu = 1/2: each step is y <- (y + point) / 2 - (y - x) / 4; sizes 2 and 1.
 

@@ -1,13 +1,12 @@
 """FedAvg with fine-tuning: FedAvg by its rounds, local training by what it serves."""
 
-import pytest
 import torch
-from torch import nn
 
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, FineTuned
+from pfl_lib.methods import FineTuned
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
+
+
 def test_two_rounds_by_hand(pencil, play, exactly):
     """lr 1/2: every step goes half-way to a point.  FedAvg's x is (2.5,0), then (3.4375,0).
 

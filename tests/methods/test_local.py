@@ -1,8 +1,5 @@
 """Local training: two rounds by hand, and what it must leave alone."""
 
-import torch
-from torch import nn
-
 from pfl_lib.methods import Local
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]

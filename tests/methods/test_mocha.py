@@ -1,10 +1,7 @@
 """MOCHA: two rounds by hand, its penalty's gradient, and local training at coefficient 0."""
 
 import pytest
-import torch
 
-from pfl_lib import BadInput
-from pfl_lib.methods.local import Local
 from pfl_lib.methods.mocha import Mocha, scale
 
 

@@ -4,10 +4,7 @@ an inner step of 0.
 
 import pytest
 import torch
-from torch import nn
-from torch.func import functional_call, grad
 
-from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.per_fedavg import PerFedAvg, halves
 from pfl_lib.rows import Batch

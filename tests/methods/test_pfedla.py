@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule, models
-from pfl_lib.methods import FedAvg, Local, hypernetwork
-from pfl_lib.methods.pfedla import PFedLA, aggregation_weights, mixed_models
+from pfl_lib.methods import Local
+from pfl_lib.methods.pfedla import PFedLA
 
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
 POINTS = [[(4, 4)], [(-4, 4)]]
@@ -253,28 +253,13 @@ def test_what_is_sent_costs_what_table_3_prints(model, shape, retained, megabyte
     assert 3000 * parameters / 2**20 == pytest.approx(megabytes, abs=0.03)
 
 
-def test_a_hundred_hypernetworks_take_32_mb(small):
-    """100 + 3 * 100 * 101 + 5 * 100 * 101 = 80,900 numbers each, for 5 layers and 100 clients."""
-    shapes = {
-        "embedding": (100,),
-        **hypernetwork.hidden_shapes(100, (100, 100, 100)),
-        "head weight": (5, 100, 100),
-        "head bias": (5, 100),
-    }
-    width = hypernetwork.blocks(shapes)[-1].stop
-    assert width == 80_900 and 100 * width * 4 == 32_360_000
-    fed, small_one = small(clients=3, alice=None), PFedLA()
-    assert small_one.start(fed)["hypernetworks"].shape == (3, 100 + 30_300 + 2 * 3 * 101)
-
-
 # --- bad input ---
 
 
 def test_more_retained_layers_than_there_are_and_unknown_names_are_refused(small):
     fed = small(alice=None)
     with pytest.raises(
-        BadInput,
-        match="^retained 3: the network has 2 layers that are not norms; give 2 or less$",
+        BadInput, match="^retained 3: the network has 2 layers that are not norms; give 2 or less$"
     ):
         PFedLA(retained=3).start(fed)
     with pytest.raises(BadInput, match="^layer 'fc1' is not one of 0, 2$"):

@@ -4,10 +4,8 @@ variates.
 
 import pytest
 import torch
-from torch import nn
 
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, Local, Scaffold, Waffle
+from pfl_lib.methods import FedAvg, Scaffold
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}

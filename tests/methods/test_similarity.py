@@ -6,14 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput
-from pfl_lib.methods import FedAvg, Local
 from pfl_lib.methods.similarity import (
     Similarity,
     mean_entropy,
-    temperature,
     update_distances,
-    weights_at,
 )
 
 
@@ -70,16 +66,6 @@ def test_one_temperature_serves_all_layers(pencil, two_layers, play, exactly):
 
 
 # --- the temperature ---
-
-
-@pytest.mark.parametrize("entropy", [0.1, 0.5, 0.75, 0.99])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_weights_have_the_entropy_that_is_asked_for_whatever_the_scale(entropy, scale):
-    points = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    apart = scale * torch.cdist(points, points)[None]
-    found = weights_at(apart, temperature(apart, entropy))
-    assert mean_entropy(found) == pytest.approx(entropy, abs=1e-9)
-    torch.testing.assert_close(found.sum(-1), torch.ones(1, 5, dtype=torch.float64))
 
 
 def test_both_ways_share_equally_much(small, play):

@@ -98,23 +98,6 @@ def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients, option)
             torch.testing.assert_close(state[name], plain[name], **tolerance)
 
 
-@pytest.mark.parametrize("control", ["mean", "literal"])
-def test_both_readings_are_scaffold_at_uniform_weights_and_local_training_at_alices(
-    small, play, monkeypatch, control
-):
-    """They differ only where weights change from round to round."""
-    fed = small(rounds=10)
-    for alone, other in ((False, Scaffold()), (True, Local())):
-        share = torch.eye(4, dtype=torch.float64)[0] if alone else torch.full((4,), 0.25).double()
-        monkeypatch.setattr(waffle, "weights", lambda *given, share=share: share)
-        start = Waffle().start(fed) | {"history": torch.stack([share, share])}
-        for (state, _), (plain, _) in zip(
-            play(Waffle(control=control), fed, 9, start), play(other, fed, 9), strict=True
-        ):
-            expected = plain["theta"][0] if alone else plain["theta"]
-            torch.testing.assert_close(state["theta"], expected, rtol=1e-12, atol=1e-12)
-
-
 def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, monkeypatch):
     """c <- c + |S|/N mean of the changes; with the smoothing's history uniform before each
     round.
@@ -130,26 +113,27 @@ def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, p
             torch.testing.assert_close(state[name], plain[name], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("option", ["I", "II"])
-@pytest.mark.parametrize("alice", [0, 2])
 @pytest.mark.parametrize(
-    "settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=["plain", "momentum"]
+    "method", [Waffle(), Waffle(option="I"), Waffle(control="literal")], ids=repr
 )
+@pytest.mark.parametrize("alice", [0, 2])
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
 def test_all_weight_on_alice_is_local_training_bit_for_bit(
-    small, play, monkeypatch, alice, settings, option
+    small, play, monkeypatch, alice, settings, method
 ):
     """Weights e_alice from round 1 on, history included: c = c_alice always, so her correction is
-    exactly zero.
+    exactly zero; as printed, to rounding.
     """
     monkeypatch.setattr(
         waffle, "weights", lambda d, alice, *rest: torch.eye(len(d), dtype=torch.float64)[alice]
     )
-    fed = small(dtype=torch.float32, alice=alice, **settings)
-    start = Waffle().start(fed) | {"history": torch.eye(4, dtype=torch.float64)[[alice, alice]]}
+    fed = small(alice=alice, **settings)
+    start = method.start(fed) | {"history": torch.eye(4, dtype=torch.float64)[[alice, alice]]}
+    close = 1e-12 if method.control == "literal" else 0
     for (state, _), (local, _) in zip(
-        play(Waffle(option=option), fed, state=start), play(Local(), fed), strict=True
+        play(method, fed, state=start), play(Local(), fed), strict=True
     ):
-        assert torch.equal(state["theta"], local["theta"][alice])
+        torch.testing.assert_close(state["theta"], local["theta"][alice], rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("slope", [1e3, 1e9])
@@ -259,7 +243,7 @@ def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
         assert sooner == pytest.approx(waffle.omega(70, 100, transition=transition), rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     st.integers(1, 200),
     st.integers(1, 200),
@@ -328,7 +312,7 @@ LENGTHS = st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_siz
 SHARES = st.floats(1e-6, 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(LENGTHS, SHARES, st.data())
 def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(
     distances, personal, data
@@ -346,7 +330,7 @@ def test_weights_are_a_distribution_that_falls_with_distance_and_prefers_alice(
         assert others[-1][1] == 0, "the farthest client keeps weight"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(0, 1000), min_size=1, max_size=12), SHARES, st.integers(-30, 30), st.data()
 )

@@ -197,7 +197,6 @@ def test_lenet5_refuses_colour_pictures_and_tables():
     ):
         models.build("lenet5", (3, 32, 32), 10)
     with pytest.raises(
-        BadInput,
-        match="^model lenet5 takes 1x28x28 images, not 9; choose model linear$",
+        BadInput, match="^model lenet5 takes 1x28x28 images, not 9; choose model linear$"
     ):
         models.build("lenet5", (9,), 2)

@@ -35,6 +35,10 @@ ROOMS = ("methods", "engine", "partitions", "federation")
 SECONDS = 60
 ELSEWHERE = dict.fromkeys(("fedbn", "fedrep", "lg_fedavg"), "partial") | {"validation": "recipes"}
 """Files whose tests, or some of them, stand in another file's."""
+SHARED = ("differential", "identities", "bad_settings", "every_method")
+"""Where the methods' tests stand that are the same for all; a file's are those that name it."""
+ALSO = ("federation/federation.py", "federation/model_checks.py")  # what is recorded is theirs
+USED = {"partial": "fedbn or fedrep or lgfedavg", "hypernetwork": "pfedhn or pfedla"}
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.MatMult: "*"}
 COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 COMPARED |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
@@ -204,11 +208,16 @@ class Altered(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
 
 
 def tests_of(file: str) -> list[str]:
-    """The tests of a file; where it has none of its own, those of its room."""
+    """The tests of a file, as pytest is told them; where it has none, those of its room."""
     room, _, name = file.rpartition("/")
-    stems = dict.fromkeys((name[:-3], ELSEWHERE.get(name[:-3], name[:-3])))
-    paths = [path for stem in stems for path in (ROOT / "tests" / room).glob(f"test_{stem}*.py")]
-    return [path.relative_to(ROOT).as_posix() for path in paths] or [f"tests/{room}"]
+    stem = name[:-3]
+    stems = dict.fromkeys((stem, ELSEWHERE.get(stem, stem)))
+    paths = [path for one in stems for path in (ROOT / "tests" / room).glob(f"test_{one}*.py")]
+    told = [path.relative_to(ROOT).as_posix() for path in paths]
+    if room == "methods" and (told or stem in USED):
+        names = [*stems, stem.replace("_", ""), USED.get(stem, stem)]
+        told += [f"tests/methods/test_{one}.py" for one in SHARED] + ["-k", " or ".join(names)]
+    return (told or [f"tests/{room}"]) + ["tests/engine/test_recording.py"] * (file in ALSO)
 
 
 class Watched:

@@ -97,13 +97,6 @@ def test_clients_take_consecutive_chunks_as_the_authors_code_cuts_them(name, une
         assert made.train[client].tolist() == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_training_image_is_given_twice(name, uneven):
-    given = torch.cat(partitions.make(name, uneven).train)
-    assert len(given.unique()) == len(given)
-    assert given.min() >= 0 and given.max() < len(uneven.train_y)
-
-
 def test_what_is_dropped_is_only_what_lies_beyond_the_hundredth_chunk(uneven):
     # 99 -> 99 chunks of 1; 197 -> 1 each, 97 dropped; 198 -> 99 of 2; 250 -> 100 of 2, 50 dropped;
     # ...

@@ -103,7 +103,9 @@ def test_published_groups_say_how_they_were_made_and_fit_their_data_set(path):
     source = data.DATASETS[name]
     assert settings["dataset"] == name and settings["groups"] == int(groups)
     assert settings["fingerprint"] == source.fingerprint
-    assert settings["components"] == 256 and "k-means++, 5 starts" in settings["kmeans"]
+    assert (
+        settings["components"] == latent.COMPONENTS and "k-means++, 5 starts" in settings["kmeans"]
+    )
     assert settings["embedding"] and 0 < settings["accuracy"] < 1
     assert labels.dtype == np.uint8 and len(labels) > source.examples
     assert set(labels.tolist()) == set(range(int(groups)))
@@ -158,10 +160,7 @@ def test_groups_of_other_content_are_refused(digits):
     [
         (3, "clients 3 leave 2 of 5 groups without a client: give 5 clients or more"),
         (0, "clients 0: give a whole number, 1 or more"),
-        (
-            1700,
-            "examples for 340 clients: give fewer clients, or more images",
-        ),
+        (1700, "examples for 340 clients: give fewer clients, or more images"),
     ],
 )
 def test_a_number_of_clients_that_does_not_fit_is_refused_in_one_line(digits, clients, words):
@@ -240,12 +239,7 @@ def test_runs_on_groups_that_were_made_anew_are_told_from_those_on_the_first():
 
     def raised(dataset: str, groups: int) -> dict[str, int] | None:
         run = RunSpec(
-            FedAvg(),
-            Schedule(1),
-            dataset=dataset,
-            partition=Latent(groups),
-            clients=15,
-            alice=None,
+            FedAvg(), Schedule(1), dataset=dataset, partition=Latent(groups), clients=15, alice=None
         )
         return run.config().get("versions")
 

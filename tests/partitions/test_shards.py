@@ -1,7 +1,5 @@
 """Pathological shards: FedFomo's sizes, and that nothing is lost or given twice."""
 
-from collections import Counter
-
 import pytest
 import torch
 
@@ -21,13 +19,6 @@ def test_sizes_on_cifar10_are_those_of_the_authors_code(cifar10, clients, train,
     sizes, to_test = made.sizes.tolist(), [len(rows) for rows in made.test]
     assert (min(sizes), max(sizes)) == train and (min(to_test), max(to_test)) == test
     assert sum(sizes) == 50_000 and sum(to_test) == 10_000
-
-
-def test_all_examples_are_given_and_none_twice(labelled):
-    uneven = labelled([31, 47, 52, 60, 33, 38, 90, 44, 41, 39], [9, 8, 7, 6, 9, 8, 7, 6, 9, 8])
-    made = partitions.make(Shards(per_client=4), uneven, 5, seed=2)
-    assert sorted(torch.cat(made.train).tolist()) == list(range(len(uneven.train_y)))
-    assert sorted(torch.cat(made.test).tolist()) == list(range(len(uneven.test_y)))
 
 
 def test_what_is_left_over_goes_to_the_first_shards_one_each(labelled):
@@ -55,15 +46,6 @@ def test_each_class_has_as_many_shards_and_a_client_may_draw_one_class_twice(cif
     assert once > 0
 
 
-def test_test_examples_are_of_the_classes_that_a_client_trains_on(cifar10):
-    made = partitions.make(Shards(), cifar10, 100, seed=1)
-    for train, test in zip(made.train, made.test, strict=True):
-        counts = Counter(cifar10.train_y[train].tolist())
-        assert {label: 5 * n for label, n in Counter(cifar10.test_y[test].tolist()).items()} == (
-            counts
-        )
-
-
 def test_the_seed_decides_who_draws_what(cifar10):
     checksums = {partitions.make(Shards(), cifar10, 15, seed).checksum() for seed in range(5)}
     assert len(checksums) == 5
@@ -84,7 +66,7 @@ def test_what_cannot_be_shared_out_is_refused_in_one_line(cifar10, recipe, clien
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("per_client", [0, -1, 1.5, True])
+@pytest.mark.parametrize("per_client", [0, -1, 1.5, True, 1001])
 def test_shards_are_counted_in_whole_numbers(per_client):
-    with pytest.raises(BadInput, match="give a whole number, 1 or more"):
+    with pytest.raises(BadInput, match="give a whole number(, 1 or more| of 1,000 at most)$"):
         Shards(per_client)

@@ -42,22 +42,6 @@ def test_parts_that_are_no_whole_numbers_differ_by_less_than_one_image_a_label(l
     assert made.sizes.tolist() == [500, 250, 260]
 
 
-@pytest.mark.parametrize("distribution", ["A", "B", "C"])
-def test_no_image_is_given_twice_and_images_keep_the_data_sets_order(labelled, distribution):
-    dataset = labelled([143, 150, 131, 160, 155, 149, 148, 152, 139, 147], [50] * 10)
-    made = partitions.make(SizedSkew(distribution, STUDY), dataset)
-    held = torch.cat(made.train)
-    assert len(held.unique()) == len(held) <= len(dataset.train_y)
-    for label in range(10):
-        of_label = held[dataset.train_y[held] == label]
-        assert torch.equal(of_label, of_label.sort().values)
-    # Exact shares are parts of the same unit, whatever the label: sizes are as 21 : 6 : 11 ...
-    unit = sum(made.sizes.tolist()) / (2 * sum(STUDY))
-    assert all(
-        abs(size / (unit * STUDY[i % 10]) - 1) < 0.2 for i, size in enumerate(made.sizes.tolist())
-    )
-
-
 def test_labels_and_test_sets_are_those_of_the_ten_client_recipe(labelled):
     dataset = labelled([200] * 10, [50] * 10)
     ten = partitions.make("C", dataset)

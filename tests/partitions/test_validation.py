@@ -14,21 +14,6 @@ def digits() -> data.Dataset:
     return data.load("digits")
 
 
-def test_training_and_validation_share_out_what_a_client_had_and_keep_its_order(digits):
-    whole = partitions.make("C", digits)
-    made = partitions.make("C", digits, seed=3, validation=0.2)
-    for client in range(10):
-        n = len(whole.train[client])
-        assert len(made.validation[client]) == int(0.2 * n + 0.5)
-        both = torch.cat([made.train[client], made.validation[client]])
-        assert torch.equal(both.sort().values, whole.train[client].sort().values)
-        place = {position: i for i, position in enumerate(whole.train[client].tolist())}
-        for part in (made.train[client], made.validation[client]):
-            places = [place[position] for position in part.tolist()]
-            assert places == sorted(places)
-        assert torch.equal(made.test[client], whole.test[client])
-
-
 def test_what_is_held_out_depends_on_the_seed_and_the_client_alone(digits):
     one, same, other = (
         partitions.make("A", digits, clients, seed, validation=0.5)
