@@ -5,7 +5,7 @@ seed can subtract it: a federation of real clients needs noise of their own.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -99,13 +99,7 @@ def by_example(flat: FlatModule, bound: float) -> Clipped:
     """The sum of clipped gradients for any network, from the gradient of each example; one whose
     gradient is not finite counts for nothing, since nothing bounds it.
     """
-    flat.module.train()
-
-    def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        named = views(flat.layout.parameters, theta)
-        return flat.loss(functional_call(flat.module, named, (x[None],)), y[None])[0]
-
-    each = vmap(grad(loss), (None, 0, 0))
+    each = _each(flat)
     at_once = max(1, MOST_NUMBERS // flat.layout.P)
 
     def clipped(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -122,6 +116,17 @@ def by_example(flat: FlatModule, bound: float) -> Clipped:
     return clipped
 
 
+def _each(flat: FlatModule) -> Clipped:
+    """The gradient of each example, [b, P]."""
+    flat.module.train()
+
+    def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        named = views(flat.layout.parameters, theta)
+        return flat.loss(functional_call(flat.module, named, (x[None],)), y[None])[0]
+
+    return vmap(grad(loss), (None, 0, 0))
+
+
 def by_layer(flat: FlatModule, bound: float) -> Clipped:
     """The same sum, several times as fast on a processor, for networks of linear and convolution
     layers that a pass reaches once each; for any other, `by_example`.
@@ -129,16 +134,20 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
     One way back gives the gradients g [b, t, out] at a layer's outputs.  With its inputs
     a [b, t, in], of a convolution the patches at its t places, an example's gradient is g^T a, and
     the sum of the clipped ones (c g)^T a, c the examples' factors (Goodfellow 2015; Rochette et al.
-    2019).  The first sum is compared with the one by example, which stays where they differ.
+    2019).  On the first batch of two examples or more the sum, and every example's norm, are
+    compared with those by example, which stays where they differ.
     """
-    whole = by_example(flat, bound)
+    whole, norms_of = by_example(flat, bound), _norms_by_example(flat)
     layers = {m: name for name, m in flat.module.named_modules() if [*m.parameters(recurse=False)]}
-    if not all(map(_is_plain, layers)):
+    known = {block.name for block in flat.layout.parameters}
+    if not all(_is_plain(layer, name, known) for layer, name in layers.items()):
         return whole
     at_once = max(1, MOST_NUMBERS // flat.layout.P)
 
-    def add(theta: Tensor, x: Tensor, y: Tensor, into: dict[str, Tensor]) -> bool:
-        """Add to the named parts of the sum; False where a layer was not reached just once."""
+    def add(theta: Tensor, x: Tensor, y: Tensor, into: dict[str, Tensor]) -> Tensor | None:
+        """Add to the named parts of the sum; the examples' norms [b], None where a layer was not
+        reached just once with a row for each example.
+        """
         met = []
         hooks = [
             layer.register_forward_hook(lambda layer, given, z: met.append((layer, given[0], z)))
@@ -150,9 +159,13 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
         finally:
             for hook in hooks:
                 hook.remove()
-        if sorted(layers[layer] for layer, *_ in met) != sorted(layers.values()):
-            return False
-        back = torch.autograd.grad(losses.sum(), [z for *_, z in met])
+        once = sorted(layers[layer] for layer, *_ in met) == sorted(layers.values())
+        if not once or any(
+            not len(a) == len(z) == len(y) or z.dim() < 2 or not z.requires_grad for _, a, z in met
+        ):
+            return None
+        outputs = [z for *_, z in met]
+        back = torch.autograd.grad(losses.sum(), outputs, materialize_grads=True)
         squares, parts = 0, []
         for (layer, given, _), g in zip(met, back, strict=True):
             a, g = _inputs_and_outputs(layer, given.detach(), g)
@@ -178,32 +191,59 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
                 weight += torch.tensordot(factors[counted], own[counted], 1).view_as(weight)
             if bias is not None:
                 bias += clipped.sum((0, 1))
-        return True
+        return norms
 
     agrees: bool | None = None
 
     def clipped(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
         nonlocal agrees
-        total = torch.zeros_like(theta)
+        if agrees is False or (agrees is None and len(y) < 2):  # one example tells too little
+            return whole(theta, x, y)
+        total, norms = torch.zeros_like(theta), []
         into = views(flat.layout.parameters, total)
         with torch.enable_grad():
-            pieces = zip(x.split(at_once), y.split(at_once), strict=True)
-            if agrees is False or not all(add(theta, *piece, into) for piece in pieces if len(y)):
-                return whole(theta, x, y)
-        if agrees is None and len(y):
-            by_each = whole(theta, x, y)
-            within = 1e-4 * by_each.abs().max().item()
-            agrees = torch.allclose(total, by_each, rtol=0, atol=within)
-            return total if agrees else by_each
+            for part, labels in _pieces(x, y, at_once):
+                norms.append(add(theta, part, labels, into) if len(labels) else labels.new_empty(0))
+                if norms[-1] is None:
+                    agrees = False
+                    return whole(theta, x, y)
+        if agrees is None:
+            expected = torch.cat([norms_of(theta, *one) for one in _pieces(x, y, at_once)])
+            agrees = _close(torch.cat(norms), expected)
+            agrees = agrees and _close(total, whole(theta, x, y))
+            return total if agrees else whole(theta, x, y)
         return total
 
     return clipped
 
 
-def _is_plain(layer: nn.Module) -> bool:
-    """Whether `_inputs_and_outputs` knows the layer."""
+def _norms_by_example(flat: FlatModule) -> Clipped:
+    """The norm [b] of each example's gradient."""
+    each = _each(flat)
+    return lambda theta, x, y: torch.linalg.vector_norm(each(theta, x, y), dim=1)
+
+
+def _pieces(x: Tensor, y: Tensor, at_once: int) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(x.split(at_once), y.split(at_once), strict=True)
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    """Whether both agree to a ten thousandth of the largest finite number, which is not 0."""
+    largest = expected[expected.isfinite()].abs().amax().item() if expected.isfinite().any() else 0
+    return largest > 0 and torch.allclose(
+        found, expected, rtol=1e-4, atol=1e-4 * largest, equal_nan=True
+    )
+
+
+def _is_plain(layer: nn.Module, name: str, known: set[str]) -> bool:
+    """Whether `_inputs_and_outputs` knows the layer, and its parameters are its own."""
+    own = {leaf for leaf, _ in layer.named_parameters(recurse=False)}
+    within = f"{name}." if name else ""
+    if own - {"weight", "bias"} or not {f"{within}{leaf}" for leaf in own} <= known:
+        return False
     if type(layer) is nn.Conv2d:
-        return layer.groups == 1 and layer.padding_mode == "zeros" and layer.padding != "same"
+        padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+        return padded and layer.groups == 1
     return type(layer) is nn.Linear
 
 

@@ -133,7 +133,9 @@ def headline(found: Overview) -> list[str]:
     results, counts = found.values, exact(found)
     told = [
         f"{PAPERS[row.paper]}'s Table {row.table[5:]} on {row.dataset}: {row.reproduced} of"
-        f" {row.values_} values reproduced; of {row.stands + row.turned + row.open} clear pairs"
+        f" {row.values_} values reproduced"
+        + (f", {row.compatible} compatible" if row.compatible else "")
+        + f"; of {row.stands + row.turned + row.open} clear pairs"
         f" {row.stands} stand, {row.turned} turned, {row.open} too close to call"
         for row in counts.rename(columns={"values": "values_"}).itertuples()
     ]

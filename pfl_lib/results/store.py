@@ -78,7 +78,9 @@ class Store:
         return found
 
     def has(self, spec, with_model: bool = False) -> bool:
-        """Whether `find` would give a result; far cheaper, where that is a published one."""
+        """Whether there is a result that `find` would read, by its place and its line's checksum:
+        far cheaper for a published one, and no word on a source of one's own that has changed.
+        """
         own = read(self._cells / spec.slug, spec.key)
         if own and (own.model or not with_model):
             return True

@@ -102,7 +102,38 @@ def patches() -> nn.Module:
     )
 
 
+class Rows(nn.Module):
+    """What a layer is given is no row for each example: the places of an example are rows of their
+    own, or come first; or one example's row is made of others'.
+    """
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.one, self.two, self.how = nn.Linear(3, 4), nn.Linear(4, 2), how
+
+    def forward(self, x):
+        if self.how == "merged":
+            return self.two(torch.tanh(self.one(x.reshape(-1, 3)))).view(len(x), -1, 2).sum(1)
+        if self.how == "places first":
+            return self.two(torch.tanh(self.one(x.transpose(0, 1)))).sum(0)
+        return self.two(torch.tanh(self.one(x.mean(1)).detach())) + 0 * self.one(x.mean(1))[:, :2]
+
+
+def tied() -> nn.Module:
+    network = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
+    network[2].weight = network[0].weight
+    return network
+
+
 NETWORKS = {
+    "places as rows": (lambda: Rows("merged"), (5, 3)),
+    "places first": (lambda: Rows("places first"), (5, 3)),
+    "reached twice, once without a gradient": (lambda: Rows("detached"), (5, 3)),
+    "tied": (tied, (3,)),
+    "named padding": (
+        lambda: nn.Sequential(nn.Conv2d(2, 3, 2, padding="valid"), nn.Flatten()),
+        (2, 2, 2),
+    ),
     "LeNet-5": (LeNet5, (1, 28, 28)),
     "FedFomo's": (TFConvNet, (3, 32, 32)),
     "patches": (patches, (2, 7, 7)),
@@ -125,8 +156,30 @@ def test_the_sum_by_layers_is_that_by_examples_and_unclipped_the_gradient(networ
     norms = torch.stack([by_example(flat, math.inf)(theta, *one).norm() for one in each(x, y)])
     bound = norms.median().item()  # some are clipped, some are not
     by_layers = by_layer(flat, bound)
-    for _ in range(2):  # the first sum is compared with the other's
+    by_layers(theta, x[:2] / 100, y[:2])  # the first sum is compared with the other's
+    for _ in range(2):
         torch.testing.assert_close(by_layers(theta, x, y), by_example(flat, bound)(theta, x, y))
+
+
+def test_a_batch_of_one_does_not_decide_how_later_ones_are_clipped():
+    """x less the batch's mean is 0 for one example; two examples' gradients then hang together, and
+    are taken one by one.
+    """
+
+    class Centred(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.layer(x - x.mean(0))
+
+    flat = FlatModule(Centred(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float64)
+    theta = flat.layout.rows(flat.module)["theta"]
+    (x, y), clipped = examples([4])[0], by_layer(flat, 0.1)
+    for some, labels in ((x[:1], y[:1]), (x, y), (x, y)):
+        expected = by_example(flat, 0.1)(theta, some, labels)
+        torch.testing.assert_close(clipped(theta, some, labels), expected)
 
 
 def each(x: torch.Tensor, y: torch.Tensor):
