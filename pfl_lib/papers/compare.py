@@ -101,7 +101,7 @@ def orders(runs: Runs) -> pd.DataFrame:
             )
         line = {"pairs": int(words.sum())}
         line |= {word: int(words.get(word, 0)) for word in (*ORDERS, "not compared")}
-        line["tau"] = both["printed"].corr(both["ours"], method="kendall")
+        line["tau"] = both["printed"].corr(both["ours"], method="kendall", min_periods=2)
         line |= {"best printed": best["printed"], "best ours": best["ours"]}
         line["best agrees"] = _agrees(best["printed"], best["ours"], row.seeds, row.metric)
         lines.append(row.place | line | {"wrong pairings": wrong, "of these pass": passing})
