@@ -453,7 +453,7 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1277,
+    "engine": 1275,
     "methods": 2999,
     "federation": 1207,
     "models": 550,

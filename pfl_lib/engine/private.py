@@ -99,32 +99,35 @@ def by_example(flat: FlatModule, bound: float) -> Clipped:
     """The sum of clipped gradients for any network, from the gradient of each example; one whose
     gradient is not finite counts for nothing, since nothing bounds it.
     """
-    each = _each(flat)
-    at_once = max(1, MOST_NUMBERS // flat.layout.P)
-
-    def clipped(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        total = torch.zeros_like(theta)
-        for some, labels in zip(x.split(at_once), y.split(at_once), strict=True):
-            if len(labels):
-                gradients = each(theta, some, labels)
-                norms = torch.linalg.vector_norm(gradients, dim=1)
-                known = norms.isfinite()
-                factors = torch.where(known, clip_factors(norms, bound), 0.0)
-                total = total + factors @ torch.where(known[:, None], gradients, 0.0)
-        return total
-
-    return clipped
+    sum_and_norms = _by_example(flat, bound)
+    return lambda theta, x, y: sum_and_norms(theta, x, y)[0]
 
 
-def _each(flat: FlatModule) -> Clipped:
-    """The gradient of each example, [b, P]."""
+def _by_example(
+    flat: FlatModule, bound: float
+) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The sum [P], and the norms [b] of the gradients before clipping."""
     flat.module.train()
 
     def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
         named = views(flat.layout.parameters, theta)
         return flat.loss(functional_call(flat.module, named, (x[None],)), y[None])[0]
 
-    return vmap(grad(loss), (None, 0, 0))
+    each = vmap(grad(loss), (None, 0, 0))
+    at_once = max(1, MOST_NUMBERS // flat.layout.P)
+
+    def clipped(theta: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        total, all_norms = torch.zeros_like(theta), []
+        for some, labels in _pieces(x, y, at_once):
+            gradients = each(theta, some, labels)
+            norms = torch.linalg.vector_norm(gradients, dim=1)
+            known = norms.isfinite()
+            factors = torch.where(known, clip_factors(norms, bound), 0.0)
+            total = total + factors @ torch.where(known[:, None], gradients, 0.0)
+            all_norms.append(norms)
+        return total, torch.cat(all_norms) if all_norms else theta.new_empty(0)
+
+    return clipped
 
 
 def by_layer(flat: FlatModule, bound: float) -> Clipped:
@@ -137,7 +140,7 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
     2019).  On the first batch of two examples or more the sum, and every example's norm, are
     compared with those by example, which stays where they differ.
     """
-    whole, norms_of = by_example(flat, bound), _norms_by_example(flat)
+    whole, sum_and_norms = by_example(flat, bound), _by_example(flat, bound)
     layers = {m: name for name, m in flat.module.named_modules() if [*m.parameters(recurse=False)]}
     known = {block.name for block in flat.layout.parameters}
     if not all(_is_plain(layer, name, known) for layer, name in layers.items()):
@@ -203,28 +206,23 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
         into = views(flat.layout.parameters, total)
         with torch.enable_grad():
             for part, labels in _pieces(x, y, at_once):
-                norms.append(add(theta, part, labels, into) if len(labels) else labels.new_empty(0))
+                norms.append(add(theta, part, labels, into))
                 if norms[-1] is None:
                     agrees = False
                     return whole(theta, x, y)
         if agrees is None:
-            expected = torch.cat([norms_of(theta, *one) for one in _pieces(x, y, at_once)])
-            agrees = _close(torch.cat(norms), expected)
-            agrees = agrees and _close(total, whole(theta, x, y))
-            return total if agrees else whole(theta, x, y)
+            expected, expected_norms = sum_and_norms(theta, x, y)
+            agrees = _close(torch.cat(norms), expected_norms) and _close(total, expected)
+            return total if agrees else expected
         return total
 
     return clipped
 
 
-def _norms_by_example(flat: FlatModule) -> Clipped:
-    """The norm [b] of each example's gradient."""
-    each = _each(flat)
-    return lambda theta, x, y: torch.linalg.vector_norm(each(theta, x, y), dim=1)
-
-
 def _pieces(x: Tensor, y: Tensor, at_once: int) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(x.split(at_once), y.split(at_once), strict=True)
+    """At most so many examples at a time; none of a batch without any."""
+    pieces = zip(x.split(at_once), y.split(at_once), strict=True)
+    return (piece for piece in pieces if len(piece[1]))
 
 
 def _close(found: Tensor, expected: Tensor) -> bool:

@@ -193,6 +193,7 @@ def test_no_clipped_norm_exceeds_the_bound():
     flat = FlatModule(net(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float32)
     theta = flat.layout.rows(flat.module)["theta"]
     clipped = by_layer(flat, 0.05)
+    clipped(theta, torch.eye(3)[:2], torch.tensor([0, 1]))  # from here on by layers
     for k in range(50):
         x = 100 * torch.randn(1, 3, generator=torch.Generator().manual_seed(k))
         assert clipped(theta, x, torch.tensor([k % 2])).norm() <= 0.05

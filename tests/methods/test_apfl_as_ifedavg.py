@@ -95,7 +95,9 @@ def test_alone_with_a_random_start_the_end_at_one_trains_that_start(small, play)
 
 
 def test_mixed_outputs_are_refused_where_they_measure_nothing(small):
-    normed = lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))  # noqa: E731
+    def normed() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+
     fed = small(model=normed, batch_size=3)
     with pytest.raises(BadInput, match="^own_gradient 'outputs' measures no running statistics"):
         APFL(**IFEDAVG).start(fed)
