@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import signal
+import socket
 import threading
 import time
 import uuid
@@ -165,8 +166,9 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
             "a Dask cluster needs a package that is missing here: pip install 'pfl-lib[dask]'"
         ) from None
     try:
+        _await_greeting(scheduler)
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, MemoryError):  # the last: another program's answer, read as Dask's
         raise BadInput(
             f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give"
             " the address that it prints"
@@ -177,6 +179,17 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
         yield lambda spec: pool.submit(
             _one_at_a_time, call, spec, key=f"{spec.slug}-{uuid.uuid4().hex[:8]}"
         )
+
+
+def _await_greeting(scheduler: str) -> None:
+    """Raise OSError where nothing speaks: a scheduler does at once, by TCP; for a port that keeps
+    silent, such as its dashboard's, Dask's own client would wait without end.
+    """
+    kind, _, place = scheduler.rpartition("://")
+    host, _, port = place.rpartition(":")
+    if kind in ("", "tcp"):
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as probe:
+            probe.recv(1)
 
 
 def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:

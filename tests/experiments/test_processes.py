@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -153,9 +154,12 @@ def test_a_worker_that_would_train_two_runs_in_one_process_is_refused(monkeypatc
 def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch, results_dir):
     pytest.importorskip("distributed", reason="needs Dask")
     monkeypatch.setattr(backends, "CONNECT_SECONDS", 1)
-    for address in ("tcp://127.0.0.1:9", "carrier-pigeon://x"):
+    silent = socket.create_server(("127.0.0.1", 0))
+    port = silent.getsockname()[1]
+    for address in ("tcp://127.0.0.1:9", f"127.0.0.1:{port}", "tcp://x", "carrier-pigeon://x"):
         with pytest.raises(BadInput, match=f"^no Dask scheduler answers at '{address}': start"):
             run_many([spec()], Store(results_dir, None), scheduler=address)
+    silent.close()
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(BadInput, match=r"missing here: pip install 'pfl-lib\[dask\]'$"):
         run_many([spec()], Store(results_dir, None), scheduler="tcp://x:1")

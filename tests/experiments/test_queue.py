@@ -20,9 +20,8 @@ def of_page(name: str) -> tuple[RunSpec, ...]:
 def test_the_repositorys_queue_names_runs_of_the_papers_pages_each_once():
     runs = queue_of("paper", None)
     pages = "waffle-table1 fedfomo-table2 fedfomo-table1 pfedla-table1 pfedla-table2".split()
-    pages += (
-        "fedfomo-table3 waffle-readings waffle-apfl fedfomo-fig2 fedfomo-fig3 fedfomo-fig9".split()
-    )
+    pages += "fedfomo-table3 fedfomo-table4 fedfomo-fig2 fedfomo-fig3 fedfomo-fig9".split()
+    pages += "waffle-readings waffle-apfl".split()
     known = {run for page in pages for run in of_page(page)}
     assert set(runs) < known and len(set(runs)) == len(runs)
     assert set(runs[:7]) < set(of_page("fedfomo-table3"))
