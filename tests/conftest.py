@@ -33,6 +33,16 @@ def pytest_collection_modifyitems(items) -> None:
         raise pytest.UsageError(f"names that differ from process to process; give ids: {named}")
 
 
+def pytest_collection_finish(session) -> None:
+    """Refuse to go on where tests of one group would be spread over all workers, as by pytest 9.2
+    with pytest-xdist 3.8.
+    """
+    if getattr(session.config.option, "loadgroup", False):
+        grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
+        if spread := [item.nodeid for item in grouped if "@" not in item.nodeid]:
+            raise pytest.UsageError(f"this pytest-xdist does not keep groups: {spread[0]}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_results_of_the_user(tmp_path_factory):
     # A stored result would be read where the test means to train, and results of tests would be

@@ -25,8 +25,9 @@ def test_the_repositorys_queue_names_runs_of_the_papers_pages_each_once():
     known = {run for page in pages for run in of_page(page)}
     assert set(runs) < known and len(set(runs)) == len(runs)
     assert set(runs[:7]) < set(of_page("fedfomo-table3"))
-    assert set(runs[7:207]) == set(of_page("waffle-table1"))
-    assert {(run.dataset, run.seed) for run in runs[207:262]} == {("cifar10", 1)}
+    assert set(runs[7:16]) < set(of_page("fedfomo-table4"))
+    assert set(runs[16:216]) == set(of_page("waffle-table1"))
+    assert {(run.dataset, run.seed) for run in runs[216:271]} == {("cifar10", 1)}
     assert {run.seed for run in queue_of("paper", 2)} == {1, 2}
     assert queue_of("quick", None) is None and queue_of("small", None) is None
 

@@ -70,19 +70,6 @@ EDITS = {
             )
         },
     },
-    "waffle/table1_accuracy.ipynb": {
-        "rate, clients and fewer methods": {
-            "waffle.TABLE1": (
-                'waffle.TABLE1.only(["C"], ["FedAvg", "WAFFLE"]).scheduled(lr=0.05).clients(20)'
-            )
-        },
-    },
-    "pfedla/fig6_who_listens_to_whom.ipynb": {
-        "rate, partition and clients": {
-            ".with_seeds(1)": '.with_seeds(1).scheduled(lr=0.02).with_setting(partition="C")'
-            ".clients(6)"
-        },
-    },
 }
 
 
