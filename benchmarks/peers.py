@@ -43,7 +43,7 @@ def peer(name: str, repeats: int, images: int = IMAGES) -> list[Row]:
     threads = cores() if name == "flwr" else 1
     title = f"a WAFFLE round on {count(threads, 'core')}"
     if importlib.util.find_spec(name) is None:
-        missing = f"{TITLES[name]}: not installed: pip install 'pfl-lib[peers]'"
+        missing = f"{TITLES[name]}: not installed: pip install -e '.[peers]'"
         return [{"workload": title, "reference": missing}]
     rounds = max(2, min(repeats, 5))
     fed = federation(workload, threads)

@@ -162,34 +162,26 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
     try:
         from distributed import Client
     except ImportError:
-        raise BadInput(
-            "a Dask cluster needs a package that is missing here: pip install 'pfl-lib[dask]'"
-        ) from None
+        raise BadInput("a Dask cluster needs Dask, here too: pip install distributed") from None
     try:
-        _await_greeting(scheduler)
+        kind, _, place = scheduler.rpartition("://")
+        host, _, port = place.rpartition(":")
+        if kind in (
+            "",
+            "tcp",
+        ):  # schedulers speak at once; Client would wait on
+            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as probe:
+                probe.recv(1)
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, MemoryError):  # the last: another program's answer, read as Dask's
-        raise BadInput(
-            f"no Dask scheduler answers at {scheduler!r}: start one with 'dask scheduler' and give"
-            " the address that it prints"
-        ) from None
+    except (OSError, ValueError, MemoryError):  # MemoryError: by what is no Dask
+        why = "start one with 'dask scheduler' and give the address that it prints"
+        raise BadInput(f"no Dask scheduler answers at {scheduler!r}: {why}") from None
     with client:
         pool = client.get_executor(pure=False)
         # A name of its own each time: Dask would remember what became of the last one.
         yield lambda spec: pool.submit(
             _one_at_a_time, call, spec, key=f"{spec.slug}-{uuid.uuid4().hex[:8]}"
         )
-
-
-def _await_greeting(scheduler: str) -> None:
-    """Raise OSError where nothing speaks: a scheduler does at once, by TCP; for a port that keeps
-    silent, such as its dashboard's, Dask's own client would wait without end.
-    """
-    kind, _, place = scheduler.rpartition("://")
-    host, _, port = place.rpartition(":")
-    if kind in ("", "tcp"):
-        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as probe:
-            probe.recv(1)
 
 
 def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:

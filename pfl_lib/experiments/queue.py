@@ -1,11 +1,5 @@
-"""A queue of runs: a YAML file that names pages and, of each, which of its runs, in order.
-
-profile: paper
-runs:
-  - page: waffle-table1
-  - page: fedfomo-table2
-    methods: [local, fedfomo]
-    seeds: [2, 3]
+"""A queue of runs: a YAML file that names pages and, of each, which of its runs, in order, as
+`reports/queue.yaml` does.
 """
 
 from collections.abc import Callable, Sequence

@@ -38,7 +38,7 @@ def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str
         from opacus.accountants import PRVAccountant, RDPAccountant
     except ImportError:
         raise BadInput(
-            "epsilon is computed by Opacus, which is not installed: pip install 'pfl-lib[privacy]'"
+            "epsilon is computed by Opacus, which is not installed: pip install opacus"
         ) from None
     made = RDPAccountant() if accountant == "rdp" else PRVAccountant()
     made.history = [(float(noise), float(rate), int(steps))]

@@ -180,13 +180,13 @@ def test_a_part_that_fails_is_told_in_one_line_and_the_status(capsys, monkeypatc
 def test_a_library_that_is_not_installed_is_named_with_what_to_do(name, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     [row] = peers.peer(name, repeats=2)
-    assert row["reference"].endswith("not installed: pip install 'pfl-lib[peers]'")
+    assert row["reference"].endswith("not installed: pip install -e '.[peers]'")
     assert row["reference"].startswith(name) and "ratio" not in row
 
 
 @pytest.mark.parametrize("name", ["pfl", "flwr"])
 def test_a_library_that_is_installed_trains_as_well_as_ours(name):
-    pytest.importorskip(name, reason=f"{name} is not installed: pip install 'pfl-lib[peers]'")
+    pytest.importorskip(name, reason=f"{name} is not installed: pip install -e '.[peers]'")
     program = (
         "import json; from benchmarks import peers;"
         f" print(json.dumps(peers.peer({name!r}, 2, images=320)))"
