@@ -166,10 +166,7 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
     try:
         kind, _, place = scheduler.rpartition("://")
         host, _, port = place.rpartition(":")
-        if kind in (
-            "",
-            "tcp",
-        ):  # schedulers speak at once; Client would wait on
+        if kind in ("", "tcp"):  # schedulers speak at once; Client would wait on
             with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as probe:
                 probe.recv(1)
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
