@@ -30,9 +30,12 @@ class LeNet5(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         act = ACTIVATIONS[self.activation].of
-        x = conv_pool(x, self.conv1.weight, self.conv1.bias, 2, self.activation)
-        x = conv_pool(x, self.conv2.weight, self.conv2.bias, 0, self.activation).flatten(1)
-        return self.fc3(act(self.fc2(act(self.fc1(x)))))
+        for conv in (self.conv1, self.conv2):
+            if conv._forward_hooks:  # somebody wants what the layer is given and gives, as DP-SGD
+                x = act(F.max_pool2d(conv(x), 2))
+            else:
+                x = conv_pool(x, conv.weight, conv.bias, conv.padding[0], self.activation)
+        return self.fc3(act(self.fc2(act(self.fc1(x.flatten(1))))))
 
 
 class LeNet5GroupNorm(nn.Module):

@@ -146,10 +146,7 @@ def conv_pool(
         return ACTIVATIONS[activation].of(
             F.max_pool2d(F.conv2d(x, weight, bias, padding=padding), 2)
         )
-    p = padding
-    inner = (
-        F.pad(x.permute(1, 2, 3, 0).contiguous(), (0, 0, p, p, p, p))
-        if p
-        else x.permute(1, 2, 3, 0)
-    )
+    inner = x.permute(1, 2, 3, 0)
+    if padding:
+        inner = F.pad(inner.contiguous(), (0, 0, *4 * [padding]))
     return _ConvPool.apply(inner, weight, bias, activation)[0].permute(3, 0, 1, 2)

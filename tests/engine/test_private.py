@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from pfl_lib import DPSGD, BadInput, Federation, Schedule, run
-from pfl_lib.engine import LOSSES
+from pfl_lib.engine import LOSSES, private
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.private import by_example, by_layer, clip_factors
 from pfl_lib.experiments.training import Run
@@ -159,6 +159,25 @@ def test_the_sum_by_layers_is_that_by_examples_and_unclipped_the_gradient(networ
     by_layers(theta, x[:2] / 100, y[:2])  # the first sum is compared with the other's
     for _ in range(2):
         torch.testing.assert_close(by_layers(theta, x, y), by_example(flat, bound)(theta, x, y))
+
+
+@pytest.mark.parametrize("name", ["LeNet-5", "FedFomo's"])
+def test_these_networks_are_clipped_by_layers_from_the_second_batch_on(name, monkeypatch):
+    network, shape = NETWORKS[name]
+    flat, asked = (
+        FlatModule(network(), LOSSES["cross_entropy"], torch.device("cpu"), torch.float64),
+        [],
+    )
+    slow = private._by_example
+
+    def counted(*given):
+        return lambda *batch: asked.append(batch) or slow(*given)(*batch)
+
+    monkeypatch.setattr(private, "_by_example", counted)
+    theta, clipped = flat.layout.rows(flat.module)["theta"], by_layer(flat, 1.0)
+    x, y = torch.randn(3, *shape, dtype=torch.float64), torch.tensor([1, 0, 1])
+    torch.testing.assert_close(clipped(theta, x, y), clipped(theta, x, y))
+    assert len(asked) == 1
 
 
 def test_a_batch_of_one_does_not_decide_how_later_ones_are_clipped():
