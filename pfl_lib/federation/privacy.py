@@ -9,6 +9,7 @@ A local epoch over n examples in batches of B is ceil(n / B) steps.  FedFomo's r
 the last batch: 53 steps instead of 54 for its 2,667 examples in batches of 50.
 """
 
+import functools
 import math
 
 import pandas as pd
@@ -18,6 +19,7 @@ from pfl_lib.errors import BadInput, choose, number, whole
 ACCOUNTANTS = ("rdp", "prv")
 
 
+@functools.lru_cache(4096)  # a call may take half a second, and clients and runs share their steps
 def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str = "rdp") -> float:
     """The epsilon of so many local steps, each of which draws every example with chance `rate` and
     adds noise of `noise` times the clipping bound; infinite without noise, 0 without steps.
