@@ -144,12 +144,9 @@ class Dominant:
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """pFedLA's Figure 6: client j has the classes j to j + `per_client` - 1, counted round the
-    classes, so that "clients with adjacent IDs" share all but one.
-    """
+class _EqualParts:
+    """A few classes for each of eight clients, with the same number of examples of each."""
 
-    name: ClassVar[str] = "neighbours"
     version: ClassVar[int] = 1
     default_clients: ClassVar[int] = 8
     training_examples = property(training_examples)
@@ -160,6 +157,15 @@ class Neighbours:
 
     def __post_init__(self) -> None:
         _check(self)
+
+
+@dataclass(frozen=True)
+class Neighbours(_EqualParts):
+    """pFedLA's Figure 6: client j has the classes j to j + `per_client` - 1, counted round the
+    classes, so that "clients with adjacent IDs" share all but one.
+    """
+
+    name: ClassVar[str] = "neighbours"
 
     @property
     def title(self) -> str:
@@ -175,7 +181,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Relatives:
+class Relatives(_EqualParts):
     """pFedLA's Figure 5: client 0 is the target, client 1 has the same classes, client 2 all but
     one of them and one other, and every further client random ones.
 
@@ -183,16 +189,6 @@ class Relatives:
     """
 
     name: ClassVar[str] = "relatives"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 8
-    training_examples = property(training_examples)
-
-    per_client: int = 4
-    examples: int = EXAMPLES
-    train_share: float = TRAIN_SHARE
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @property
     def title(self) -> str:
