@@ -97,14 +97,9 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
     reports = asked.reports_dir or notebooks_folder().parent / "reports" / "build"
     check_writable("reports folder", reports, "with --reports-dir", "executed")
-    parameters = {
-        "seeds": asked.seeds or 0,
-        "data_dir": str(asked.data_dir or ""),
-        "results_dir": str(store.root),
-        "jobs": asked.jobs or 0,
-        "device": asked.device,
-        "plots_only": asked.plots_only,
-    }
+    parameters = {"seeds": asked.seeds or 0, "jobs": asked.jobs or 0, "device": asked.device}
+    parameters |= {"data_dir": str(asked.data_dir or ""), "results_dir": str(store.root)}
+    parameters |= {"plots_only": asked.plots_only}
     drawn: Mapping = {}
     if asked.profile is None:
         given = parameters | {"plots_only": True}

@@ -29,9 +29,8 @@ def train(
     from pfl_lib.federation.devices import cores
 
     needed = [page.needed(name, asked.seeds) for page in pages] if queue is None else []
-    about = f"{len(pages)} pages"
-    if queue is not None:
-        about = f"{QUEUE.name} alone (--only names other pages)"
+    alone = f"{QUEUE.name} alone (--only names other pages)"
+    about = f"{len(pages)} pages" if queue is None else alone
     specs = {spec.key: spec for spec in queue or [s for of in needed for s in of.specs]}
     # What is only drawn is drawn as it is stored.
     models = {spec.key for of in needed for spec in of.models if not asked.plots_only}
@@ -54,8 +53,7 @@ def train(
     results = run_many(
         missing,
         store,
-        # Not `jobs`: cores that few runs leave over train clients side by side, and a cluster may
-        # grow
+        # Not `jobs`: cores left over by few runs train clients side by side, a cluster may grow
         asked.jobs,
         asked.data_dir,
         asked.device,
@@ -89,22 +87,29 @@ def queue_of(profile: str, seeds: int | None) -> "list[RunSpec] | None":
 
 
 def estimate(specs: Sequence["RunSpec"], jobs: int, data_dir: Path | None, device: str) -> float:
-    """The seconds that all the runs will take, by a few batches of the longest of them."""
+    """The seconds that all the runs will take, by a few batches of the longest of each kind."""
+    kinds = {spec: (spec.dataset, spec.model, spec.schedule.batch_size) for spec in specs}
+    longest = {kinds[spec]: spec for spec in sorted(specs, key=lambda spec: spec.examples())}
+    pace = {kind: _seconds(spec, data_dir, device) for kind, spec in longest.items()}
+    each = [spec.examples() * pace[kind] for spec, kind in kinds.items()]
+    return max(sum(each) / jobs, *each)
+
+
+def _seconds(spec: "RunSpec", data_dir: Path | None, device: str) -> float:
+    """The time that an example's gradient takes in a run."""
     from pfl_lib.experiments.runner import federation_of
     from pfl_lib.experiments.training import one_thread
     from pfl_lib.rows import copies
 
-    longest = max(specs, key=lambda spec: spec.examples())
-    work = replace(longest.schedule, local_batches=BATCHES, order="fixed")
+    work = replace(spec.schedule, local_batches=BATCHES, order="fixed", private=None)
     with one_thread():
-        fed = federation_of(replace(longest, schedule=work), data_dir, device)
-        clients = list(range(len(fed))) if fed.engine == "vmap" else [longest.alice or 0]
+        fed = federation_of(replace(spec, schedule=work), data_dir, device)
+        clients = list(range(len(fed))) if fed.engine == "vmap" else [spec.alice or 0]
         rows, sizes = copies(fed.initial(), len(clients)), fed.sizes(clients)
         batches = (sizes / work.batch_size).ceil()  # of an epoch, the last one may be short
-        seconds: list[float] = []
-        while len(seconds) < 3 or sum(seconds) < 3.0:  # the first ones are slower
+        taken: list[float] = []
+        while len(taken) < 2 or sum(taken) < 0.5:  # the first one is slower
             began = time.perf_counter()
-            fed.train(rows, len(seconds) + 1, clients)
-            seconds.append(time.perf_counter() - began)
-    rate = BATCHES * float((sizes / batches).sum()) / min(seconds)
-    return max(sum(spec.examples() for spec in specs) / jobs, longest.examples()) / rate
+            fed.train(rows, len(taken) + 1, clients)
+            taken.append(time.perf_counter() - began)
+    return min(taken) / (BATCHES * float((sizes / batches).sum()))

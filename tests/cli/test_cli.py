@@ -382,9 +382,9 @@ def test_a_page_is_drawn_in_the_profile_of_which_most_is_stored(stored, best):
 # --- the estimate before training ---
 
 
-def test_the_estimate_times_eight_batches_and_counts_every_gradient(monkeypatch):
+def test_the_estimate_times_batches_of_each_kind_and_counts_every_gradient(monkeypatch):
     """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in
-    two seconds are 100 a second.
+    two seconds are 100 a second; of 4 digits each, by batches of 4, 16 a second.
 
     FedAvg takes 1,438 x 20 gradients, APFL a tenth more: by one process or by two, which share
     them unequally.
@@ -396,13 +396,16 @@ def test_the_estimate_times_eight_batches_and_counts_every_gradient(monkeypatch)
 
     monkeypatch.setattr("pfl_lib.federation.federation.Federation.train", train)
     monkeypatch.setattr("pfl_lib.cli.training.time.perf_counter", lambda: next(clock))
-    cells = [
-        RunSpec(method, Schedule(20), dataset="digits", partition="A")
-        for method in (FedAvg(), APFL())
-    ]
-    assert training.estimate(cells, 1, None, "cpu") == pytest.approx(287.6 * 2.1)
-    assert training.estimate(cells, 2, None, "cpu") == pytest.approx(287.6 * 1.1)
-    assert calls == [(round, (0,), 8) for round in (1, 2, 3)] * 2
+    large, small = Schedule(20), Schedule(20, batch_size=4)
+    fedavg, apfl, slow = (
+        RunSpec(method, schedule, dataset="digits", partition="A")
+        for method, schedule in ((FedAvg(), large), (APFL(), large), (FedAvg(), small))
+    )
+    assert training.estimate([fedavg, apfl], 1, None, "cpu") == pytest.approx(287.6 * 2.1)
+    assert training.estimate([fedavg, apfl], 2, None, "cpu") == pytest.approx(287.6 * 1.1)
+    assert calls == [(round, (0,), 8) for round in (1, 2)] * 2
+    both = 287.6 * (1 + 100 / 16)
+    assert training.estimate([fedavg, slow], 1, None, "cpu") == pytest.approx(both)
 
 
 def test_the_help_imports_neither_torch_nor_pandas():
