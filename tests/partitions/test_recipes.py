@@ -23,11 +23,6 @@ from pfl_lib.partitions import (
 )
 
 
-@pytest.fixture(scope="module")
-def digits() -> data.Dataset:
-    return data.load("digits")
-
-
 def test_short_names_mean_recipes():
     assert partitions.find("C") == LabelSkew("C")
     assert partitions.find("age_strict") == ByColumn("age", (20, 35), unknown=True)
@@ -71,6 +66,7 @@ def test_a_recipe_runs_with_its_papers_clients_and_is_stored_with_its_settings(
     recipe, results_dir, digits
 ):
     settings = {"partition": recipe, "rounds": 1, "validation": 0.2, "alice": None}
+    settings["model"] = "linear"
     result = run("fedavg", results_dir=results_dir, **settings)
     stored = result.config["partition"]
     assert partitions.from_settings(stored) == recipe and stored["version"] == recipe.version
@@ -101,7 +97,8 @@ class Halves:
 
 
 def test_a_recipe_of_ones_own_runs_with_its_own_number_of_clients_and_is_not_stored(results_dir):
-    result = run("fedavg", partition=Halves(), rounds=1, alice=None, results_dir=results_dir)
+    settings = {"model": "linear", "alice": None, "results_dir": results_dir}
+    result = run("fedavg", partition=Halves(), rounds=1, **settings)
     assert sorted(result.metrics["client"]) == [0, 1]
     assert not (results_dir / "cells").exists()
 
@@ -115,10 +112,8 @@ def test_a_recipe_of_ones_own_runs_with_its_own_number_of_clients_and_is_not_sto
         (lambda dataset: None, "or of a frozen dataclass of your own with name, default_clients"),
     ],
 )
-def test_what_is_no_recipe_is_refused_in_one_line(recipe, words):
-    with pytest.raises(BadInput) as caught:
-        partitions.find(recipe)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+def test_what_is_no_recipe_is_refused_in_one_line(recipe, words, refusal):
+    assert words in refusal(partitions.find, recipe)
 
 
 def made_by(parts) -> object:
@@ -150,10 +145,8 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
         (((A, B), (A, B), (B, B)), "gives client 1 an example twice"),
     ],
 )
-def test_a_partition_from_outside_is_checked(digits, parts, words):
-    with pytest.raises(BadInput) as caught:
-        partitions.make(made_by(parts), digits)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+def test_a_partition_from_outside_is_checked(digits, refusal, parts, words):
+    assert words in refusal(partitions.make, made_by(parts), digits)
 
 
 def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
