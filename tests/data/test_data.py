@@ -66,9 +66,6 @@ def refusal(*args, **kwargs) -> str:
     return str(caught.value)
 
 
-# --- what is read ---
-
-
 def test_idx_files_become_uint8_pictures_with_one_channel_and_int64_labels(tiny_mnist):
     mnist = data.load("mnist", tiny_mnist)
     assert mnist.train_x.shape == (6, 1, 28, 28) and mnist.test_x.shape == (4, 1, 28, 28)
@@ -139,11 +136,8 @@ def test_digits_pictures_are_the_bilinear_enlargement_of_scikit_learns():
 def test_constants_for_normalising_are_those_of_the_training_images(name, request):
     root = request.getfixturevalue("mnist_dir") if name == "mnist" else None
     dataset = data.load(name, root)
-    counts, values = (
-        torch.bincount(dataset.train_x.flatten(), minlength=256),
-        torch.arange(256) / 255,
-    )
-    shares = counts.double() / counts.sum()
+    counts = torch.bincount(dataset.train_x.flatten(), minlength=256).double()
+    shares, values = counts / counts.sum(), torch.arange(256) / 255
     mean = (shares * values).sum()
     assert mean.item() == pytest.approx(dataset.mean[0], abs=6e-5)
     std = (shares * (values - mean).square()).sum().sqrt()
@@ -192,9 +186,6 @@ def test_a_data_set_is_normalised_as_its_version_says():
     assert {name: (s.version, s.mean, s.std) for name, s in data.DATASETS.items()} == NORMALISED
 
 
-# --- what is refused ---
-
-
 def test_unknown_name_lists_the_known_ones():
     sentence = f"dataset 'mnits' is not one of {', '.join(data.DATASETS)}: did you mean mnist?"
     assert refusal("mnits") == sentence
@@ -211,10 +202,8 @@ def test_a_number_of_images_that_does_not_fit_is_refused(images):
 
 
 def test_missing_files_are_named_with_what_to_do(tiny_mnist, tmp_path):
-    empty, told = (
-        tmp_path / "empty",
-        "mnist: {} missing in {}/MNIST/raw; point data_dir (--data-dir,",
-    )
+    empty = tmp_path / "empty"
+    told = "mnist: {} missing in {}/MNIST/raw; point data_dir (--data-dir,"
     said = refusal("mnist", empty)
     assert said.startswith(told.format(", ".join(MNIST_FILES), empty)) and not empty.exists()
     assert said.endswith("holds MNIST/raw, or give neither to download the data")
@@ -255,9 +244,6 @@ def test_digits_without_scikit_learn_say_what_to_install(monkeypatch):
     told = "comes with scikit-learn, which is missing: pip install scikit-learn"
     with pytest.raises(BadInput, match=told):
         data.DATASETS["digits"].read(Path())
-
-
-# --- the default cache ---
 
 
 def test_a_missing_set_is_downloaded_into_the_cache_and_leaves_only_its_files(

@@ -1,6 +1,4 @@
-"""A federation: data of one's own, who takes part, where training starts; local training itself is
-in test_engine.py.
-"""
+"""A federation: data of one's own, who takes part, where training starts."""
 
 import numpy as np
 import pytest
@@ -33,9 +31,6 @@ def refusal(make, *args, **kwargs) -> str:
         make(*args, **kwargs)
     assert "\n" not in str(refused.value)
     return str(refused.value)
-
-
-# --- data of one's own ---
 
 
 def test_arrays_of_ones_own_are_held_client_by_client():
@@ -178,9 +173,6 @@ def test_a_client_without_test_examples_is_no_alice():
     assert told.startswith("client 0 has no test examples, so her model cannot be read")
 
 
-# --- where training starts ---
-
-
 def test_the_initial_model_follows_the_seed_and_nothing_else():
     first = federation(seed=1).initial()["theta"]
     torch.manual_seed(99)
@@ -209,9 +201,6 @@ def test_a_module_of_ones_own_is_where_everybody_starts_and_is_left_alone():
     assert torch.equal(fed.initial()["theta"], before)
     FedAvg().round(fed, FedAvg().start(fed), 1)
     assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
-
-
-# --- who takes part ---
 
 
 def test_participants_are_the_same_for_every_method_and_engine():

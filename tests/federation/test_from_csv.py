@@ -79,9 +79,7 @@ def test_labels_are_the_second_class_in_order_and_belong_to_their_rows(people):
 
 
 def test_numbers_are_standardised_gaps_filled_and_words_become_columns(people):
-    """weight: ten known of median (70 + 75) / 2 = 72.5, which fills the gap before the mean and the
-    deviation are taken.
-    """
+    """weight: ten known of median (70 + 75) / 2 = 72.5, which fills the gap first."""
     found = from_csv.from_csv(people, inputs=["weight", "town"], **BY_AGE)
     x = found.splits["train"].pool.x
     weights = [70, 72.5, 80, 60, 90, 65, 75, 85, 95, 55, 70]
@@ -204,9 +202,6 @@ def test_a_file_that_is_not_there_or_empty_is_refused(tmp_path, text):
     if text is not None:
         path.write_text(text)
     assert str(path) in refusal(path, label="a", split_by="b")
-
-
-# --- tables by name ---
 
 
 def test_run_takes_the_papers_whole_setting(results_dir):

@@ -38,9 +38,7 @@ def test_biases_start_at_zero_and_the_authors_start_is_always_the_same():
 
 
 def threefry(key: tuple[int, int], count: np.ndarray) -> np.ndarray:
-    """JAX's generator Threefry-2x32 (Salmon et al. 2011), 20 rounds: an even number of counters to
-    as many random words.
-    """
+    """JAX's Threefry-2x32 (Salmon et al. 2011), 20 rounds, of an even number of counters."""
     schedule = [np.uint32(word) for word in (*key, key[0] ^ key[1] ^ 0x1BD11BDA)]
     left, right = np.split(count.astype(np.uint32), 2)
     left, right = left + schedule[0], right + schedule[1]
@@ -63,9 +61,7 @@ def inverse_erf(value: float) -> float:
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_the_authors_start_is_haikus_draw_from_jax_key_278():
-    """hk.Linear's weights [9, 2]: truncated normal with std 1/3 from the second key that
-    PRNGKey(278) splits into.
-    """
+    """Truncated normal with std 1/3 from the second key that PRNGKey(278) splits into."""
     vector = [hex(word) for word in threefry((0, 0), np.zeros(2))]
     assert vector == ["0x6b200159", "0x99ba4efe"]  # Random123's
     second_key = threefry((0, 278), np.arange(4)).reshape(2, 2)[1]

@@ -1,6 +1,4 @@
-"""The papers' networks have the papers' numbers of parameters, and both engines train them
-alike.
-"""
+"""The papers' networks have the papers' numbers of parameters, for both engines."""
 
 import pytest
 import torch
@@ -120,17 +118,11 @@ def test_batches_of_images_come_channels_last_with_the_values_unchanged(channels
 
 @pytest.mark.parametrize(("activation", "unit"), [("tanh", nn.Tanh), ("relu", nn.ReLU)])
 def test_lenet5_is_the_textbook_network(activation, unit):
-    """Convolution, activation, pooling, twice; then 400-120-84-10.  That ours pools first makes no
-    difference but in time.
-    """
-    layers = [
-        *(nn.Conv2d(1, 6, 5, padding=2), unit(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), unit()),
-        nn.MaxPool2d(2),
-    ]
-    layers += [
-        *(nn.Flatten(), nn.Linear(400, 120), unit(), nn.Linear(120, 84), unit()),
-        nn.Linear(84, 10),
-    ]
+    """Convolution, activation, pooling, twice; then 400-120-84-10."""
+    first = (nn.Conv2d(1, 6, 5, padding=2), unit(), nn.MaxPool2d(2))
+    second = (nn.Conv2d(6, 16, 5), unit(), nn.MaxPool2d(2), nn.Flatten())
+    full = (nn.Linear(400, 120), unit(), nn.Linear(120, 84), unit(), nn.Linear(84, 10))
+    layers = (*first, *second, *full)
     textbook, ours = nn.Sequential(*layers).double(), models.LeNet5(activation=activation).double()
     nn.utils.vector_to_parameters(
         nn.utils.parameters_to_vector(ours.parameters()), textbook.parameters()

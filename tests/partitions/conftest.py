@@ -11,9 +11,7 @@ from pfl_lib.errors import BadInput
 
 @pytest.fixture(scope="session")
 def labelled() -> Callable[..., data.Dataset]:
-    """`labelled(train, test)`: a data set with `train[l]` and `test[l]` examples of label l, in one
-    mixed order.
-    """
+    """`labelled(train, test)`: a data set with so many examples of each label, mixed."""
 
     def pool(counts: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         y = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))

@@ -22,9 +22,6 @@ def counts(made: Partition, dataset: Dataset, split: str) -> torch.Tensor:
     )
 
 
-# --- non-IID.1 ---
-
-
 def test_a_hundred_clients_use_up_cifar10_and_40_of_them_hold_each_class(cifar10):
     made = partitions.make(Classes(), cifar10, 100, seed=1)
     assert (made.label_matrix(cifar10) > 0).sum(0).tolist() == [40] * 10
@@ -32,17 +29,12 @@ def test_a_hundred_clients_use_up_cifar10_and_40_of_them_hold_each_class(cifar10
 
 
 def test_classes_are_drawn_independently_where_there_are_enough_images(labelled):
-    """Ten clients of four classes: a class has 0 to 10 holders, four in the mean, not always
-    four.
-    """
+    """A class has 0 to 10 holders of ten, four in the mean, not always four."""
     many, recipe = labelled([500] * 10, [100] * 10), Classes(examples=60)
     made = (partitions.make(recipe, many, 10, seed).label_matrix(many) for seed in range(30))
     holders = torch.cat([(held > 0).sum(0) for held in made]).double()
     # Binomial(10, 0.4) has variance 2.4; that of a mean of 300 is below 0.01.
     assert holders.mean() == 4 and 1.8 < holders.var() < 3.0
-
-
-# --- non-IID.2 ---
 
 
 def test_two_dominant_classes_have_half_of_the_examples(cifar10):
@@ -71,9 +63,6 @@ def test_six_dominant_classes_on_cifar100(cifar100):
         assert held.min() >= 3 and held[held < 50].max() <= 6
 
 
-# --- figures 5 and 6 ---
-
-
 def test_neighbours_share_three_of_four_classes_round_the_ring(cifar10):
     made = partitions.make(Neighbours(), cifar10)
     held = made.label_matrix(cifar10) > 0
@@ -100,9 +89,6 @@ def test_the_other_clients_classes_are_independent_of_the_targets(labelled):
     assert torch.cat(shared).mean().item() == pytest.approx(1.6, abs=0.25)
 
 
-# --- what they are made of ---
-
-
 def test_whole_numbers_in_proportion():
     assert apportion(420, [150, 150, 150, 150]) == [105] * 4
     assert apportion(10, [1, 1, 1]) == [4, 3, 3]
@@ -111,9 +97,7 @@ def test_whole_numbers_in_proportion():
 
 
 def test_the_clients_read_the_pooled_examples(cifar10, labelled):
-    """Inputs carry their own position: what a client trains and is tested on is what the partition
-    says.
-    """
+    """Inputs carry their own position."""
     few, x = labelled([50] * 4, [10] * 4, classes=4), torch.arange(240.0)[:, None]
     of = {"train_x": x[:200], "test_x": x[200:], "mean": (0.0,), "std": (1.0,)}
     numbered = dataclasses.replace(few, **of)
@@ -128,12 +112,12 @@ def test_the_clients_read_the_pooled_examples(cifar10, labelled):
 
 
 def test_checksums_of_version_1_never_change(digits):
-    for family in (Classes, Dominant, Neighbours, Relatives):
+    for family, golden in (
+        *((Classes, "d21fa7459e5a90c0"), (Dominant, "e66796b7a0fea210")),
+        *((Neighbours, "c00549019d06c32f"), (Relatives, "df4fed85fd9f6a9f")),
+    ):
         one, other = (partitions.make(family(examples=80), digits, seed=seed) for seed in (1, 2))
-        assert one.checksum() == GOLDEN[family.name] != other.checksum()
-
-
-# --- what is refused ---
+        assert one.checksum() == golden != other.checksum()
 
 
 @pytest.mark.parametrize(
@@ -179,14 +163,6 @@ def test_a_share_of_dominant_classes_lies_between_0_and_1(share):
         Dominant(share=share)
 
 
-GOLDEN = {
-    "classes": "d21fa7459e5a90c0",
-    "dominant": "e66796b7a0fea210",
-    "neighbours": "c00549019d06c32f",
-    "relatives": "df4fed85fd9f6a9f",
-}
-
-
 def test_a_class_that_is_left_out_is_held_by_nobody_and_leaves_other_draws_alone(digits):
     made = Classes(4, examples=40, leave_out=(9,)).split(digits, 6, 1, None)
     held = made.label_matrix(digits)
@@ -213,9 +189,7 @@ def test_classes_that_cannot_be_left_out_are_refused_in_one_line(leave_out, word
 
 
 def test_what_nobody_holds_limits_nobody_and_a_client_trains_on_its_share(labelled):
-    """Nine labels of 100 examples, and one of a single example that is left out; six clients of 40
-    in four classes, of which a quarter is trained on.
-    """
+    """Nine labels of 100 examples, one of a single example; a quarter is trained on."""
     rare = labelled([90] * 9 + [1], [10] * 9 + [0])
     made = Classes(4, examples=40, train_share=0.25, leave_out=(9,)).split(rare, 6, 1, None)
     assert made.sizes.tolist() == [10] * 6 and [len(own) for own in made.test] == [30] * 6

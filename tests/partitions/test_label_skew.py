@@ -35,21 +35,14 @@ TABLE_2 = [
 
 @pytest.fixture(scope="module")
 def hundred(labelled) -> data.Dataset:
-    """100 training and 100 test images of each label: every chunk is one image, so shares are exact
-    percentages.
-    """
+    """100 images of each label: a chunk is one image, so shares are exact percentages."""
     return labelled([100] * 10, [100] * 10)
 
 
 @pytest.fixture(scope="module")
 def uneven(labelled) -> data.Dataset:
-    """Labels whose last chunk is missing (99, 198, 297), short (299), or full with some images
-    dropped (197, 250).
-    """
+    """The last chunk is missing (99, 198, 297), short (299), or full, some dropped (197, 250)."""
     return labelled([99, 197, 198, 250, 296, 297, 299, 1000, 100, 5421], [40, *range(31, 40)])
-
-
-# --- the recipe ---
 
 
 def test_distribution_c_follows_table_2_of_the_appendix_for_all_ten_clients(hundred):
@@ -59,18 +52,9 @@ def test_distribution_c_follows_table_2_of_the_appendix_for_all_ten_clients(hund
     assert tested == TABLE_2
 
 
-def test_distribution_a_is_even_and_b_gives_four_labels_and_shifts_to_the_left(hundred):
-    assert partitions.make("A", hundred).label_matrix(hundred).tolist() == [[10] * 10] * 10
-    matrix = partitions.make("B", hundred).label_matrix(hundred)
-    assert matrix[0].tolist() == [25, 25, 25, 25, 0, 0, 0, 0, 0, 0]
-    assert matrix[1].tolist() == [25, 25, 25, 0, 0, 0, 0, 0, 0, 25]
-
-
 @pytest.mark.parametrize("name", ["A", "B", "C"])
 def test_clients_take_consecutive_chunks_as_the_authors_code_cuts_them(name, uneven):
-    """Written as the authors do it: a list of chunks per label, kept to 100, from which each client
-    takes the next.
-    """
+    """As the authors do it: a list of chunks a label, from which each client takes the next."""
     first = {"A": [0.1] * 10, "B": [0.25] * 4 + [0] * 6, "C": [s / 100 for s in TABLE_2[0]]}[name]
     chunks = []
     for label in range(10):
@@ -85,13 +69,6 @@ def test_clients_take_consecutive_chunks_as_the_authors_code_cuts_them(name, une
             taken, chunks[label] = chunks[label][:count], chunks[label][count:]
             expected += [index for chunk in taken for index in chunk]
         assert made.train[client].tolist() == expected
-
-
-def test_what_is_dropped_is_only_what_lies_beyond_the_hundredth_chunk(uneven):
-    # 99 -> 99 chunks of 1; 197 -> 1 each, 97 dropped; 198 -> 99 of 2; 250 -> 100 of 2, 50 dropped;
-    # ...
-    kept = partitions.make("A", uneven).label_matrix(uneven).sum(dim=0)
-    assert kept.tolist() == [99, 100, 198, 200, 200, 297, 299, 1000, 100, 5400]
 
 
 def test_test_images_are_the_first_of_each_label_and_their_number_is_rounded_down(uneven):
@@ -125,9 +102,6 @@ def test_mnist_labels_follow_table_2_within_a_chunk(mnist_dir):
     shares = 100 * partitions.make("C", mnist).label_matrix(mnist) / torch.bincount(mnist.train_y)
     assert (shares - torch.tensor(TABLE_2)).abs().max() < 1.1
     assert torch.equal(shares == 0, torch.tensor(TABLE_2) == 0)
-
-
-# --- concept shift ---
 
 
 def test_the_seed_changes_the_concept_shifts_and_nothing_else(hundred):
@@ -194,9 +168,6 @@ def test_a_draw_for_a_distribution_that_draws_nothing_is_refused():
         LabelSkew("A*", draw=0.5)
 
 
-# --- identity ---
-
-
 def test_partitions_of_version_1_never_change(digits):
     """Results' keys hold the version: a change of these checksums asks for a higher one."""
     assert {recipe.version for recipe in partitions.PARTITIONS.values()} == {1}
@@ -218,9 +189,6 @@ def test_the_checksum_sees_every_part(hundred):
     checksums = {other.checksum() for other in others} | {made.checksum()}
     assert len(checksums) == 6
     assert dataclasses.replace(made, name="other").checksum() == made.checksum()
-
-
-# --- what is refused ---
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -84,9 +84,6 @@ def test_the_seed_decides_who_has_what_of_a_group(digits):
     assert len({tuple(partition.sizes.tolist()) for partition in made}) == 1
 
 
-# --- the published groups ---
-
-
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_published_groups_say_how_they_were_made_and_fit_their_data_set(path):
     name, _, groups = path.name.removesuffix(".npz").partition("-D")
@@ -161,9 +158,6 @@ def test_groups_are_counted_in_whole_numbers(groups):
         Latent(groups)
 
 
-# --- making groups ---
-
-
 def test_groups_are_made_of_any_embedding_and_read_back(digits, tmp_path):
     """Vectors that lie around three far points make exactly their three groups."""
     generator = torch.Generator().manual_seed(0)
@@ -181,9 +175,7 @@ def test_groups_are_made_of_any_embedding_and_read_back(digits, tmp_path):
 
 
 def test_the_networks_vectors_are_those_of_its_last_block(labelled):
-    """One epoch on noise: shapes, and the same bits again for the same seed, whatever torch drew
-    before.
-    """
+    """One epoch on noise: shapes, and the same bits for the same seed, whatever torch drew."""
     noise = torch.randint(0, 256, (60, 3, 8, 8), generator=torch.Generator().manual_seed(1))
     noise = noise.to(torch.uint8)
     pools = noise[:40].repeat(4, 1, 1, 1), torch.arange(160) % 4, noise[40:], torch.arange(20) % 4

@@ -22,9 +22,7 @@ def test_sizes_on_cifar10_are_those_of_the_authors_code(cifar10, clients, train,
 
 
 def test_what_is_left_over_goes_to_the_first_shards_one_each(labelled):
-    """Four clients of one class each: class 0's 7 examples make shards of 4 and 3, class 1's 8 two
-    of 4.
-    """
+    """Class 0's 7 examples make shards of 4 and 3, class 1's 8 two of 4."""
     two = labelled([7, 8], [2, 2], classes=2)
     made = partitions.make(Shards(per_client=1), two, 4)
     by_class = {0: [], 1: []}
