@@ -1,6 +1,4 @@
-"""Augmentation: each image cut and mirrored as its numbers say, in training alone, the same for
-every engine.
-"""
+"""Augmentation: each image cut and mirrored as its numbers say, in training alone."""
 
 import itertools
 
@@ -64,9 +62,6 @@ def test_every_place_is_drawn_about_as_often_and_half_of_the_images_are_mirrored
     assert abs(moves[:, 2].double().mean() - 0.5) < 0.008 and set(moves[:, 2].tolist()) == {0, 1}
 
 
-# --- in a federation ---
-
-
 def held(sizes=(7, 4, 9)) -> client_data.Clients:
     random = torch.Generator().manual_seed(1)
     n = sum(sizes)
@@ -103,10 +98,8 @@ def test_images_are_moved_as_stored_and_normalised_then_so_that_padding_is_black
     x = fed._splits["train"].pool.inputs(torch.tensor([2, 5]), moves)
     torch.testing.assert_close(x[0, :, 0, 0].float(), black)  # the padded image's corner
     raw = one_by_one(pool.x[[2, 5]], moves).double() / 255
-    mean, std = (
-        torch.tensor(values, dtype=torch.float64).view(-1, 1, 1)
-        for values in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
-    )
+    values = torch.tensor([[0.5, 0.4, 0.3], [0.2, 0.3, 0.4]], dtype=torch.float64)
+    mean, std = values[..., None, None]
     torch.testing.assert_close(x, (raw - mean) / std, rtol=1e-12, atol=1e-12)
 
 
@@ -119,10 +112,8 @@ def test_moves_depend_on_seed_purpose_round_client_and_batch():
     others = [seen(fed, 2, 0), seen(fed_of(seed=2), 1, 0)]
     for other in (*others, seen(fed, 1, 0, purpose="personal batches")):
         assert [len(x) for x in other] == [4, 3] and not any(map(torch.equal, first, other))
-    numbers = [
-        moves(fed.schedule, fed.seed, "batches", 1, client, [torch.arange(4)] * 3)
-        for client in range(3)
-    ]
+    key, three = (fed.schedule, fed.seed, "batches", 1), [torch.arange(4)] * 3
+    numbers = [moves(*key, client, three) for client in range(3)]
     drawn = {tuple(moves.flatten().tolist()) for client in numbers for moves in client}
     assert len(drawn) == 9
 

@@ -1,6 +1,4 @@
-"""A network's buffers are rows of the client that trains, or do not change; parameters without use
-have a gradient of zero.
-"""
+"""A network's buffers are rows of the client that trains; unused parameters stay."""
 
 import pytest
 import torch

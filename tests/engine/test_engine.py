@@ -1,6 +1,4 @@
-"""Local training: `loop` and `vmap` give the same numbers, those of plain PyTorch, and the same
-bits for any number of threads.
-"""
+"""Local training: `loop` and `vmap` give plain PyTorch's numbers, for any number of threads."""
 
 import copy
 
@@ -25,9 +23,7 @@ SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 exam
 
 
 class Normed(nn.Module):
-    """A convolution, BatchNorm twice (once without learnt scales), and a linear layer, for 28x28
-    images.
-    """
+    """A convolution, BatchNorm twice (once without learnt scales), a linear layer; 28x28 images."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,9 +49,7 @@ def images(sizes=SIZES, dtype=torch.float64) -> list[tuple[torch.Tensor, torch.T
 
 
 def ragged(network="lenet5", dtype=torch.float64, rounds=2, sizes=SIZES, **settings) -> Federation:
-    """Four clients of unequal sizes; `settings` go to the schedule or, by name, to the
-    federation.
-    """
+    """Clients of unequal sizes; `settings` are the schedule's or, by name, the federation's."""
     own = {name: settings.pop(name) for name in ("engine", "threads", "alice") if name in settings}
     schedule = Schedule(rounds, **{"batch_size": 4, "lr": 0.1, **settings})
     data, network = images(sizes, dtype), NETWORKS.get(network, network)
@@ -70,9 +64,6 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
         state, _ = method.round(fed, state, r)
         states.append({name: value.nan_to_num(-1) for name, value in state.items()})
     return states
-
-
-# --- loop and vmap ---
 
 
 def test_loop_and_vmap_agree_in_float32():
@@ -95,9 +86,7 @@ def test_equally_sized_clients_take_the_same_road_as_ragged_ones():
 
 
 def twice_frozen(rows, gradient, batch) -> None:
-    """A step of its own: two gradients, the second at a looked-ahead model, and a part that stays
-    where it is.
-    """
+    """Two gradients, the second at a looked-ahead model; some columns stay where they are."""
     ahead = rows["theta"] - 0.05 * gradient(rows["theta"], batch)
     change = gradient(ahead, batch, rows["statistics"]).clone()
     change[..., :10] = 0
@@ -180,9 +169,6 @@ def test_a_batchnorm_that_counts_batches_is_refused(engine):
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3, momentum=None))
     with pytest.raises(BadInput, match="^BatchNorm with momentum=None weighs by a count of batch"):
         ragged(network, engine=engine)
-
-
-# --- plain PyTorch ---
 
 
 @ENGINES
@@ -276,9 +262,6 @@ def test_evaluation_between_rounds_changes_no_training(engine, part):
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-# --- several clients at once ---
-
-
 @pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_two_at_once_give_the_bits_of_one(method, network):
@@ -286,11 +269,8 @@ def test_two_at_once_give_the_bits_of_one(method, network):
         played(method, ragged(network, torch.float32, threads=threads, alice=None, **MOVING))
         for threads in (1, 2)
     )
-    assert all(
-        torch.equal(one[name], two[name])
-        for one, two in zip(alone, together, strict=True)
-        for name in one
-    )
+    pairs = zip(alone, together, strict=True)
+    assert all(torch.equal(one[name], two[name]) for one, two in pairs for name in one)
 
 
 def test_an_error_in_one_of_several_is_not_lost():
@@ -328,9 +308,6 @@ def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
         assert torch.equal(one, two) and torch.equal(two, again)
 
 
-# --- inputs ---
-
-
 @pytest.mark.parametrize(
     ("mean", "std"),
     [((0.1307,), (0.3081,)), ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))],
@@ -359,28 +336,3 @@ def test_inputs_in_the_networks_own_type_are_not_written_to():
     pool = Pool(x, *torch.tensor([[2.0], [1.0]], dtype=torch.float64))
     assert pool.inputs(torch.tensor([0, 2])).tolist() == [[3, 3], [3, 3]]
     assert x.tolist() == [[1, 1]] * 3
-
-
-# --- batches ---
-
-
-def seen(fed: Federation, round: int, client: int, **settings) -> list[list[int]]:
-    """The positions (0, 1, ...) of a client's examples, batch by batch, as a step sees them."""
-    x = fed.clients.splits["train"].pool.x
-    index = fed.clients.splits["train"].index[client]
-    batches = []
-
-    def look(rows, gradient, batch) -> None:
-        assert batch.index == len(batches) and len(batch.x) == len(batch.y)
-        batches.append([int((x[index] == one).flatten(1).all(1).nonzero()) for one in batch.x])
-
-    fed.train(copies(fed.initial(), 1), round, [client], look, **settings)
-    return batches
-
-
-def test_batches_depend_on_seed_purpose_round_and_client_alone():
-    fed = ragged("batchnorm")
-    other = ragged("lenet5", threads=2, alice=None, lr=0.5, rounds=9, **MOVING)
-    assert seen(fed, 1, 3) == seen(other, 1, 3)
-    assert seen(fed, 1, 3) != seen(fed, 1, 3, purpose="fine-tuning")
-    assert len(seen(fed, 1, 3, epochs=3)) == 9

@@ -96,9 +96,7 @@ def convolution(*sizes, **settings):
 
 
 class Rows(nn.Module):
-    """What a layer is given is no row for each example: the places of an example are rows of their
-    own, or come first; or one example's row is made of others'.
-    """
+    """Places of an example as rows of their own, or first; or a row made of other examples'."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -166,9 +164,7 @@ def test_these_networks_are_clipped_by_layers_from_the_second_batch_on(name, mon
 
 
 def test_a_batch_of_one_does_not_decide_how_later_ones_are_clipped():
-    """x less the batch's mean is 0 for one example; two examples' gradients then hang together, and
-    are taken one by one.
-    """
+    """x less the batch's mean is 0 for one example; gradients of two hang together."""
 
     class Centred(nn.Linear):
         def forward(self, x):
@@ -212,9 +208,7 @@ def test_the_sum_does_not_depend_on_how_many_gradients_are_held_at_a_time(monkey
 @pytest.mark.parametrize("noise, bound", [(0.0, math.inf), (0.0, 0.4), (1.3, 0.4)])
 @pytest.mark.parametrize("sampling", ["poisson", "shuffled"])
 def test_opacus_optimiser_ends_at_the_same_parameters(noise, bound, sampling):
-    """Opacus' DPOptimizer and GradSampleModule with the federation's batches and, tensor by tensor,
-    its noise.
-    """
+    """Opacus' optimiser with the federation's batches and, tensor by tensor, its noise."""
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
 

@@ -1,6 +1,4 @@
-"""A recorded gradient gives the bits of a computed one, or it is dropped and what it may have
-touched is trained again; only the package's own networks are recorded.
-"""
+"""A recorded gradient gives a computed one's bits, or it is dropped and its work redone."""
 
 import copy
 import functools
@@ -177,9 +175,6 @@ def test_batches_are_counted_by_shape_and_layout_in_memory(at_once, monkeypatch)
     assert plays(of) == [3, 3]
 
 
-# --- what is recorded ---
-
-
 class Steep(nn.Linear):
     """Its slope is a setting: no input of a recording."""
 
@@ -283,9 +278,6 @@ def test_a_copied_federation_trains_and_evaluates_as_the_first(recorded, way, at
         assert same(*(fed.evaluate(each) for fed in (first, second)))
 
 
-# --- what must not go wrong ---
-
-
 def test_recording_leaves_a_batch_as_it_was_though_the_network_writes_into_it(at_once):
     of, one = flat(nn.Sequential(nn.LeakyReLU(0.5, inplace=True), nn.Linear(9, 2))), batch()
     expected = plain(of).gradient(theta(of), batch())
@@ -308,9 +300,7 @@ def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once)
 
 
 def test_a_diverged_client_does_not_spare_a_recording_the_comparison_of_its_round(at_once):
-    """The first round's recording is right for batches of its kind alone; in the second, of another
-    kind, the first client is NaN.
-    """
+    """The recording is right for the first round's kind of batches; then a client is NaN."""
     torch.manual_seed(0)
     of = flat(Branching(9, 2))
     for one in several():
@@ -346,9 +336,7 @@ CLIENTS, BATCHES = 3, 7
 
 
 def rounds(of: FlatModule, kinds=(0.0, 0.0, 0.0), step=sgd) -> list[torch.Tensor]:
-    """Clients' rows after each of some rounds by `loop`, seven batches of four examples a client;
-    a round's kind is added to all of its inputs.
-    """
+    """Clients' rows after rounds by `loop`, 7 batches of 4 each; a round's kind adds to inputs."""
     loop, found = Loop([of]), []
     size = 4 * BATCHES
     work = [
@@ -431,9 +419,7 @@ def test_a_difference_in_a_later_round_is_said_and_that_round_is_computed(at_onc
 
 
 def test_clients_that_played_before_the_difference_are_trained_again_too(at_once, monkeypatch):
-    """Compared at batches 1 to 3, played at 4 to 19, wrong from 18 on, and compared at 20, in the
-    last client's work.
-    """
+    """Compared at batches 1 to 3, wrong from 18 on, compared at 20, in the last client's work."""
     record, played = recording.Recordings._record, []
 
     def wrong(*given):
