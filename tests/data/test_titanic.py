@@ -44,9 +44,7 @@ def prepared(as_run: bool) -> np.ndarray:
 
 
 def test_inputs_stand_in_the_papers_order():
-    """fare, sex, Cherbourg, Queenstown, alone, first class, second class, age, minor; the missing
-    port is Southampton.
-    """
+    """fare, sex, Cherbourg, Queenstown, alone, first class, second class, age, minor."""
     found = prepared(as_run=True)
     assert found[:, 1].tolist() == [1, 0, 0, 1, 0]
     assert found[:, 2:4].tolist() == [[1, 0], [0, 1], [0, 0], [0, 0], [0, 0]]
@@ -56,9 +54,7 @@ def test_inputs_stand_in_the_papers_order():
 
 
 def test_the_fare_is_standardised_with_the_missing_one_as_it_is():
-    """Mean of 10, 20, -1, 30, 41 is 20; squares 100, 0, 441, 100, 441 sum to 1082; sample variance
-    270.5.
-    """
+    """Mean of 10, 20, -1, 30, 41: 20; squares sum to 1082; sample variance 270.5."""
     assert prepared(True)[:, 0] == pytest.approx((FIVE["fare"] - 20) / 270.5**0.5)
 
 
@@ -71,20 +67,13 @@ def test_ages_are_standardised_over_the_known_ones_before_gaps_get_their_median(
 
 
 def test_a_minor_is_16_or_younger_and_an_unknown_age_a_fraction_of_minors():
-    """One of four known ages is a minor's; as run, the authors' slip: one of five ages is
-    unknown.
-    """
+    """One of four known ages is a minor's; the authors' slip: one of five is unknown."""
     assert prepared(as_run=False)[:, 8].tolist() == [0, 1, 0.25, 0, 0]
     assert prepared(as_run=True)[:, 8].tolist() == [0, 1, 0.2, 0, 0]
 
 
-# --- the Titanic, real ---
-
-
 def test_the_passengers_stand_in_the_order_of_the_authors_table(titanic_dir):
-    """Their notebook prints ages 30, 37, 28, 18, -1, 56, 40, 45, ..., 31, 36
-    (Titanic-preprocessing.ipynb, cell 9).
-    """
+    """Their notebook prints ages 30, 37, 28, 18, -1, 56, ... (preprocessing, cell 9)."""
     ages = data.load("titanic", titanic_dir).columns["age"]
     assert ages[[0, 1, 2, 3, 5, 6, 7, -2, -1]].tolist() == [30, 37, 28, 18, 56, 40, 45, 31, 36]
     assert ages[4].isnan() and int(ages.isnan().sum()) == 263
@@ -183,9 +172,6 @@ def test_strict_groups_hold_their_ages(titanic_dir):
     ages = [titanic.columns["age"][rows] for rows in held]
     assert ages[0].max() == 20 and ages[1].min() > 20 and ages[1].max() == 35 and ages[2].min() > 35
     assert ages[3].isnan().all()
-
-
-# --- breast cancer ---
 
 
 def test_breast_cancer_needs_no_files_and_splits_by_radius():

@@ -1,6 +1,4 @@
-"""Torchvision beside a torch of another build: cured where it fails, left alone where it does
-not.
-"""
+"""Torchvision beside a torch of another build: cured where it fails, else left alone."""
 
 import os
 import subprocess
@@ -35,9 +33,7 @@ FAULTY = """
 
 
 def write_torchvision(folder: Path, source: str) -> Path:
-    """A package called torchvision, with a submodule `left_over`; returns the folder to be put on
-    the path.
-    """
+    """A package called torchvision, with a submodule `left_over`; the folder it is in."""
     (folder / "torchvision").mkdir()
     (folder / "torchvision" / "__init__.py").write_text(textwrap.dedent(source))
     (folder / "torchvision" / "left_over.py").write_text("")
@@ -45,9 +41,7 @@ def write_torchvision(folder: Path, source: str) -> Path:
 
 
 def output_of(program: str, *path: Path) -> list[str]:
-    """The lines that a fresh interpreter prints, to which torch knows no operators of torchvision
-    yet.
-    """
+    """The lines that a fresh interpreter prints, whose torch knows no torchvision yet."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         cwd=ROOT,

@@ -1,6 +1,4 @@
-"""Local training: `loop` and `vmap` give the same numbers, those of plain PyTorch, and the same
-bits for any number of threads.
-"""
+"""Local training: `loop` and `vmap` give plain PyTorch's numbers, for any number of threads."""
 
 import copy
 
@@ -14,12 +12,7 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.engine import LOSSES, Pool
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import evaluation
-from pfl_lib.methods import (
-    APFL,
-    FedAvg,
-    Local,
-    Scaffold,
-)
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
@@ -30,9 +23,7 @@ SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 exam
 
 
 class Normed(nn.Module):
-    """A convolution, BatchNorm twice (once without learnt scales), and a linear layer, for 28x28
-    images.
-    """
+    """A convolution, BatchNorm twice (once without learnt scales), a linear layer; 28x28 images."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,31 +37,24 @@ class Normed(nn.Module):
 
 
 NETWORKS = {"lenet5": lambda: LeNet5(classes=3), "batchnorm": Normed}
+ENGINES = pytest.mark.parametrize("engine", ["loop", "vmap"])
 
 
 def images(sizes=SIZES, dtype=torch.float64) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    random = torch.Generator().manual_seed(0)
-    return [
-        (
-            torch.randn(size, 1, 28, 28, generator=random, dtype=torch.float64).to(dtype)
-            + 0.1 * client,
-            torch.randint(3, (size,), generator=random),
-        )
-        for client, size in enumerate(sizes)
-    ]
+    random, data = torch.Generator().manual_seed(0), []
+    for client, size in enumerate(sizes):
+        x = torch.randn(size, 1, 28, 28, generator=random, dtype=torch.float64).to(dtype)
+        data.append((x + 0.1 * client, torch.randint(3, (size,), generator=random)))
+    return data
 
 
-def ragged(
-    network: str = "lenet5", dtype: torch.dtype = torch.float64, rounds: int = 2, **settings
-) -> Federation:
-    """Four clients of unequal sizes; `settings` go to the schedule or, by name, to the
-    federation.
-    """
+def ragged(network="lenet5", dtype=torch.float64, rounds=2, sizes=SIZES, **settings) -> Federation:
+    """Clients of unequal sizes; `settings` are the schedule's or, by name, the federation's."""
     own = {name: settings.pop(name) for name in ("engine", "threads", "alice") if name in settings}
     schedule = Schedule(rounds, **{"batch_size": 4, "lr": 0.1, **settings})
-    data = images(dtype=dtype)
+    data, network = images(sizes, dtype), NETWORKS.get(network, network)
     return Federation.from_arrays(
-        data, data, NETWORKS[network], schedule, **{"alice": 0, **own}, device="cpu", dtype=dtype
+        data, data, network, schedule, **{"alice": 0, **own}, device="cpu", dtype=dtype
     )
 
 
@@ -80,9 +64,6 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
         state, _ = method.round(fed, state, r)
         states.append({name: value.nan_to_num(-1) for name, value in state.items()})
     return states
-
-
-# --- loop and vmap ---
 
 
 def test_loop_and_vmap_agree_in_float32():
@@ -96,28 +77,16 @@ def test_loop_and_vmap_agree_in_float32():
 
 def test_equally_sized_clients_take_the_same_road_as_ragged_ones():
     """Without ragged clients vmap never gathers rows; the numbers must not care."""
-    data = images((8, 8, 8))
-    feds = [
-        Federation.from_arrays(
-            data,
-            data,
-            NETWORKS["batchnorm"],
-            Schedule(1, batch_size=4),
-            engine=engine,
-            device="cpu",
-            dtype=torch.float64,
-        )
+    one, other = (
+        played(Local(), ragged("batchnorm", rounds=1, sizes=(8, 8, 8), engine=engine))[-1]
         for engine in ("loop", "vmap")
-    ]
-    one, other = (played(Local(), fed)[-1] for fed in feds)
+    )
     for name in one:
         torch.testing.assert_close(other[name], one[name], rtol=1e-9, atol=1e-11)
 
 
 def twice_frozen(rows, gradient, batch) -> None:
-    """A step of its own: two gradients, the second at a looked-ahead model, and a part that stays
-    where it is.
-    """
+    """Two gradients, the second at a looked-ahead model; some columns stay where they are."""
     ahead = rows["theta"] - 0.05 * gradient(rows["theta"], batch)
     change = gradient(ahead, batch, rows["statistics"]).clone()
     change[..., :10] = 0
@@ -139,16 +108,14 @@ def test_a_step_is_written_once_for_one_row_and_for_many(settings):
         torch.testing.assert_close(outs[1][name], outs[0][name], rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 def test_training_leaves_its_input_as_it_was(engine):
     fed = ragged("batchnorm", engine=engine, **MOVING)
     rows = {name: matrix.clone() for name, matrix in copies(fed.initial(), 4).items()}
     before = copy.deepcopy(rows)
     fed.train(rows, 1, range(4))
-    assert (
-        all(torch.equal(rows[name], before[name]) for name in before)
-        and rows.keys() == before.keys()
-    )
+    assert rows.keys() == before.keys()
+    assert all(torch.equal(rows[name], before[name]) for name in before)
 
 
 class Noisy(nn.Linear):
@@ -156,92 +123,55 @@ class Noisy(nn.Linear):
         return super().forward(F.dropout(x, 0.5, self.training))
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 @pytest.mark.parametrize(
     "drops", [[nn.Dropout(0.5), nn.Linear(784, 3)], [Noisy(784, 3)]], ids=["module", "function"]
 )
 def test_random_numbers_in_training_are_refused(engine, drops):
-    network = nn.Sequential(nn.Flatten(), *drops)
-    with pytest.raises(
-        BadInput,
-        match="^the model draws random numbers in training, as dropout does, and so its runs",
-    ):
-        Federation.from_arrays(
-            images(), images(), network, Schedule(1), engine=engine, device="cpu"
-        )
+    with pytest.raises(BadInput, match="^the model draws random numbers in training, as dropout"):
+        ragged(nn.Sequential(nn.Flatten(), *drops), engine=engine)
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 def test_dropout_of_nothing_is_taken(engine):
     network = nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 3))
-    data = images(dtype=torch.float32)
-    fed = Federation.from_arrays(data, data, network, Schedule(1), engine=engine, device="cpu")
-    assert fed.train(copies(fed.initial(), 4), 1, range(4))[1].tolist() == [1, 1, 1, 1]
+    fed = ragged(network, engine=engine)
+    assert fed.train(copies(fed.initial(), 4), 1, range(4))[1].tolist() == [2, 3, 1, 3]
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
-@pytest.mark.parametrize(
-    ("sizes", "batch_size"), [((7, 12, 1, 10), 4), ((8, 9), 4)], ids=["one alone", "one left over"]
-)
-def test_a_batch_of_one_that_batchnorm_cannot_normalise_is_refused(engine, sizes, batch_size):
+@ENGINES
+@pytest.mark.parametrize(("sizes", "one"), [(SIZES, 1), ((8, 9), 9)], ids=["alone", "left over"])
+def test_a_batch_of_one_that_batchnorm_cannot_normalise_is_refused(engine, sizes, one):
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
-    data, client = images(sizes, torch.float32), [n % batch_size for n in sizes].index(1)
-    sentence = (
-        f"^the model cannot train on a batch of 1, client {client}'s last: Expected more than 1"
-        " value per channel"
-    )
-    with pytest.raises(BadInput, match=sentence) as refused:
-        Federation.from_arrays(
-            data, data, network, Schedule(1, batch_size=batch_size), engine=engine, device="cpu"
-        )
-    assert str(refused.value).endswith("; give another batch_size") and "\n" not in str(
-        refused.value
-    )
-    fits = Federation.from_arrays(
-        data[:1], data[:1], network, Schedule(1, batch_size=batch_size), device="cpu"
-    )
-    assert torch.equal(fits.initial()["statistics"], torch.tensor([0.0, 0, 0, 1, 1, 1])), (
-        "it was changed by the check"
-    )
+    sentence = f"^the model cannot train on a batch of 1, client {sizes.index(one)}'s last: .*; "
+    with pytest.raises(BadInput, match=sentence + "give another batch_size$"):
+        ragged(network, sizes=sizes, engine=engine, alice=None)
+    fits = ragged(network, sizes=sizes[:1]).initial()["statistics"]
+    assert fits.tolist() == [0, 0, 0, 1, 1, 1], "it was changed by the check"
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
-    data, of = images((8, 9), torch.float32), {"engine": engine, "device": "cpu"}
-    alone = Federation.from_arrays(data, data, network, Schedule(1, batch_size=4), alice=0, **of)
+    of = {"network": network, "sizes": (8, 9), "engine": engine}
+    alone = ragged(**of)
     assert alone.train(copies(alone.initial(), 1), 1, [0])[1].tolist() == [2]
-    with pytest.raises(
-        BadInput,
-        match="^the model cannot train on a client's batch of one: Expected more than 1 value",
-    ):
+    with pytest.raises(BadInput, match="^the model cannot train on a client's batch of one: Expec"):
         alone.train(copies(alone.initial(), 2), 1, [0, 1])
-    for rounds, fits in ((2, True), (3, False)):  # the third batch of nine examples holds one
-        schedule = Schedule(rounds, local_batches=1, batch_size=4)
-        if fits:
-            Federation.from_arrays(data, data, network, schedule, **of)
-        else:
-            with pytest.raises(
-                BadInput, match="^the model cannot train on a batch of 1, client 1's last"
-            ):
-                Federation.from_arrays(data, data, network, schedule, **of)
+    # The third batch of nine examples holds one.
+    assert len(ragged(rounds=2, local_batches=1, alice=None, **of)) == 2
+    with pytest.raises(BadInput, match="^the model cannot train on a batch of 1, client 1's last"):
+        ragged(rounds=3, local_batches=1, alice=None, **of)
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 def test_a_batchnorm_that_counts_batches_is_refused(engine):
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3, momentum=None))
-    with pytest.raises(
-        BadInput, match="^BatchNorm with momentum=None weighs by a count of batches"
-    ):
-        Federation.from_arrays(
-            images(), images(), network, Schedule(1), engine=engine, device="cpu"
-        )
+    with pytest.raises(BadInput, match="^BatchNorm with momentum=None weighs by a count of batch"):
+        ragged(network, engine=engine)
 
 
-# --- plain PyTorch ---
-
-
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 @pytest.mark.parametrize("network", NETWORKS)
 def test_sgd_is_torchs_with_momentum_and_weight_decay_and_so_are_running_statistics(
     network, engine
@@ -255,21 +185,17 @@ def test_sgd_is_torchs_with_momentum_and_weight_decay_and_so_are_running_statist
         module.load_state_dict(named, strict=False)
         sgd = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
         for epoch in range(2):
-            order = torch.randperm(
-                len(y), generator=generator(fed.seed, "batches", 2, client, epoch)
-            )
-            for batch in order.split(4):
+            drawn = generator(fed.seed, "batches", 2, client, epoch)
+            for batch in torch.randperm(len(y), generator=drawn).split(4):
                 sgd.zero_grad()
                 F.cross_entropy(module(x[batch]), y[batch]).backward()
                 sgd.step()
         by_torch = fed.layout.rows(module)
-        torch.testing.assert_close(out["theta"][client], by_torch["theta"], rtol=1e-9, atol=1e-11)
-        torch.testing.assert_close(
-            out["statistics"][client], by_torch["statistics"], rtol=1e-9, atol=1e-11
-        )
+        for name in ("theta", "statistics"):
+            torch.testing.assert_close(out[name][client], by_torch[name], rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 def test_a_gradient_that_is_not_given_statistics_leaves_them_alone(engine):
     fed = ragged("batchnorm", engine=engine)
 
@@ -279,9 +205,8 @@ def test_a_gradient_that_is_not_given_statistics_leaves_them_alone(engine):
     out, _ = fed.train(copies(fed.initial(), 4), 1, range(4), silent)
     heard, _ = fed.train(copies(fed.initial(), 4), 1, range(4))
     assert torch.equal(out["statistics"], copies(fed.initial(), 4)["statistics"])
-    assert torch.equal(
-        out["theta"], heard["theta"]
-    )  # in training BatchNorm reads the batch, not the statistics
+    # In training BatchNorm reads the batch, not the statistics.
+    assert torch.equal(out["theta"], heard["theta"])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -295,24 +220,18 @@ def test_evaluation_is_a_plain_loop_in_evaluation_mode(monkeypatch, loss):
     trained, _ = fed.train(copies(fed.initial(), 4), 1, range(4))
 
     def plainly(row: int, client: int) -> tuple[float, float]:
-        module = Normed().double()
-        module.load_state_dict(
-            fed.layout.named(trained["theta"][row], trained["statistics"][row]), strict=False
-        )
+        module, named = Normed().double(), {name: rows[row] for name, rows in trained.items()}
+        module.load_state_dict(fed.layout.named(**named), strict=False)
         x, y = images((3, 9, 2, 6))[client]
         logits = module.eval()(x)
         mean = F.cross_entropy(logits, y).item() * (0.5 if loss == "half_cross_entropy" else 1)
         return mean, (logits.argmax(1) == y).double().mean().item()
 
-    each_own = [value.tolist() for value in fed.evaluate(trained)]
-    assert list(zip(*each_own, strict=True)) == [
-        pytest.approx(plainly(i, i), rel=1e-12) for i in range(4)
-    ]
+    each_own = torch.stack(fed.evaluate(trained), 1).tolist()
+    assert each_own == [pytest.approx(plainly(i, i), rel=1e-12) for i in range(4)]
     one_model = {name: matrix[1] for name, matrix in trained.items()}
-    some = [value.tolist() for value in fed.evaluate(one_model, clients=[3, 0])]
-    assert list(zip(*some, strict=True)) == [
-        pytest.approx(plainly(1, i), rel=1e-12) for i in (3, 0)
-    ]
+    some = torch.stack(fed.evaluate(one_model, clients=[3, 0]), 1).tolist()
+    assert some == [pytest.approx(plainly(1, i), rel=1e-12) for i in (3, 0)]
     on_train, _ = fed.evaluate(one_model, "train", [2])
     assert on_train.dtype == torch.float64 and on_train.shape == (1,)
 
@@ -326,22 +245,14 @@ def test_examples_are_what_evaluation_averages():
     assert correct.mean().item() == pytest.approx(accuracy.item(), rel=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["loop", "vmap"])
+@ENGINES
 @pytest.mark.parametrize("part", ["", "norm"])
 def test_evaluation_between_rounds_changes_no_training(engine, part):
     """Nor does it matter in which mode the user's module, or a part of it, is handed over."""
     network, states = Normed(), []
     network.get_submodule(part).eval()
     for look in (True, False):
-        fed = Federation.from_arrays(
-            images(),
-            images(),
-            network,
-            Schedule(2, batch_size=4),
-            engine=engine,
-            device="cpu",
-            dtype=torch.float64,
-        )
+        fed = ragged(network, engine=engine)
         state = FedAvg().start(fed)
         for r in (1, 2):
             state, _ = FedAvg().round(fed, state, r)
@@ -351,9 +262,6 @@ def test_evaluation_between_rounds_changes_no_training(engine, part):
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-# --- several clients at once ---
-
-
 @pytest.mark.parametrize("method", [Scaffold(), APFL()], ids=lambda method: method.name)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_two_at_once_give_the_bits_of_one(method, network):
@@ -361,11 +269,8 @@ def test_two_at_once_give_the_bits_of_one(method, network):
         played(method, ragged(network, torch.float32, threads=threads, alice=None, **MOVING))
         for threads in (1, 2)
     )
-    assert all(
-        torch.equal(one[name], two[name])
-        for one, two in zip(alone, together, strict=True)
-        for name in one
-    )
+    pairs = zip(alone, together, strict=True)
+    assert all(torch.equal(one[name], two[name]) for one, two in pairs for name in one)
 
 
 def test_an_error_in_one_of_several_is_not_lost():
@@ -385,32 +290,22 @@ def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
     """Whenever they begin to."""
 
     def noisy(rows, gradient, batch) -> None:
-        descend(
-            rows, "theta", gradient(rows["theta"], batch) + torch.randn_like(rows["theta"]), batch
-        )
+        noise = torch.randn_like(rows["theta"])
+        descend(rows, "theta", gradient(rows["theta"], batch) + noise, batch)
 
     found = []
     for threads in (1, 2, 2):
         torch.manual_seed(5)
         fed = ragged(threads=threads)
         steps = (noisy, sgd, noisy)
-        found.append(
-            [
-                fed.train(copies(fed.initial(), 4), r, range(4), step)[0]["theta"]
-                for r, step in enumerate(steps, 1)
-            ]
-        )
+        start = copies(fed.initial(), 4)
+        rounds = [fed.train(start, r, range(4), step) for r, step in enumerate(steps, 1)]
         torch.manual_seed(6)
         fed = ragged(threads=threads)
-        found[-1] += [
-            fed.train(copies(fed.initial(), 4), r, range(4), step)[0]["theta"]
-            for r, step in ((1, sgd), (2, noisy))
-        ]
+        rounds += [fed.train(start, r, range(4), step) for r, step in ((1, sgd), (2, noisy))]
+        found.append([rows["theta"] for rows, _ in rounds])
     for one, two, again in zip(*found, strict=True):
         assert torch.equal(one, two) and torch.equal(two, again)
-
-
-# --- inputs ---
 
 
 @pytest.mark.parametrize(
@@ -419,15 +314,12 @@ def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
     ids=["grey", "rgb"],
 )
 def test_bytes_are_normalised_as_torchvision_does(mean, std):
-    x = torch.randint(
-        256, (6, len(mean), 5, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
-    )
+    random = torch.Generator().manual_seed(0)
+    x = torch.randint(256, (6, len(mean), 5, 4), dtype=torch.uint8, generator=random)
     y = torch.arange(6) % 2
     dataset = Dataset("made up", x, y, x, y, 2, mean, std, "none")
-    held = client_data.from_partition(
-        dataset, Partition("made up", (torch.tensor([4, 1]),), (torch.tensor([0]),))
-    )
-    split = held.splits["train"]
+    parts = Partition("made up", (torch.tensor([4, 1]),), (torch.tensor([0]),))
+    split = client_data.from_partition(dataset, parts).splits["train"]
     shaped = [torch.tensor(values, dtype=torch.float64).view(-1, 1, 1) for values in (mean, std)]
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         found = split.pool.to(torch.device("cpu"), dtype).inputs(split.index[0])
@@ -441,35 +333,6 @@ def test_bytes_are_normalised_as_torchvision_does(mean, std):
 
 def test_inputs_in_the_networks_own_type_are_not_written_to():
     x = torch.ones(3, 2, dtype=torch.float64)
-    pool = Pool(
-        x, torch.tensor([2.0], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64)
-    )
+    pool = Pool(x, *torch.tensor([[2.0], [1.0]], dtype=torch.float64))
     assert pool.inputs(torch.tensor([0, 2])).tolist() == [[3, 3], [3, 3]]
     assert x.tolist() == [[1, 1]] * 3
-
-
-# --- batches ---
-
-
-def seen(fed: Federation, round: int, client: int, **settings) -> list[list[int]]:
-    """The positions (0, 1, ...) of a client's examples, batch by batch, as a step sees them."""
-    x = fed.clients.splits["train"].pool.x
-    index = fed.clients.splits["train"].index[client]
-    batches = []
-
-    def look(rows, gradient, batch) -> None:
-        assert batch.index == len(batches) and len(batch.x) == len(batch.y)
-        batches.append([int((x[index] == one).flatten(1).all(1).nonzero()) for one in batch.x])
-
-    fed.train(copies(fed.initial(), 1), round, [client], look, **settings)
-    return batches
-
-
-def test_batches_depend_on_seed_purpose_round_and_client_alone():
-    fed, other = (
-        ragged("batchnorm"),
-        ragged("lenet5", threads=2, alice=None, lr=0.5, rounds=9, **MOVING),
-    )
-    assert seen(fed, 1, 3) == seen(other, 1, 3)
-    assert seen(fed, 1, 3) != seen(fed, 1, 3, purpose="fine-tuning")
-    assert len(seen(fed, 1, 3, epochs=3)) == 9

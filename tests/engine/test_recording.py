@@ -1,6 +1,4 @@
-"""A recorded gradient gives the bits of a computed one, or it is dropped and what it may have
-touched is trained again; only the package's own networks are recorded.
-"""
+"""A recorded gradient gives a computed one's bits, or it is dropped and its work redone."""
 
 import copy
 import functools
@@ -21,16 +19,10 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import APFL, FedAvg, Scaffold
 from pfl_lib.rows import Batch, sgd
 
-SHAPES = {
-    "lenet5": (1, 28, 28),
-    "lenet5-relu": (1, 28, 28),
-    "lenet5-relu-groupnorm": (1, 28, 28),
-    "tf_cnn": (3, 32, 32),
-    "mcmahan_cnn": (1, 28, 28),
-    "dla": (3, 8, 8),
-}
-SHAPES |= dict.fromkeys(("linear", "linear-zero", "linear-authors"), (9,))
-SHAPES |= dict.fromkeys(("pfedla_cnn", "pfedla_cnn-norm"), (3, 32, 32))
+# Of the named models, those of fewer than a million parameters: no other is recorded
+SHAPES = dict.fromkeys(("lenet5", "lenet5-relu", "lenet5-relu-groupnorm"), (1, 28, 28))
+SHAPES |= dict.fromkeys(("linear", "linear-zero", "linear-authors"), (9,)) | {"tf_cnn": (3, 18, 18)}
+SHAPES |= dict.fromkeys(("pfedla_cnn", "pfedla_cnn-norm"), (3, 16, 16))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +88,7 @@ def plays(of: FlatModule) -> list[int]:
 
 
 def several(size: int = 6, shape=(9,), dtype=torch.float32, n: int = 6) -> list[Batch]:
-    """Different batches of one shape: one to record, three to compare, and two to play."""
+    """Batches of one shape: one to record, three to compare, and two to play."""
     return [batch(shape, size, dtype, seed) for seed in range(n)]
 
 
@@ -104,20 +96,15 @@ def same(found, expected) -> bool:
     return all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [(name, torch.float32) for name in models.MODELS]
-    + [(name, torch.float64) for name in models.MODELS if name != "dla"],
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", SHAPES)
 def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
-    """DLA, whose many operations take long to record, in one shape and dtype only."""
     torch.manual_seed(1)
     module = models.build(name, SHAPES[name], 2)
-    sizes = (2,) if name == "dla" else (6, 5)
-    batches = [each for size in sizes for each in several(size, SHAPES[name], dtype)]
+    batches = [each for size in (4, 3) for each in several(size, SHAPES[name], dtype)]
     recorded = flat(module, name, dtype=dtype)
     found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))
-    assert plays(recorded) == [2] * len(sizes) and recorded.recordings.dropped is None
+    assert plays(recorded) == [2, 2] and recorded.recordings.dropped is None
     assert same(found, expected) and found[0].abs().sum() > 0
 
 
@@ -134,8 +121,8 @@ def test_the_loss_is_part_of_what_is_recorded(loss, at_once):
 
 
 def test_statistics_are_left_alone_where_none_are_given(at_once):
-    of = flat(models.build("pfedla_cnn-norm", (3, 32, 32), 2))
-    *first, one = several(shape=(3, 32, 32))
+    of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
+    *first, one = several(shape=(3, 16, 16))
     rows = of.start
     before = rows["statistics"].clone()
     for each in first:
@@ -148,13 +135,9 @@ def test_statistics_are_left_alone_where_none_are_given(at_once):
 
 @pytest.mark.parametrize(("method", "threads"), [(Scaffold(), 1), (APFL(), 2)], ids=["one", "two"])
 def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_once, monkeypatch):
-    """From the first batch, from the seventh in the middle of a round, or never; with BatchNorm,
-    momentum and short last batches.
-    """
-    data = [
-        (batch((3, 16, 16), size, seed=size).x, batch((3, 16, 16), size, seed=size).y)
-        for size in (7, 12, 5, 10)
-    ]
+    """From the first batch, from the seventh in the middle of a round, or never."""
+    given = [batch((3, 16, 16), size, seed=size) for size in (6, 12, 5, 10)]
+    data = [(one.x, one.y) for one in given]
     states, counts = [], []
     for worth in (1, 7, 10**9):
         recording.recordings.cache_clear()
@@ -171,15 +154,15 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_o
         counts.append(sum(made(fed._modules[0])))
         assert fed._modules[0].recordings.dropped is None
         assert worth > 7 or sum(sum(plays(module)) for module in fed._modules) > 9
-    assert counts[0] == 4 and 0 < counts[1] <= 4 and counts[2] == 0  # batches of 4, 3, 1 and 2
+    assert counts[0] == 3 and 0 < counts[1] <= 3 and counts[2] == 0  # batches of 4, 2 and 1
     for other in states[1:]:
         assert all(torch.equal(states[0][name], other[name]) for name in other)
 
 
 def test_batches_are_counted_by_shape_and_layout_in_memory(at_once, monkeypatch):
     monkeypatch.setattr(recording, "WORTH_RECORDING", 2)
-    of = flat(models.build("tf_cnn", (3, 32, 32), 2))
-    batches = several(shape=(3, 32, 32), n=7)
+    of = flat(models.build("tf_cnn", (3, 18, 18), 2))
+    batches = several(shape=(3, 18, 18), n=7)
     for layout in (torch.contiguous_format, torch.channels_last):
         laid = [
             Batch(one.x.contiguous(memory_format=layout), one.y, 0, 0.1, 0.0, 0.0)
@@ -190,9 +173,6 @@ def test_batches_are_counted_by_shape_and_layout_in_memory(at_once, monkeypatch)
         assert len(made(of)) == (layout is torch.channels_last)
         assert same(walk(of, laid), expected)
     assert plays(of) == [3, 3]
-
-
-# --- what is recorded ---
 
 
 class Steep(nn.Linear):
@@ -230,11 +210,8 @@ class Mine(models.Architecture):
 @pytest.mark.parametrize(
     "model",
     [
-        linear(),
-        linear,
-        functools.partial(models.build, "linear", (9,), 2),
-        lambda: Steep(1e9),
-        Mine("linear", (9,), 2),
+        *(linear(), linear, functools.partial(models.build, "linear", (9,), 2)),
+        *(lambda: Steep(1e9), Mine("linear", (9,), 2)),
     ],
     ids=["module", "function", "partial", "own", "subclass"],
 )
@@ -278,16 +255,10 @@ def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
     found = [walk(of, several()) for of in both]
     assert made(both[0]) == [True] and both[0].recordings is both[1].recordings
     assert plays(both[0]) == [2] and plays(both[1]) == [3]  # the second had nothing to record
-    assert all(same(*pair) for pair in zip(
-        found, [walk(plain(of), several()) for of in both], strict=True
-    ))  # fmt: skip
+    assert all(same(walk(plain(of), several()), mine) for of, mine in zip(both, found, strict=True))
     assert not same(*found)
-    others = [
-        flat(linear(), "other"),
-        flat(models.build("linear", (9,), 3)),
-        flat(linear(), loss="half_cross_entropy"),
-        flat(linear(), dtype=torch.float64),
-    ]
+    others = [flat(linear(), "other"), flat(models.build("linear", (9,), 3))]
+    others += [flat(linear(), loss="half_cross_entropy"), flat(linear(), dtype=torch.float64)]
     assert len({id(of.recordings) for of in (both[0], *others)}) == 5
 
 
@@ -300,18 +271,11 @@ def test_a_copied_federation_trains_and_evaluates_as_the_first(recorded, way, at
     first = federation(network if recorded else network())
     state, _ = FedAvg().round(first, FedAvg().start(first), 1)
     second = way(first)
-    found = [FedAvg().round(fed, state, 2)[0] for fed in (first, second)]
-    assert torch.equal(found[0]["theta"], found[1]["theta"]) and not torch.equal(
-        found[0]["theta"], state["theta"]
-    )
-    for each in (state, found[0]):
-        assert all(
-            torch.equal(*pair)
-            for pair in zip(*(fed.evaluate(each) for fed in (first, second)), strict=True)
-        )
-
-
-# --- what must not go wrong ---
+    after, theirs = (FedAvg().round(fed, state, 2)[0] for fed in (first, second))
+    assert torch.equal(after["theta"], theirs["theta"])
+    assert not torch.equal(after["theta"], state["theta"])
+    for each in (state, after):
+        assert same(*(fed.evaluate(each) for fed in (first, second)))
 
 
 def test_recording_leaves_a_batch_as_it_was_though_the_network_writes_into_it(at_once):
@@ -336,9 +300,7 @@ def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once)
 
 
 def test_a_diverged_client_does_not_spare_a_recording_the_comparison_of_its_round(at_once):
-    """The first round's recording is right for batches of its kind alone; in the second, of another
-    kind, the first client is NaN.
-    """
+    """The recording is right for the first round's kind of batches; then a client is NaN."""
     torch.manual_seed(0)
     of = flat(Branching(9, 2))
     for one in several():
@@ -374,9 +336,7 @@ CLIENTS, BATCHES = 3, 7
 
 
 def rounds(of: FlatModule, kinds=(0.0, 0.0, 0.0), step=sgd) -> list[torch.Tensor]:
-    """Clients' rows after each of some rounds by `loop`, seven batches of four examples a client;
-    a round's kind is added to all of its inputs.
-    """
+    """Clients' rows after rounds by `loop`, 7 batches of 4 each; a round's kind adds to inputs."""
     loop, found = Loop([of]), []
     size = 4 * BATCHES
     work = [
@@ -401,26 +361,12 @@ class Branching(nn.Linear):
         return super().forward(x) * (1 if sum(x[:, 0].tolist()) > 0 else 3)
 
 
-class Picking(nn.Linear):
-    """Adds a statistic of those examples that Python picks."""
-
-    def forward(self, x):
-        h = super().forward(x)
-        picked = [i for i, first in enumerate(x[:, 0].tolist()) if first > 0]
-        return h + h[picked or [0]].mean(0)
-
-
 class Masked(nn.Linear):
     """Scales by a statistic of as many examples as a mask leaves: at least the first."""
 
     def forward(self, x):
         h = super().forward(x)
         return h / (1 + h[(x[:, 0] > 0) | (torch.arange(len(x)) == 0)].std())
-
-
-class Scaled(nn.Linear):
-    def forward(self, x):
-        return super().forward(x) / float(1 + x.detach().numpy().std())
 
 
 class Tanh(torch.autograd.Function):
@@ -442,7 +388,7 @@ class Outside(nn.Linear):
         return Tanh.apply(super().forward(x))
 
 
-@pytest.mark.parametrize("network", [Branching, Picking, Masked, Scaled, Outside])
+@pytest.mark.parametrize("network", [Branching, Masked, Outside])
 def test_a_network_whose_python_looks_at_the_batch_gives_the_bits_of_computed_rounds(
     network, monkeypatch
 ):
@@ -473,9 +419,7 @@ def test_a_difference_in_a_later_round_is_said_and_that_round_is_computed(at_onc
 
 
 def test_clients_that_played_before_the_difference_are_trained_again_too(at_once, monkeypatch):
-    """Compared at batches 1 to 3, played at 4 to 19, wrong from 18 on, and compared at 20, in the
-    last client's work.
-    """
+    """Compared at batches 1 to 3, wrong from 18 on, compared at 20, in the last client's work."""
     record, played = recording.Recordings._record, []
 
     def wrong(*given):
@@ -493,18 +437,6 @@ def test_clients_that_played_before_the_difference_are_trained_again_too(at_once
     with pytest.warns(RuntimeWarning, match="it gives other numbers"):
         found = rounds(flat(module))
     assert same(found, rounds(flat(module, None)))
-
-
-def test_another_setting_under_the_same_name_gives_the_bits_of_computed_rounds(at_once):
-    for slope in (1e9, 4.0):
-        module = Steep(slope)
-        of = flat(module)
-        if slope == 1e9:
-            found = rounds(of)
-        else:
-            with pytest.warns(RuntimeWarning, match="^a recorded gradient of Steep failed"):
-                found = rounds(of)
-        assert same(found, rounds(flat(module, None)))
 
 
 def crashing(monkeypatch, at: int) -> None:
@@ -553,10 +485,7 @@ def test_a_recording_that_leaves_other_statistics_is_dropped(at_once, monkeypatc
 
     def wrong(*args):
         play = record(*args)
-        return lambda theta, statistics, x, y: (
-            play(theta, statistics, x, y),
-            statistics.add_(1e-6),
-        )[0]
+        return lambda theta, of, x, y: (play(theta, of, x, y), of.add_(1e-6))[0]
 
     monkeypatch.setattr(recording.Recordings, "_record", wrong)
     of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
@@ -599,13 +528,12 @@ def test_threads_that_record_different_networks_leave_torch_as_it_was(at_once, m
     call = nn.Module.__call__
 
     def of_width(width: int) -> list[int]:
-        of = flat(
-            nn.Sequential(nn.Linear(9, width), nn.Tanh(), nn.Linear(width, 2)), f"width {width}"
-        )
-        for size in (6, 5, 4):
+        network = nn.Sequential(nn.Linear(9, width), nn.Tanh(), nn.Linear(width, 2))
+        of = flat(network, f"width {width}")
+        for size in (6, 5):
             walk(of, several(size, n=7))
         return plays(of)
 
     with ThreadPoolExecutor(4) as threads:
-        assert all(found == [2, 2, 2] for found in threads.map(of_width, range(3, 11)))
+        assert all(found == [2, 2] for found in threads.map(of_width, range(3, 9)))
     assert nn.Module.__call__ is call and not torch.fx._symbolic_trace.is_fx_tracing()

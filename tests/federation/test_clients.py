@@ -30,9 +30,8 @@ def test_clients_of_a_partition_share_the_data_sets_examples():
 def test_every_split_of_a_client_carries_its_own_labels():
     """Client 1 calls class 0 two, class 1 zero and class 2 one."""
     relabel = torch.tensor([[0, 1, 2], [2, 0, 1]])
-    held = clients.from_partition(
-        DATASET, Partition("made up", TRAIN, TEST, (torch.tensor([4]),) * 2, relabel)
-    )
+    parts = Partition("made up", TRAIN, TEST, (torch.tensor([4]),) * 2, relabel)
+    held = clients.from_partition(DATASET, parts)
     assert [labels.tolist() for labels in held.splits["train"].labels] == [[2, 0], [0, 1, 2]]
     assert [labels.tolist() for labels in held.splits["test"].labels] == [[0, 1], [1]]
     assert [labels.tolist() for labels in held.splits["validation"].labels] == [[1], [0]]
@@ -51,22 +50,10 @@ def test_tables_are_standardised_by_feature():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (
-            [[0.0]] * 2,
-            [0.5, 1.5],
-            "client 1 has labels in its test split that are no whole numbers from 0",
-        ),
-        (
-            [[0.0]] * 2,
-            [[0], [1]],
-            "client 1 has labels in its test split that are no whole numbers from 0",
-        ),
+        ([[0.0]] * 2, [0.5, 1.5], "client 1 has labels in its test split that are no whole numb"),
+        ([[0.0]] * 2, [[0], [1]], "client 1 has labels in its test split that are no whole numb"),
         ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split is no pair of numbers"),
-        (
-            [[0.0], [float("nan")]],
-            [0, 1],
-            "client 1 has inputs in its test split that are infinite or not a number",
-        ),
+        ([[0.0], [np.nan]], [0, 1], "client 1 has inputs in its test split that are infinite or"),
     ],
 )
 def test_pairs_that_are_no_examples_are_refused_in_one_line(x, y, message):

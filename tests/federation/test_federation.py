@@ -1,6 +1,4 @@
-"""A federation: data of one's own, who takes part, where training starts; local training itself is
-in test_engine.py.
-"""
+"""A federation: data of one's own, who takes part, where training starts."""
 
 import numpy as np
 import pytest
@@ -19,24 +17,13 @@ def network() -> nn.Module:
 
 
 def arrays(*sizes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    random = np.random.default_rng(0)
-    return [
-        (random.normal(size=(size, 3)).astype(np.float32), random.integers(0, 2, size))
-        for size in sizes
-    ]
+    draw, of = np.random.default_rng(0), np.float32
+    return [(draw.normal(size=(n, 3)).astype(of), draw.integers(0, 2, n)) for n in sizes]
 
 
-def federation(
-    model=network,
-    sizes=(4, 6, 5, 3, 8, 2),
-    rounds: int = 5,
-    schedule: dict | None = None,
-    **settings,
-):
-    data = arrays(*sizes)
-    return Federation.from_arrays(
-        data, data, model, Schedule(rounds, **schedule or {}), device="cpu", **settings
-    )
+def federation(model=network, sizes=(4, 6, 5, 3, 8, 2), rounds=5, schedule=None, **settings):
+    data, schedule = arrays(*sizes), Schedule(rounds, **schedule or {})
+    return Federation.from_arrays(data, data, model, schedule, device="cpu", **settings)
 
 
 def refusal(make, *args, **kwargs) -> str:
@@ -46,37 +33,31 @@ def refusal(make, *args, **kwargs) -> str:
     return str(refused.value)
 
 
-# --- data of one's own ---
-
-
 def test_arrays_of_ones_own_are_held_client_by_client():
-    data = arrays(4, 6)
-    fed = Federation.from_arrays(
-        data, data[::-1], network, Schedule(1), validation=arrays(2, 3), device="cpu"
-    )
+    data, held_out = arrays(4, 6), {"validation": arrays(2, 3), "device": "cpu"}
+    fed = Federation.from_arrays(data, data[::-1], network, Schedule(1), **held_out)
     assert len(fed) == 2 and fed.sizes().tolist() == [4, 6] and fed.sizes([1]).tolist() == [6]
     for split, sizes in (("train", [4, 6]), ("test", [6, 4]), ("validation", [2, 3])):
         held = fed.clients.splits[split]
-        assert (
-            [len(index) for index in held.index] == [len(labels) for labels in held.labels] == sizes
-        )
+        assert [*map(len, held.index)] == [*map(len, held.labels)] == sizes
     held = fed.clients.splits["train"]
     assert np.array_equal(held.pool.x[held.index[1]].numpy(), data[1][0])
     assert np.array_equal(held.labels[1].numpy(), data[1][1])
     assert fed.clients.classes == 2 and fed.clients.input_shape == (3,)
 
 
+def pairs(n: int, width: int, labels: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(np.zeros((n, width)), np.zeros(labels))]
+
+
 def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
     data = [(np.arange(12).reshape(4, 3), np.array([0, 1, 1, 0]))]
-    fed = Federation.from_arrays(
-        data, data, network, Schedule(1), device="cpu", dtype=torch.float64
-    )
+    of = {"device": "cpu", "dtype": torch.float64}
+    fed = Federation.from_arrays(data, data, network, Schedule(1), **of)
     loss, _ = fed.evaluate(fed.initial())
-    module = network().double()
+    module, x = network().double(), torch.arange(12.0).double().view(4, 3)
     nn.utils.vector_to_parameters(fed.initial()["theta"], module.parameters())
-    plain = nn.functional.cross_entropy(
-        module(torch.arange(12.0).double().view(4, 3)), torch.tensor([0, 1, 1, 0])
-    )
+    plain = nn.functional.cross_entropy(module(x), torch.tensor([0, 1, 1, 0]))
     assert loss.item() == pytest.approx(plain.item(), rel=1e-12)
 
 
@@ -84,31 +65,11 @@ def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
     ("train", "test", "sentence"),
     [
         ([], [], "train, test and validation hold 0, 0 and 0 clients: give each client one pair"),
-        (
-            arrays(2, 2),
-            arrays(2),
-            "train, test and validation hold 2, 1 and 0 clients: give each client one pair",
-        ),
-        (
-            [(np.zeros((2, 3)), np.zeros(3))],
-            arrays(2),
-            "client 0 has 2 inputs and 3 labels in its train split: give as many of each, at",
-        ),
-        (
-            arrays(2),
-            [(np.zeros((0, 3)), np.zeros(0))],
-            "client 0 has 0 inputs and 0 labels in its test split: give as many of each, at",
-        ),
-        (
-            [*arrays(2), (np.zeros((2, 4)), np.zeros(2))],
-            arrays(2, 2),
-            "examples have shapes (3,), (4,): all clients need the same",
-        ),
-        (
-            [(np.zeros((2, 3)), np.array([0, -1]))],
-            arrays(2),
-            "labels run from -1 to 1: allowed are 0 to 1",
-        ),
+        (arrays(2, 2), arrays(2), "train, test and validation hold 2, 1 and 0 clients: give each"),
+        (pairs(2, 3, 3), arrays(2), "client 0 has 2 inputs and 3 labels in its train split: give"),
+        (arrays(2), pairs(0, 3, 0), "client 0 has 0 inputs and 0 labels in its test split: give"),
+        ([*arrays(2), *pairs(2, 4, 2)], arrays(2, 2), "examples have shapes (3,), (4,): all clie"),
+        ([(np.zeros((2, 3)), [0, -1])], arrays(2), "labels run from -1 to 1: allowed are 0 to 1"),
     ],
 )
 def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
@@ -116,19 +77,19 @@ def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
     assert told.startswith(sentence)
 
 
+AWAY = {"availability": ((6, 1, 2),)}
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"alice": 6}, "alice 6 is not one of the clients 0 to 5"),
-        ({"alice": -1}, "alice -1 is not one of the clients 0 to 5"),
-        ({"alice": "0"}, "alice '0' is not one of the clients 0 to 5"),
-        ({"alice": True}, "alice True is not one of the clients 0 to 5"),
+        *(
+            ({"alice": a}, f"alice {a!r} is not one of the clients 0 to 5")
+            for a in (6, -1, "0", True)
+        ),
         ({"seed": 1.5}, "seed 1.5: give a whole number"),
         ({"engine": "fast"}, "engine 'fast' is not one of auto, loop, vmap"),
-        (
-            {"schedule": {"availability": ((6, 1, 2),)}},
-            "availability names client 6; the clients are 0 to 5",
-        ),
+        ({"schedule": AWAY}, "availability names client 6; the clients are 0 to 5"),
     ],
 )
 def test_settings_that_do_not_fit_the_clients_are_refused(settings, sentence):
@@ -149,12 +110,9 @@ def test_what_is_no_schedule_is_refused(schedule):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused():
-    sentence = refusal(
-        Federation.from_arrays, arrays(2), arrays(2), network, Schedule(1), device="cuda"
-    )
-    assert sentence.startswith(
-        "device 'cuda' is not available here: give device='cpu' (--device cpu)"
-    )
+    data = arrays(2)
+    told = refusal(Federation.from_arrays, data, data, network, Schedule(1), device="cuda")
+    assert told.startswith("device 'cuda' is not available here: give device='cpu' (--device cpu)")
 
 
 def frozen() -> nn.Module:
@@ -166,22 +124,10 @@ def frozen() -> nn.Module:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (
-            lambda: nn.Linear(4, 2),
-            "the model cannot take an example of shape (3,): mat1 and mat2 shapes cannot be",
-        ),
-        (
-            lambda: nn.Linear(3, 1),
-            "the model gives numbers of shape (1, 1) for a batch of one; give a score to each of 2",
-        ),
-        (
-            lambda: nn.Sequential(nn.Linear(3, 2), nn.LSTM(2, 2)),
-            "the model gives a tuple for a batch of one; give a score",
-        ),
-        (
-            lambda: nn.Sequential(nn.Linear(3, 2), nn.Flatten(0)),
-            "the model gives numbers of shape (2,) for a batch of",
-        ),
+        (nn.Linear(4, 2), "the model cannot take an example of shape (3,): mat1 and mat2 shapes"),
+        (nn.Linear(3, 1), "the model gives numbers of shape (1, 1) for a batch of one; give a sc"),
+        (nn.Sequential(network(), nn.LSTM(2, 2)), "the model gives a tuple for a batch of one; gi"),
+        (nn.Sequential(network(), nn.Flatten(0)), "the model gives numbers of shape (2,) for a b"),
         (nn.Flatten, "model Flatten has no parameters: there is nothing to train"),
         (frozen, "parameter bias is frozen (requires_grad=False): train it, or make it a buffer"),
     ],
@@ -227,9 +173,6 @@ def test_a_client_without_test_examples_is_no_alice():
     assert told.startswith("client 0 has no test examples, so her model cannot be read")
 
 
-# --- where training starts ---
-
-
 def test_the_initial_model_follows_the_seed_and_nothing_else():
     first = federation(seed=1).initial()["theta"]
     torch.manual_seed(99)
@@ -258,9 +201,6 @@ def test_a_module_of_ones_own_is_where_everybody_starts_and_is_left_alone():
     assert torch.equal(fed.initial()["theta"], before)
     FedAvg().round(fed, FedAvg().start(fed), 1)
     assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
-
-
-# --- who takes part ---
 
 
 def test_participants_are_the_same_for_every_method_and_engine():
@@ -295,10 +235,8 @@ def test_a_round_without_alice_or_without_anybody_is_refused():
     sentence = "Alice (client 2) is not available in round 2: change the schedule's availability"
     assert refusal(away.participants, 2) == sentence
     empty = federation(sizes=(4,), schedule={"availability": ((0, 1, 1),)})
-    assert (
-        refusal(empty.participants, 2)
-        == "no client is available in round 2: change the schedule's availability"
-    )
+    sentence = "no client is available in round 2: change the schedule's availability"
+    assert refusal(empty.participants, 2) == sentence
 
 
 def test_some_clients_are_trained_as_they_are_among_all():

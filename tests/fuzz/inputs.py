@@ -108,23 +108,17 @@ class Draw(random.Random):
         """Inputs [4, 3], or labels [4], more or less."""
         good = torch.tensor([0, 1, 0, 1]) if labels else torch.randn(4, 3)
         made = (
-            lambda: good.numpy(),
-            lambda: good.tolist(),
-            lambda: good.double(),
-            lambda: good[:2],
-            lambda: good[None],
-            lambda: good + math.nan,
-            lambda: good * 1e300,
-            lambda: good.to_sparse(),
-            lambda: good.to("meta"),
-            lambda: good.bool(),
-            lambda: -good,
-            lambda: pd.DataFrame(good.numpy()),
-            lambda: np.ma.masked_array(good.numpy()),
-            lambda: good.numpy().astype(object),
-            lambda: good.numpy().astype(str),
-            lambda: good.to(torch.complex64),
-            lambda: good.double().requires_grad_(),
+            *(lambda: good.numpy(), lambda: good.tolist(), lambda: good.double(), lambda: good[:2]),
+            *(lambda: good[None], lambda: good + math.nan, lambda: good * 1e300),
+            *(
+                lambda: good.to_sparse(),
+                lambda: good.to("meta"),
+                lambda: good.bool(),
+                lambda: -good,
+            ),
+            *(lambda: pd.DataFrame(good.numpy()), lambda: np.ma.masked_array(good.numpy())),
+            *(lambda: good.numpy().astype(object), lambda: good.numpy().astype(str)),
+            *(lambda: good.to(torch.complex64), lambda: good.double().requires_grad_()),
             lambda: self.choice(ODD),
         )
         if self.random() < 0.85:
@@ -321,16 +315,11 @@ def main(count: int, seed: int) -> None:
             k += 1
     head = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    record = {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit,
-        "seed": seed,
-        "calls": count,
-        "got": {name: dict(counter) for name, counter in got.items()},
-        "others": others,
-    }
+    record = {"date": datetime.date.today().isoformat(), "commit": commit, "seed": seed}
+    counts = {name: dict(counter) for name, counter in got.items()}
+    record |= {"calls": count, "got": counts, "others": others}
     FOUND.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print({name: dict(counter) for name, counter in got.items()})
+    print(counts)
 
 
 if __name__ == "__main__":

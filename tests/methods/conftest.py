@@ -1,6 +1,4 @@
-"""What the methods' tests share: a model of two parameters that a pencil can train, and a small
-network that it cannot.
-"""
+"""What the methods' tests share: a model that a pencil can train, and a network."""
 
 from collections.abc import Callable, Sequence
 
@@ -82,22 +80,19 @@ def pencil() -> Callable[..., Federation]:
             for of in (points, validation)
         )
         settings = {"order": "fixed", "batch_size": 1, "lr": 0.5, **schedule}
-        return Federation.from_arrays(
-            data,
-            [(x[:1], y[:1]) for x, y in data],
-            model(),
-            Schedule(rounds, **settings),
-            validation=held,
-            alice=alice,
-            device="cpu",
-            dtype=torch.float64,
-        )
+        tests, own = [(x[:1], y[:1]) for x, y in data], {"validation": held, "alice": alice}
+        own |= {"device": "cpu", "dtype": torch.float64}
+        return Federation.from_arrays(data, tests, model(), Schedule(rounds, **settings), **own)
 
     return make
 
 
 def network() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
 
 
 @pytest.fixture
@@ -135,31 +130,17 @@ def small() -> Callable[..., Federation]:
             [of[0]] * clients if repeat else [of[i] for i in order or range(clients)]
             for of in (data, held)
         )
-        settings = {
-            "batch_size": 2,
-            "lr": 0.3,
-            "order": "shuffled" if shuffled else "fixed",
-            **schedule,
-        }
-        return Federation.from_arrays(
-            data,
-            data,
-            model,
-            Schedule(rounds, **settings),
-            validation=held,
-            alice=alice,
-            device="cpu",
-            dtype=dtype,
-        )
+        settings = {"batch_size": 2, "lr": 0.3, "order": "shuffled" if shuffled else "fixed"}
+        settings |= schedule
+        own = {"validation": held, "alice": alice, "device": "cpu", "dtype": dtype}
+        return Federation.from_arrays(data, data, model, Schedule(rounds, **settings), **own)
 
     return make
 
 
 @pytest.fixture
 def play() -> Callable[..., list[tuple[dict, dict]]]:
-    """Run a method for all rounds (or `rounds`) of a federation: a list of (state, log), round 1
-    first.  `state` replaces the start.
-    """
+    """All rounds, or `rounds`, by a method, from its start or `state`: [(state, log), ...]."""
 
     def run(
         method, fed: Federation, rounds: int | None = None, state: dict | None = None
@@ -187,9 +168,7 @@ def exactly() -> Callable[[Tensor, object], None]:
 
 @pytest.fixture
 def alices_model() -> Callable[..., dict[str, Tensor]]:
-    """The model that a client (Alice, by default) is served after a state, {"theta": [P],
-    "statistics": [S]}.
-    """
+    """The model served to a client (Alice, by default): {"theta": [P], "statistics": [S]}."""
 
     def of(method, fed: Federation, state: dict, client: int | None = None) -> dict[str, Tensor]:
         served = method.served(fed, state)

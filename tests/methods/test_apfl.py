@@ -34,13 +34,9 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     exactly(next_log["alpha"], [1 / 8, 3 / 8])
     exactly(second["theta"], [55 / 64, -11 / 16])
     exactly(second["personal"], [[2153 / 2048, 155 / 2048], [5 / 8, -7 / 8]])
-    exactly(
-        method.served(fed, second)["theta"],
-        [
-            [2153 / 16384 + 385 / 512, 155 / 16384 - 77 / 128],
-            [15 / 64 + 275 / 512, -21 / 64 - 55 / 128],
-        ],
-    )
+    own = [2153 / 16384 + 385 / 512, 155 / 16384 - 77 / 128]
+    other = [15 / 64 + 275 / 512, -21 / 64 - 55 / 128]
+    exactly(method.served(fed, second)["theta"], [own, other])
 
 
 def test_a_mixture_that_moves_by_the_round_by_hand(pencil, play, exactly):
@@ -80,6 +76,4 @@ def test_a_mixture_that_moves_at_every_batch_by_hand(pencil, play, exactly):
 def test_the_mixture_stays_between_zero_and_one(small, play):
     logs = [log["alpha"] for _, log in play(APFL(0.5), small(alice=None, lr=3.0, rounds=6))]
     assert all(((alpha >= 0) & (alpha <= 1)).all() for alpha in logs)
-    assert any(((alpha == 0) | (alpha == 1)).any() for alpha in logs), (
-        "the clipping was never needed"
-    )
+    assert any(((alpha == 0) | (alpha == 1)).any() for alpha in logs), "never clipped"

@@ -1,13 +1,11 @@
-"""APFL as iFedAvg has it, the implementation that WAFFLE's authors were given: where v starts, what
-the server averages, what v is trained on.
-"""
+"""APFL as iFedAvg has it: where v starts, what is averaged, what v is trained on."""
 
 import pytest
 import torch
-from torch import nn
 
 from pfl_lib import BadInput
 from pfl_lib.methods import APFL, FedAvg
+from tests.methods.conftest import normed
 
 POINTS = [[(4, 0), (-1, 0)], [(1.5, -2)]]
 IFEDAVG = {"mixture_step": "round", "averaged": "mixtures", "own_gradient": "outputs"}
@@ -36,30 +34,13 @@ def test_two_rounds_of_averaged_mixtures_of_outputs_by_hand(pencil, play, exactl
     exactly(next_log["alpha"], [503 / 1024, 515 / 1024])
     exactly(second["personal"], [[25 / 32, 0], [21 / 32, -7 / 8]])
     a, b = 503 / 1024, 515 / 1024
-    mixed = (
-        (a * 25 / 32 + (1 - a) * 81 / 128, -(1 - a) * 3 / 32),
-        (b * 21 / 32 + (1 - b) * 65 / 64, -b * 7 / 8 - (1 - b) * 19 / 16),
-    )
-    shared = [(mixed[0][k] + mixed[1][k]) / 2 for k in (0, 1)]
-    exactly(second["theta"], shared)
-    exactly(
-        method.served(fed, second)["theta"],
-        [
-            [a * 25 / 32 + (1 - a) * shared[0], (1 - a) * shared[1]],
-            [b * 21 / 32 + (1 - b) * shared[0], -b * 7 / 8 + (1 - b) * shared[1]],
-        ],
-    )
-
-
-def test_averaged_mixtures_are_the_mean_of_what_the_clients_would_be_served_alone(small, play):
-    """With one client the average is her mixture, and mixing it with v again moves towards v."""
-    fed = small(clients=1, alice=None)
-    method = APFL(0.25, adaptive=False, averaged="mixtures")
-    apart, _ = play(APFL(0.25, adaptive=False), fed, rounds=1)[-1]
-    mixed, _ = play(method, fed, rounds=1)[-1]
-    assert torch.equal(mixed["personal"], apart["personal"])
-    expected = 0.25 * apart["personal"][0] + 0.75 * apart["theta"]
-    torch.testing.assert_close(mixed["theta"], expected, rtol=1e-12, atol=1e-12)
+    one = (a * 25 / 32 + (1 - a) * 81 / 128, -(1 - a) * 3 / 32)
+    other = (b * 21 / 32 + (1 - b) * 65 / 64, -b * 7 / 8 - (1 - b) * 19 / 16)
+    x, y = ((one[k] + other[k]) / 2 for k in (0, 1))
+    exactly(second["theta"], [x, y])
+    served = [[a * 25 / 32 + (1 - a) * x, (1 - a) * y]]
+    served += [[b * 21 / 32 + (1 - b) * x, -b * 7 / 8 + (1 - b) * y]]
+    exactly(method.served(fed, second)["theta"], served)
 
 
 def test_outputs_and_mixtures_agree_while_v_is_w_and_part_later(small, play):
@@ -76,9 +57,8 @@ def test_a_random_start_is_each_clients_own_and_leaves_the_shared_model(small, p
     rows = [*start["personal"], start["theta"]]
     assert all(not torch.equal(rows[i], rows[k]) for i in range(5) for k in range(i))
     assert torch.equal(APFL(own_start="random").start(again)["personal"][0], rows[2])
-    for (mine, _), (theirs, _) in zip(
-        play(APFL(own_start="random"), fed), play(FedAvg("uniform"), fed), strict=True
-    ):
+    runs = (play(method, fed) for method in (APFL(own_start="random"), FedAvg("uniform")))
+    for (mine, _), (theirs, _) in zip(*runs, strict=True):
         assert torch.equal(mine["theta"], theirs["theta"])
     first = play(APFL(own_start="random"), fed, rounds=1)[0][1]["alpha"]
     assert (first != 0.5).all()  # v is not w, so round 1 moves the mixture
@@ -95,9 +75,6 @@ def test_alone_with_a_random_start_the_end_at_one_trains_that_start(small, play)
 
 
 def test_mixed_outputs_are_refused_where_they_measure_nothing(small):
-    def normed() -> nn.Module:
-        return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
-
     fed = small(model=normed, batch_size=3)
     with pytest.raises(BadInput, match="^own_gradient 'outputs' measures no running statistics"):
         APFL(**IFEDAVG).start(fed)

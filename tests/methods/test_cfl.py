@@ -1,12 +1,11 @@
-"""Clustered federated learning: splits by hand, FedAvg before them, and clusters that partition the
-clients after them.
-"""
+"""Clustered federated learning: splits by hand, and clusters that partition the clients."""
 
 import torch
 
 from pfl_lib.methods.cfl import CFL, bipartition, similarities
 
 AT_ONCE = CFL(epsilon_1=0.5, epsilon_2=0.4, start_round=1)
+POINTS = [[(4, 0)], [(-4, 0)]] * 2
 # Two clients at each corner, in an order in which a place in a cluster is no client's number.
 CORNERS = [(-4, 2), (4, 2), (4, -2), (-4, -2), (4, -2), (4, 2), (-4, -2), (-4, 2)]
 
@@ -18,7 +17,7 @@ def test_a_split_and_the_round_after_it_by_hand(pencil, play, exactly):
     {1, 3}, whose models are 2 and -2. Round 2: (2+4)/2 = 3, and -3; updates of norm 1, both
     norms are 1/2; a cluster of two is not split.
     """
-    fed = pencil([[(4, 0)], [(-4, 0)], [(4, 0)], [(-4, 0)]], alice=None)
+    fed = pencil(POINTS, alice=None)
     (first, log), (second, next_log) = play(AT_ONCE, fed)
     exactly(first["theta"], [[2, 0], [-2, 0], [2, 0], [-2, 0]])
     exactly(log["cluster"], [0, 1, 0, 1])
@@ -52,10 +51,8 @@ def test_after_two_splits_the_clusters_partition_the_clients(pencil, play, exact
 
 
 def test_no_split_before_its_round_nor_where_a_norm_forbids_it(pencil, play):
-    points = [[(4, 0)], [(-4, 0)], [(4, 0)], [(-4, 0)]]
-
     def last(**settings) -> int:
-        fed = pencil(points, alice=None, rounds=3)
+        fed = pencil(POINTS, alice=None, rounds=3)
         method = CFL(**{"epsilon_1": 0.5, "epsilon_2": 0.4, "start_round": 1, **settings})
         return int(play(method, fed)[-1][1]["cluster"].max())
 
@@ -66,24 +63,20 @@ def test_no_split_before_its_round_nor_where_a_norm_forbids_it(pencil, play):
 
 
 def test_a_cluster_is_split_only_when_all_its_clients_have_taken_part(pencil, play):
-    points = [[(4, 0)], [(-4, 0)], [(4, 0)], [(-4, 0)]]
-    fed = pencil(points, alice=None, rounds=3, availability=((3, 3, 3), (1, 1, 1)))
+    fed = pencil(POINTS, alice=None, rounds=3, availability=((3, 3, 3), (1, 1, 1)))
     counts = [log["cluster"].tolist() for _, log in play(CFL(0.9, 0.1, start_round=1), fed)]
     assert counts == [[0] * 4, [0] * 4, [0, 1, 0, 1]]
 
 
 def test_a_cluster_without_participants_keeps_its_model(pencil, play, exactly):
-    points = [[(4, 0)], [(-4, 0)], [(4, 0)], [(-4, 0)]]
-    fed = pencil(points, alice=None, availability=((1, 1, 1), (3, 1, 1)))
+    fed = pencil(POINTS, alice=None, availability=((1, 1, 1), (3, 1, 1)))
     (_, _), (state, log) = play(AT_ONCE, fed)
     exactly(state["theta"], [[3, 0], [-2, 0], [3, 0], [-2, 0]])
     assert not log["weights"][[1, 3]].any()
 
 
 def test_groups_are_as_near_as_their_farthest_pair():
-    """1 is near 0 and near 2, but 0 and 2 are far apart: 3, at 0.5 of all, joins 2 and not the pair
-    0, 1 whose farthest member is at 0.1.
-    """
+    """3, at 0.5 of all, joins 2 and not the pair 0, 1, whose farthest member is at 0.1."""
     similarity = torch.tensor(
         [[1.0, 0.9, -0.5, 0.1], [0.9, 1.0, 0.8, 0.5], [-0.5, 0.8, 1.0, 0.5], [0.1, 0.5, 0.5, 1.0]]
     )

@@ -5,6 +5,7 @@ import torch
 
 from pfl_lib import BadInput, Federation, Schedule
 from pfl_lib.methods.fedfomo import FedFomo, demote, downloads, normalised, signed_weights
+from pfl_lib.methods.fedfomo_ma import FedFomoMA
 from pfl_lib.methods.local import Local
 from pfl_lib.randomness import generator
 
@@ -61,17 +62,11 @@ def test_distances_are_euclidean_or_l1_by_hand(pencil, play, exactly):
         exactly(log["weights"][0], [2 / (2 + far), far / (2 + far)])
 
 
-# --- weights ---
-
-
 def test_models_at_distance_zero_or_not_finite_have_no_weight():
     inf, nan = float("inf"), float("nan")
     losses, apart = torch.tensor([1.0, nan, inf, 1.0, 1.0]), torch.tensor([0.0, 1, 1, inf, 2])
     assert signed_weights(2.0, losses, apart).tolist() == [0, 0, 0, 0, 0.5]
     assert weights(nan, losses, apart).tolist() == [0] * 5
-
-
-# --- downloads ---
 
 
 def test_exploration_falls_by_a_twentieth_a_round_to_zero_in_the_seventh():
@@ -89,10 +84,8 @@ def test_without_exploration_the_highest_affinities_are_sent():
 
 
 def test_ties_are_broken_at_random_and_each_model_is_sent_once():
-    drawn = [
-        downloads(torch.zeros(5), [1, 2, 3, 4], 2, 0.0, generator(1, "downloads", r, 0))
-        for r in range(200)
-    ]
+    random = (generator(1, "downloads", r, 0) for r in range(200))
+    drawn = [downloads(torch.zeros(5), [1, 2, 3, 4], 2, 0.0, of) for of in random]
     assert all(len(set(sent)) == 2 for sent in drawn)
     counts = [sum(i in sent for sent in drawn) for i in range(1, 5)]
     assert min(counts) > 70  # 100 each on average, with a standard deviation of 7
@@ -100,10 +93,8 @@ def test_ties_are_broken_at_random_and_each_model_is_sent_once():
 
 def test_exploration_sends_what_affinity_would_not():
     affinity = torch.tensor([0.0, 9.0, 8.0, 1.0, 0.0])
-    drawn = [
-        downloads(affinity, [1, 2, 3, 4], 1, 0.3, generator(1, "downloads", r, 0))[0]
-        for r in range(1000)
-    ]
+    random = (generator(1, "downloads", r, 0) for r in range(1000))
+    drawn = [downloads(affinity, [1, 2, 3, 4], 1, 0.3, of)[0] for of in random]
     # 1 - 0.3 + 0.3/4 of them the best; the standard deviation is 13.
     assert drawn.count(1) == pytest.approx(775, abs=50)
     assert min(drawn.count(i) for i in (2, 3, 4)) > 40
@@ -119,9 +110,6 @@ def test_clients_get_their_own_model_and_n_minus_one_of_the_participants(small, 
         assert not log["weights"][away].any() and not log["weights"][:, away].any()
 
 
-# --- identities ---
-
-
 def test_identical_clients_serve_what_each_has_trained(small, play):
     """Equal models mix to themselves; equal weights, since losses and distances are equal."""
     fed = small(alice=None, repeat=True, shuffled=False, rounds=1)
@@ -131,24 +119,8 @@ def test_identical_clients_serve_what_each_has_trained(small, play):
     torch.testing.assert_close(state["theta"], local["theta"], rtol=1e-12, atol=1e-12)
 
 
-def test_one_client_that_diverged_does_not_spoil_the_others(small, play):
-    fed = small(alice=None, rounds=2)
-    train = fed.train
-
-    def spoiled(*args, **kw):
-        rows, steps = train(*args, **kw)
-        rows["theta"][1] = float("nan")
-        return rows, steps
-
-    fed.train = spoiled
-    method = FedFomo(n=4)
-    for state, log in play(method, fed):
-        assert state["theta"].isfinite().all() and state["affinity"].isfinite().all()
-        assert not log["weights"][:, 1].any()
-
-
-def test_a_model_that_diverged_is_the_last_to_be_downloaded(small, play):
-    """Though it has weight 0, and others, which do not help, weights below."""
+def test_a_model_that_diverged_has_no_weight_and_is_the_last_to_be_downloaded(small, play):
+    """Though it has weight 0, and others, which do not help, weights below; it spoils nobody."""
     fed = small(alice=None, rounds=3)
     train = fed.train
 
@@ -160,7 +132,8 @@ def test_a_model_that_diverged_is_the_last_to_be_downloaded(small, play):
 
     fed.train = spoiled
     for affinity in ("signed", "normalised"):
-        for state, _ in play(FedFomo(n=4, affinity=affinity), fed):
+        for state, log in play(FedFomo(n=4, affinity=affinity), fed):
+            assert state["theta"].isfinite().all() and not log["weights"][:, 1].any()
             for client in (0, 2, 3):
                 row = state["affinity"][client]
                 assert row.isfinite().all() and (row[1] <= row[[0, 2, 3]] - 1).all()
@@ -170,15 +143,9 @@ def test_a_model_that_diverged_is_the_last_to_be_downloaded(small, play):
 
 def test_falling_in_p_by_hand():
     row = torch.tensor([1.0, 0.0, -3.0, 0.0, -9.0])
-    demote(row, [1, 4])
-    assert row.tolist() == [1, -4, -3, 0, -9]
-    demote(row, [])
-    assert row.tolist() == [1, -4, -3, 0, -9]
-    demote(row, [0, 1, 2, 3, 4])  # nobody is left to be below
-    assert row.tolist() == [1, -4, -3, 0, -9]
-
-
-# --- bad input ---
+    for lost in ([1, 4], [], [0, 1, 2, 3, 4]):  # of all, nobody is left to be below
+        demote(row, lost)
+        assert row.tolist() == [1, -4, -3, 0, -9]
 
 
 def test_more_downloads_than_clients_are_refused(small):
@@ -188,8 +155,9 @@ def test_more_downloads_than_clients_are_refused(small):
         FedFomo(4, counts_own=False).start(small(clients=4))
 
 
-def test_clients_without_validation_examples_are_refused():
-    data = [(torch.zeros(2, 4), torch.zeros(2))] * 5
+@pytest.mark.parametrize("method", [FedFomo(n=2), FedFomoMA()], ids=repr)
+def test_clients_without_validation_examples_are_refused(method):
+    data = [(torch.zeros(2, 4), torch.zeros(2))] * 2
     fed = Federation.from_arrays(data, data, torch.nn.Linear(4, 3), Schedule(1), device="cpu")
-    with pytest.raises(BadInput, match="validation=0.2"):
-        FedFomo().start(fed)
+    with pytest.raises(BadInput, match="hold out a share.*validation=0.2"):
+        method.start(fed)

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
 
-from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib import BadInput, Federation
 from pfl_lib.methods import FedFomo, FedFomoMA
 
 HELD = [[(3, 0)], [(6, 0)], [(4, 0)]]
@@ -54,24 +53,12 @@ def test_two_clients_get_the_model_that_is_better_than_the_average(pencil, play,
     exactly(state["theta"], [[2, 0], [3, 0]])
 
 
-def test_for_a_convex_loss_weights_are_0_only_where_all_averages_are_equally_good(pencil, play):
-    """The averages without a model have the average of all as their mean, so sum w >= 0."""
-    random = torch.Generator().manual_seed(2)
-    points = [[tuple(p)] for p in (10 * torch.randn(5, 2, generator=random)).tolist()]
-    fed = pencil(points, rounds=5, alice=None, validation=points[::-1])
-    for _, log in play(FedFomoMA(), fed):
-        torch.testing.assert_close(log["weights"].sum(1), torch.ones(5, dtype=torch.float64))
-
-
 def test_it_is_fedfomo_where_both_give_all_weight_to_ones_own_model(pencil, play):
-    """Clients at the corners of a triangle, each validated on its own: the average without another
-    one is nearer to it, and both methods serve y_i.
-    """
+    """A triangle's corners: the average without another one is nearer; both serve y_i."""
     points = [[(2, 0)], [(-1, 3**0.5)], [(-1, -(3**0.5))]]
     fed = pencil(points, alice=None, validation=points)
-    for (mine, log), (theirs, _) in zip(
-        play(FedFomoMA(), fed), play(FedFomo(n=1), fed), strict=True
-    ):
+    runs = (play(method, fed) for method in (FedFomoMA(), FedFomo(n=1)))
+    for (mine, log), (theirs, _) in zip(*runs, strict=True):
         assert torch.equal(log["weights"], torch.eye(3, dtype=torch.float64))
         torch.testing.assert_close(mine["theta"], theirs["theta"])
 
@@ -101,19 +88,10 @@ def test_one_client_is_refused(pencil):
         FedFomoMA().start(pencil(POINTS[:1], validation=HELD[:1]))
 
 
-def test_validation_examples_are_asked_for():
-    data = [(torch.randn(3, 2), torch.zeros(3, dtype=torch.int64))] * 2
-    fed = Federation.from_arrays(data, data, lambda: nn.Linear(2, 2), Schedule(1))
-    with pytest.raises(BadInput, match="hold out a share"):
-        FedFomoMA().start(fed)
-
-
 def test_a_model_without_which_the_loss_is_not_finite_gets_no_weight(
     pencil, play, exactly, monkeypatch
 ):
-    """As in the run by hand, but for the average without model 0, whose loss is infinite: client 0,
-    who had all weight on that model, has none left and goes back.
-    """
+    """As by hand; client 0, who had all weight on model 0, has none left and goes back."""
     evaluate = Federation.evaluate
 
     def lost(fed, rows, split="test", clients=None):

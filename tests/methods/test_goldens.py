@@ -14,18 +14,10 @@ from pathlib import Path
 import pytest
 
 from pfl_lib import DPSGD, Schedule
+from pfl_lib import methods as m
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import (
-    APFL,
-    METHODS,
-    BrokenGlobal,
-    FedAvgData,
-    FedFomo,
-    FedFomoMA,
-    WeightErosion,
-    make_method,
-)
+from pfl_lib.methods import METHODS, make_method
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
 
@@ -34,14 +26,9 @@ DIGITS = {"dataset": "digits", "clients": 4, "alice": 1}
 # Weight Erosion's setting on a table that needs no download: linear model, one batch a round in
 # fixed order, half the loss.
 ONE_BATCH = Schedule(4, local_batches=1, order="fixed", batch_size=66, lr=1.0, weight_decay=1e-3)
-TABLE = {
-    "dataset": "breast_cancer",
-    "model": "linear",
-    "clients": 4,
-    "alice": 0,  # tested on batches of 66 and 20, whose mean is not the mean over examples
-    "loss": "half_cross_entropy",
-    "measures": ("start", "batch_accuracy"),
-}
+TABLE = {"dataset": "breast_cancer", "model": "linear", "clients": 4, "alice": 0}
+# Alice is tested on batches of 66 and 20, whose mean is not the mean over examples.
+TABLE |= {"loss": "half_cross_entropy", "measures": ("start", "batch_accuracy")}
 CELLS = {
     **{
         name: RunSpec(make_method(name), Schedule(4), **DIGITS)
@@ -51,18 +38,16 @@ CELLS = {
     # At the usual learning rate normalised channels that are all but constant make of a last bit a
     # thousandth within a round, and a hundredth within four.
     "fedbn": RunSpec(make_method("fedbn"), Schedule(4, lr=0.01), model="pfedla_cnn-norm", **DIGITS),
-    "fedfomo": RunSpec(FedFomo(n=3), Schedule(4), validation=0.2, **DIGITS),
-    "fedfomo_ma": RunSpec(FedFomoMA(), Schedule(4), validation=0.2, **DIGITS),
-    "fedavg, private": RunSpec(
-        make_method("fedavg"), Schedule(4, private=DPSGD(0.5, 1.0)), **DIGITS
-    ),
-    "fedavg_data": RunSpec(FedAvgData(pool="client"), Schedule(4), **DIGITS),
-    "fedavg_data, of all": RunSpec(FedAvgData(), Schedule(4), **DIGITS),
-    "apfl, by round": RunSpec(APFL(mixture_step="round"), Schedule(4), **DIGITS),
+    "fedfomo": RunSpec(m.FedFomo(n=3), Schedule(4), validation=0.2, **DIGITS),
+    "fedfomo_ma": RunSpec(m.FedFomoMA(), Schedule(4), validation=0.2, **DIGITS),
+    "fedavg, private": RunSpec(m.FedAvg(), Schedule(4, private=DPSGD(0.5, 1.0)), **DIGITS),
+    "fedavg_data": RunSpec(m.FedAvgData(pool="client"), Schedule(4), **DIGITS),
+    "fedavg_data, of all": RunSpec(m.FedAvgData(), Schedule(4), **DIGITS),
+    "apfl, by round": RunSpec(m.APFL(mixture_step="round"), Schedule(4), **DIGITS),
     "other labels": RunSpec(make_method("fedavg"), Schedule(4), partition="B*", **DIGITS),
-    "broken_global": RunSpec(BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),
+    "broken_global": RunSpec(m.BrokenGlobal(), ONE_BATCH, partition="radius_strict", **TABLE),
     "table, mixed": RunSpec(
-        WeightErosion(counting="after"), ONE_BATCH, partition="radius_some", **TABLE
+        m.WeightErosion(counting="after"), ONE_BATCH, partition="radius_some", **TABLE
     ),
 }
 
@@ -94,15 +79,9 @@ def numbers(result: Result) -> dict[str, list]:
 
 def close(recorded: dict[str, list]) -> dict[str, object]:
     """Other processors round otherwise: 1e-3 of each number, and two of Alice's 34 test images."""
-    tolerances = {
-        "accuracy": {"abs": 0.06},
-        "batch_accuracy": {"abs": 0.06},
-        "weights": {"abs": 1e-3},
-    }
-    return {
-        part: pytest.approx(values, **tolerances.get(part, {"rel": 1e-3}))
-        for part, values in recorded.items()
-    }
+    share, weight, other = {"abs": 0.06}, {"abs": 1e-3}, {"rel": 1e-3}
+    given = {"accuracy": share, "batch_accuracy": share, "weights": weight}
+    return {part: pytest.approx(of, **given.get(part, other)) for part, of in recorded.items()}
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -118,9 +97,7 @@ def test_results_are_the_recorded_ones_of_this_version(name, tmp_path):
 
 
 def record() -> None:
-    """Record the specs whose versions were raised; refuse where numbers changed and no version
-    did.
-    """
+    """Record the specs whose versions were raised; refuse where numbers changed and none did."""
     old = json.loads(FILE.read_text()) if FILE.is_file() else {}
     new = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -2,79 +2,59 @@
 
 import pytest
 import torch
-from torch import nn
 
-from pfl_lib.methods import (
-    APFL,
-    CFL,
-    Ditto,
-    FedAvg,
-    FedAvgData,
-    FedFomo,
-    FedProx,
-    FedRep,
-    FineTuned,
-    LGFedAvg,
-    Local,
-    Mocha,
-    PFedLA,
-    Scaffold,
-    Similarity,
-    Waffle,
-    WeightErosion,
-)
+from pfl_lib import methods as m
 from pfl_lib.methods.waffle import TRANSITIONS
-
-
-def normed() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
-
+from tests.methods.conftest import normed
 
 ALL_LAYERS = ("0", "1", "3")
-EVEN, ALICE, ONE = FedAvg("uniform"), {"alice": 2}, {"clients": 1, "alice": 0}
+EVEN, ALICE, ONE = m.FedAvg("uniform"), {"alice": 2}, {"clients": 1, "alice": 0}
 BIT_FOR_BIT = [
-    *((method, Local(), {}) for method in (Ditto(0.0), Mocha(0), LGFedAvg(ALL_LAYERS))),
-    *((PFedLA(ALL_LAYERS), Local(), given) for given in ({}, ALICE)),
-    *((Similarity(by, entropy=0), Local(), {}) for by in ("layer", "model")),
-    *((WeightErosion(p_d), Local(), ALICE) for p_d in (1e9, float("inf"))),
-    *((APFL(1.0, adaptive=False), Local(), given) for given in ({}, ALICE)),
-    (APFL(1.0, adaptive=False, averaged="mixtures"), Local(), {}),
-    *((method, Local(), ONE) for method in (Scaffold("I"), Scaffold("II"), WeightErosion())),
-    (Waffle(), Local(), ONE),
-    *((APFL(0.0, adaptive=False), EVEN, given) for given in ({}, ALICE)),
-    (APFL(0.0, adaptive=False, averaged="mixtures"), EVEN, {}),
-    (WeightErosion(p_d=0.0), EVEN, ALICE),
-    (CFL(), EVEN, {}),  # no split before round 5
-    (FedAvg(), EVEN, {"repeat": True}),
+    *((method, m.Local(), {}) for method in (m.Ditto(0.0), m.Mocha(0), m.LGFedAvg(ALL_LAYERS))),
+    *((m.PFedLA(ALL_LAYERS), m.Local(), given) for given in ({}, ALICE)),
+    *((m.Similarity(by, entropy=0), m.Local(), {}) for by in ("layer", "model")),
+    *((m.WeightErosion(p_d), m.Local(), ALICE) for p_d in (1e9, float("inf"))),
+    *((m.APFL(1.0, adaptive=False), m.Local(), given) for given in ({}, ALICE)),
+    (m.APFL(1.0, adaptive=False, averaged="mixtures"), m.Local(), {}),
     *(
-        (method, FedAvg(weighting), {})
+        (method, m.Local(), ONE)
+        for method in (m.Scaffold("I"), m.Scaffold("II"), m.WeightErosion())
+    ),
+    (m.Waffle(), m.Local(), ONE),
+    *((m.APFL(0.0, adaptive=False), EVEN, given) for given in ({}, ALICE)),
+    (m.APFL(0.0, adaptive=False, averaged="mixtures"), EVEN, {}),
+    (m.WeightErosion(p_d=0.0), EVEN, ALICE),
+    (m.CFL(), EVEN, {}),  # no split before round 5
+    (m.FedAvg(), EVEN, {"repeat": True}),
+    *(
+        (method, m.FedAvg(weighting), {})
         for weighting in ("size", "uniform")
         for method in (
-            FedProx(0.0, weighting),
-            FineTuned(0, weighting),
-            LGFedAvg((), weighting),
-            FedRep((), weighting=weighting),
-            FedAvgData(0, weighting, "all"),
-            FedAvgData(0, weighting, "client"),
+            m.FedProx(0.0, weighting),
+            m.FineTuned(0, weighting),
+            m.LGFedAvg((), weighting),
+            m.FedRep((), weighting=weighting),
+            m.FedAvgData(0, weighting, "all"),
+            m.FedAvgData(0, weighting, "client"),
         )
     ),
-    (FedRep(()), FedAvg(), {"local_batches": 3}),
-    *((Scaffold(option, clip=1e6), Scaffold(option), {}) for option in ("I", "II")),
-    *((Waffle(transition=one, psi=one), Waffle(transition=one), ALICE) for one in TRANSITIONS),
-    (PFedLA(retained=()), PFedLA(), {}),
-    (APFL(mixture_step="every batch"), APFL(), {"batch_size": 9}),
+    (m.FedRep(()), m.FedAvg(), {"local_batches": 3}),
+    *((m.Scaffold(option, clip=1e6), m.Scaffold(option), {}) for option in ("I", "II")),
+    *((m.Waffle(transition=one, psi=one), m.Waffle(transition=one), ALICE) for one in TRANSITIONS),
+    (m.PFedLA(retained=()), m.PFedLA(), {}),
+    (m.APFL(mixture_step="every batch"), m.APFL(), {"batch_size": 9}),
     *(
-        (APFL(0.75, adaptive=False, mixture_step=one), APFL(0.75, adaptive=False), {})
+        (m.APFL(0.75, adaptive=False, mixture_step=one), m.APFL(0.75, adaptive=False), {})
         for one in ("every batch", "round")
     ),
-    (FedFomo(2, counts_own=False), FedFomo(3), {}),
-    (FedFomo(4, epsilon=0), FedFomo(4, epsilon=1, decay=0), {}),  # all four are sent
+    (m.FedFomo(2, counts_own=False), m.FedFomo(3), {}),
+    (m.FedFomo(4, epsilon=0), m.FedFomo(4, epsilon=1, decay=0), {}),  # all four are sent
 ]
 TO_ROUNDING = [
-    (PFedLA(step=0.0), EVEN, {}),
-    *((Similarity(by, entropy=1), EVEN, {}) for by in ("layer", "model")),
-    (Scaffold("I"), Scaffold("II"), {"batch_size": 9}),
-    (Waffle(option="I"), Waffle(option="II"), {"batch_size": 9, **ALICE}),
+    (m.PFedLA(step=0.0), EVEN, {}),
+    *((m.Similarity(by, entropy=1), EVEN, {}) for by in ("layer", "model")),
+    (m.Scaffold("I"), m.Scaffold("II"), {"batch_size": 9}),
+    (m.Waffle(option="I"), m.Waffle(option="II"), {"batch_size": 9, **ALICE}),
 ]
 SETTINGS = {
     "plain": {},

@@ -1,6 +1,4 @@
-"""FedBN, FedRep and LG-FedAvg: rounds by hand, what stays and what is averaged, and what they are
-at their ends.
-"""
+"""FedBN, FedRep and LG-FedAvg: rounds by hand, what stays and what is averaged."""
 
 import pytest
 import torch
@@ -10,15 +8,9 @@ from pfl_lib import BadInput, Federation, Schedule, models
 from pfl_lib.engine.layout import Layout
 from pfl_lib.methods import FedBN, FedRep, LGFedAvg
 from pfl_lib.methods.lg_fedavg import representation
+from tests.methods.conftest import normed
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
-
-
-def normed() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
-
-
-# --- LG-FedAvg ---
 
 
 def test_lg_fedavg_two_rounds_by_hand(pencil, two_layers, play, exactly):
@@ -52,27 +44,20 @@ def test_lg_fedavg_averages_the_fully_connected_end(model, lower, upper):
     fed = Federation.from_arrays(data, data, network, Schedule(1, lr=0.1), device="cpu")
     assert representation(fed.layout) == lower
     state, _ = LGFedAvg().round(fed, LGFedAvg().start(fed), 1)
-    for name in upper:
+    for name in lower + upper:
         one, other = state["theta"][:, fed.layout.columns([name])]
-        assert torch.equal(one, other)
-    for name in lower:
-        one, other = state["theta"][:, fed.layout.columns([name])]
-        assert not torch.equal(one, other)
+        assert torch.equal(one, other) == (name in upper)
 
 
-def test_without_convolutions_all_but_the_last_layer_is_the_representation(small):
+def test_the_representation_without_convolutions_and_without_layers_behind_them(small):
+    """All but the last layer; all of them."""
     assert representation(small().layout) == ["0"]
     assert representation(small(model=normed, batch_size=3).layout) == ["0", "1"]
 
-
-def test_without_fully_connected_layers_behind_them_all_are_the_representation():
     network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 3, 26))
     normed_last = nn.Sequential(*network, nn.BatchNorm2d(3))
     assert representation(Layout.of(network)) == ["0", "1", "2"]
     assert representation(Layout.of(normed_last)) == ["0", "1", "2", "3"]
-
-
-# --- FedRep ---
 
 
 def test_fedrep_two_rounds_by_hand(pencil, two_layers, play, exactly):
@@ -109,9 +94,6 @@ def test_a_schedule_of_one_epoch_gives_one_to_each_part(small):
 def test_fedrep_by_batches_instead_of_epochs_is_refused(small):
     with pytest.raises(BadInput, match="^local_batches 3: FedRep divides local epochs between"):
         FedRep().start(small(local_batches=3))
-
-
-# --- FedBN ---
 
 
 class Normed(nn.Module):
@@ -162,9 +144,6 @@ def test_fedbn_on_a_network_without_norms_is_refused(small):
     """The trap: without norms FedBN is FedAvg, silently."""
     with pytest.raises(BadInput, match="^FedBN keeps the norms of a network with its clients, and"):
         FedBN().start(small())
-
-
-# --- bad input ---
 
 
 @pytest.mark.parametrize(("method", "setting"), [(FedRep, "head"), (LGFedAvg, "local")])

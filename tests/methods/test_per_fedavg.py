@@ -1,6 +1,4 @@
-"""Per-FedAvg: two rounds by hand, first and second order; its meta-gradient by autograd; FedAvg at
-an inner step of 0.
-"""
+"""Per-FedAvg: two rounds by hand, first and second order; FedAvg at an inner step of 0."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""pFedLA: rounds by hand, its identities, the direction of the hypernetwork's step, what is sent
-and held.
-"""
+"""pFedLA: rounds by hand, its identities, the hypernetwork's step, what is sent and held."""
 
 import math
 
@@ -11,6 +9,7 @@ from torch import nn
 from pfl_lib import BadInput, Federation, Schedule, models
 from pfl_lib.methods import Local
 from pfl_lib.methods.pfedla import PFedLA
+from tests.methods.conftest import normed
 
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
 POINTS = [[(4, 4)], [(-4, 4)]]
@@ -31,28 +30,20 @@ def begin(method: PFedLA, fed: Federation) -> dict:
 
 def self_weights(fed: Federation, method: PFedLA, state: dict, sharp: float) -> dict:
     """The state with `sharp` added to each client's scores of herself, in all layers."""
-    blocks = {block.name: block for block in method._blocks(fed)}
-    bias = blocks["head bias"]
-    networks = state["hypernetworks"].clone()
-    scores = networks[:, bias.start : bias.stop].reshape(len(fed), -1, len(fed))
-    for client in range(len(fed)):
-        scores[client, :, client] += sharp
-    networks[:, bias.start : bias.stop] = scores.flatten(1)
+    [bias] = [block for block in method._blocks(fed) if block.name == "head bias"]
+    networks, herself = state["hypernetworks"].clone(), sharp * torch.eye(len(fed))
+    scores = networks[:, bias.start : bias.stop]
+    scores += herself.repeat(1, (bias.stop - bias.start) // len(fed))
     return {**state, "hypernetworks": networks}
 
 
 def shaken(fed: Federation, state: dict) -> dict:
-    """A state in the middle of things: clients' models apart, no parameter of a hypernetwork
-    zero.
-    """
+    """Clients' models apart, no parameter of a hypernetwork zero."""
     random = torch.Generator().manual_seed(3)
     return {
         name: matrix + scale * torch.randn(matrix.shape, generator=random, dtype=matrix.dtype)
         for (name, matrix), scale in zip(state.items(), (0.5, 0, 0.1), strict=True)
     }
-
-
-# --- by hand ---
 
 
 def test_three_rounds_by_hand(pencil, two_layers, play, exactly):
@@ -111,9 +102,7 @@ def test_two_rounds_by_hand_with_a_retained_layer(pencil, two_layers, play, exac
 
 
 def test_a_relative_step_by_hand(pencil, two_layers, play, exactly):
-    """As in three rounds by hand: |Delta_0|^2 = 2^2 + 1^2 = 5 in round 2, so five times the step
-    gives the same weights, (3/4, 1/4) in the lower layer.
-    """
+    """|Delta_0|^2 = 2^2 + 1^2 = 5 in round 2 above: five times the step gives the same weights."""
     fed = pencil(POINTS, alice=None, model=two_layers)
     method = plain(step=5 * math.log(3) / 8, scale="relative")
     second, _ = play(method, fed, state=begin(method, fed))[-1]
@@ -128,38 +117,24 @@ def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, tw
     assert torch.equal(state["hypernetworks"], method.start(fed)["hypernetworks"])
 
 
-# --- identities ---
-
-
-def normed() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
-
-
-WITH_NORMS = {"model": normed, "batch_size": 3}
-SETTINGS = [{}, MOMENTUM, WITH_NORMS]
-
-
 @pytest.mark.parametrize(
     "settings",
-    [*SETTINGS, {"participation": 0.5}],
+    [{}, MOMENTUM, {"model": normed, "batch_size": 3}, {"participation": 0.5}],
     ids=["plain", "momentum", "norms", "participation"],
 )
 def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settings):
     fed = small(alice=None, **settings)
     method = PFedLA(step=0.0)
     state = self_weights(fed, method, method.start(fed), sharp=1e6)
-    for (mine, _), (theirs, _) in zip(
-        play(method, fed, state=state), play(Local(), fed), strict=True
-    ):
+    runs = play(method, fed, state=state), play(Local(), fed)
+    for (mine, _), (theirs, _) in zip(*runs, strict=True):
         for name in ("theta", "statistics"):
             assert torch.equal(mine[name], theirs[name])
             assert torch.equal(method.served(fed, mine)[name], theirs[name])
 
 
 def test_scaling_all_models_scales_a_relative_step_not_at_all(small):
-    """The slopes <theta_j, Delta_i> / |Delta_i|^2 of models and updates c times as large are the
-    same; those of an absolute step are c^2 times as large.
-    """
+    """Models and updates c times as large: an absolute step's slopes grow by c^2."""
     fed, moved = small(alice=None), {}
     for scale in ("absolute", "relative"):
         method = PFedLA(step=0.01, scale=scale)
@@ -172,15 +147,9 @@ def test_scaling_all_models_scales_a_relative_step_not_at_all(small):
             )
             after, _ = method.round(fed, {**state, "theta": c * state["theta"]}, 1)
             moved[scale, c] = after["hypernetworks"] - state["hypernetworks"]
-    torch.testing.assert_close(
-        moved["relative", 10.0], moved["relative", 1.0], rtol=1e-9, atol=1e-12
-    )
-    torch.testing.assert_close(
-        moved["absolute", 10.0], 100 * moved["absolute", 1.0], rtol=1e-9, atol=1e-12
-    )
-
-
-# --- the hypernetwork's step ---
+    for scale, c2 in (("relative", 1), ("absolute", 100)):
+        found, expected = moved[scale, 10.0], c2 * moved[scale, 1.0]
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_more_clients_than_fit_one_operation_are_stepped_alike(pencil, two_layers, play):
@@ -190,9 +159,6 @@ def test_more_clients_than_fit_one_operation_are_stepped_alike(pencil, two_layer
     state, _ = play(method, fed)[-1]
     moved = (state["hypernetworks"] - method.start(fed)["hypernetworks"]).abs().sum(1)
     assert (moved > 0).all()
-
-
-# --- what is trained, retained, sent and held ---
 
 
 def test_of_equal_self_weights_the_first_layers_are_retained(small):
@@ -208,8 +174,12 @@ def test_norms_are_layers_that_k_never_counts(small, play):
         eye = torch.eye(4, dtype=torch.float64)
         assert [torch.equal(weights, eye) for weights in log["weights"]] == [True, False, True]
         assert log["models_down"] == pytest.approx(4 * 10 / fed.layout.P)
-    with pytest.raises(BadInput, match="^retained 3: the network has 2 layers that are not norms"):
-        PFedLA(retained=3).start(fed)
+    told = "^retained 3: the network has 2 layers that are not norms; give 2 or less$"
+    for refused, network in ((told, fed), (told, small())):
+        with pytest.raises(BadInput, match=refused):
+            PFedLA(retained=3).start(network)
+    with pytest.raises(BadInput, match="^layer 'fc1' is not one of 0, 2$"):
+        PFedLA(retained=("fc1",)).start(small())
 
 
 @pytest.mark.parametrize(
@@ -244,9 +214,8 @@ def test_running_statistics_are_mixed_as_the_layer_that_they_describe(small, mod
 def test_what_is_sent_costs_what_table_3_prints(model, shape, retained, megabytes):
     """Its MB are 3000 bytes a parameter that a client sends or receives in a round, over 2^20."""
     data = [(torch.zeros(2, *shape), torch.tensor([0, 1]))] * 2
-    fed = Federation.from_arrays(
-        data, data, lambda: models.build(model, shape, 10), Schedule(1, lr=0.01), device="cpu"
-    )
+    make, schedule = lambda: models.build(model, shape, 10), Schedule(1, lr=0.01)
+    fed = Federation.from_arrays(data, data, make, schedule, device="cpu")
     method = PFedLA(retained)
     _, log = method.round(fed, method.start(fed), 1)
     parameters = (log["models_up"] + log["models_down"]) / 2 * fed.layout.P
@@ -254,13 +223,3 @@ def test_what_is_sent_costs_what_table_3_prints(model, shape, retained, megabyte
 
 
 # --- bad input ---
-
-
-def test_more_retained_layers_than_there_are_and_unknown_names_are_refused(small):
-    fed = small(alice=None)
-    with pytest.raises(
-        BadInput, match="^retained 3: the network has 2 layers that are not norms; give 2 or less$"
-    ):
-        PFedLA(retained=3).start(fed)
-    with pytest.raises(BadInput, match="^layer 'fc1' is not one of 0, 2$"):
-        PFedLA(retained=("fc1",)).start(fed)

@@ -69,9 +69,8 @@ def test_one_inner_step_from_w_is_fedavg_with_a_smaller_rate(small, play):
     """theta = w - lr g, so w <- w - eta lambda lr g: FedAvg at lr eta lambda."""
     fed, slower = small(lr=0.3), small(lr=0.3 * 0.1 * 4)
     method = PFedMe(lam=4, steps=1, eta=0.1, restart=True)
-    for (state, _), (plain, _) in zip(
-        play(method, fed), play(FedAvg("uniform"), slower), strict=True
-    ):
+    runs = play(method, fed), play(FedAvg("uniform"), slower)
+    for (state, _), (plain, _) in zip(*runs, strict=True):
         torch.testing.assert_close(state["theta"], plain["theta"], rtol=1e-10, atol=1e-12)
 
 

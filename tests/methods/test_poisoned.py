@@ -2,32 +2,16 @@
 
 import pytest
 import torch
-from torch import nn
 
 from pfl_lib import BadInput, Federation, Schedule, run
+from pfl_lib import methods as m
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import (
-    APFL,
-    Ditto,
-    FedAvg,
-    FedRep,
-    LGFedAvg,
-    Local,
-    Scaffold,
-    Waffle,
-    WeightErosion,
-)
 from pfl_lib.methods.poisoned import ATTACKS, Poisoned, random_labels
 from pfl_lib.results.store import Store
+from tests.methods.conftest import network
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
-
-
-def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
-
-
-METHODS = [FedAvg(), Scaffold("I"), WeightErosion(p_d=0.1), Waffle(), APFL(), Local()]
+METHODS = [m.FedAvg(), m.Scaffold("I"), m.WeightErosion(p_d=0.1), m.Waffle(), m.APFL(), m.Local()]
 
 
 def test_a_reversed_update_by_hand(pencil, play, exactly):
@@ -36,26 +20,24 @@ def test_a_reversed_update_by_hand(pencil, play, exactly):
     Round 2: client 0 goes by (4,0) and (0,4) to (.625,2.5); y_1 = (3.25,-1), an update of
     (4.75,-3), so (-6.25,5) is sent; x = (-2.8125,3.75).
     """
-    method = Poisoned(FedAvg("uniform"), (1,), "update")
+    method = Poisoned(m.FedAvg("uniform"), (1,), "update")
     (first, _), (second, _) = play(method, pencil(POINTS))
     exactly(first["theta"], [-1.5, 2])
     exactly(second["theta"], [-2.8125, 3.75])
 
 
 def test_noise_nan_and_infinity_by_hand(pencil, play, exactly):
-    """Noise is `scale` times as long as the update, (4,-2) from 0.  Whoever sends NaN or infinity
-    is named.
-    """
+    """Noise is `scale` times as long as the update, (4,-2); who sends NaN is named."""
     fed = pencil(POINTS, rounds=1)
-    own = Poisoned(FedAvg("uniform"), (1,), "noise", 3.0)
-    (noisy, _), (plain, _) = (play(method, fed)[0] for method in (own, FedAvg("uniform")))
+    own = Poisoned(m.FedAvg("uniform"), (1,), "noise", 3.0)
+    (noisy, _), (plain, _) = (play(method, fed)[0] for method in (own, m.FedAvg("uniform")))
     exactly((noisy["theta"] - plain["theta"]).norm(), 3 * 20**0.5 / 2)
     assert not fed.non_finite
     for attack in ("nan", "infinite"):
-        [(after, _)] = play(Poisoned(FedAvg(), (1,), attack), pencil(POINTS, rounds=1))
+        [(after, _)] = play(Poisoned(m.FedAvg(), (1,), attack), pencil(POINTS, rounds=1))
         assert not after["theta"].isfinite().any()
         fed.non_finite.clear()
-        play(Poisoned(FedAvg(), (1,), attack), fed)
+        play(Poisoned(m.FedAvg(), (1,), attack), fed)
         assert fed.non_finite == {1}
 
 
@@ -66,7 +48,7 @@ def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactl
     Round 2: heads from 2 to 1 to 2.5, from -2 to -3; bodies from -1.5 to 1.25 to .625, and to 3.25,
     an update of 4.75, so -6.25 is sent: their mean is -2.8125.
     """
-    method = Poisoned(FedRep(("upper",), weighting="uniform"), (1,), "update")
+    method = Poisoned(m.FedRep(("upper",), weighting="uniform"), (1,), "update")
     (first, _), (second, _) = play(method, pencil(POINTS, model=two_layers))
     exactly(first["theta"], [[-1.5, 2], [-1.5, -2]])
     exactly(second["theta"], [[-2.8125, 2.5], [-2.8125, -3]])
@@ -74,7 +56,7 @@ def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactl
 
 @pytest.mark.parametrize(
     ("method", "kept"),
-    [(Local(), [0, 1]), (LGFedAvg(("lower",)), [0]), (FedRep(("upper",)), [1])],
+    [(m.Local(), [0, 1]), (m.LGFedAvg(("lower",)), [0]), (m.FedRep(("upper",)), [1])],
     ids=repr,
 )
 def test_what_stays_with_a_client_is_honest_and_what_it_sends_is_not(
@@ -89,11 +71,9 @@ def test_what_stays_with_a_client_is_honest_and_what_it_sends_is_not(
     assert not sent or not torch.equal(false["theta"][:, sent], honest["theta"][:, sent])
 
 
-def test_dittos_own_models_stay_honest_for_as_long_as_they_receive_the_same(pencil, play):
-    (honest, _), (false, _) = (
-        play(method, pencil(POINTS, alice=None))[0]
-        for method in (Ditto(), Poisoned(Ditto(), (1,), "update"))
-    )
+def test_dittos_own_models_stay_honest_while_they_receive_the_same(pencil, play):
+    fed, false = pencil(POINTS, alice=None), Poisoned(m.Ditto(), (1,), "update")
+    (honest, _), (false, _) = (play(method, fed)[0] for method in (m.Ditto(), false))
     assert torch.equal(false["personal"], honest["personal"])
     assert not torch.equal(false["theta"], honest["theta"])
 
@@ -102,59 +82,60 @@ def test_results_are_told_from_those_in_which_kept_parts_were_changed_too():
     schedule = Schedule(rounds=1)
     versions = {
         (type(method), attack): Poisoned(method, (1,), attack).versions(schedule, False)
-        for method in (FedRep(), FedAvg())
+        for method in (m.FedRep(), m.FedAvg())
         for attack in ("labels", "update")
     }
     raised = {place for place, of in versions.items() if of["what is uploaded"] == 2}
-    assert raised == {(FedRep, "update")}
+    assert raised == {(m.FedRep, "update")}
+
+
+def same(played: list, other: list) -> bool:
+    """Whether two runs have the same states; nan marks clients not met yet."""
+    return all(
+        torch.equal(mine[name].nan_to_num(-1), theirs[name].nan_to_num(-1))
+        for (mine, _), (theirs, _) in zip(played, other, strict=True)
+        for name in mine
+    )
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize("attack", ["labels", "update"])
 def test_without_a_poisoned_client_it_is_the_method_bit_for_bit(small, play, method, attack):
     fed = small()
-    for (mine, _), (theirs, _) in zip(
-        play(Poisoned(method, (), attack), fed), play(method, fed), strict=True
-    ):
-        assert all(torch.equal(mine[n].nan_to_num(-1), theirs[n].nan_to_num(-1)) for n in mine)
+    assert same(play(Poisoned(method, (), attack), fed), play(method, fed))
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_random_labels_are_a_federation_that_has_them(small, play, method):
     fed, poisoned = small(), (1, 3)
     held = fed.clients.splits["train"]
-    data = [
-        (held.pool.x[index], random_labels(fed, i) if i in poisoned else labels)
-        for i, (index, labels) in enumerate(zip(held.index, held.labels, strict=True))
-    ]
+    labels = [random_labels(fed, i) if i in poisoned else held.labels[i] for i in range(4)]
+    data = [(held.pool.x[index], own) for index, own in zip(held.index, labels, strict=True)]
     settings = {"alice": 0, "device": "cpu", "dtype": torch.float64}
     there = Federation.from_arrays(data, data, network, fed.schedule, **settings)
-    for (mine, _), (theirs, _) in zip(
-        play(Poisoned(method, poisoned), fed), play(method, there), strict=True
-    ):
-        assert all(torch.equal(mine[n].nan_to_num(-1), theirs[n].nan_to_num(-1)) for n in mine)
+    assert same(play(Poisoned(method, poisoned), fed), play(method, there))
 
 
 def test_flipped_labels_are_counted_from_the_last(small):
     fed = small()
-    flipped = Poisoned(FedAvg(), (1,), "flipped")._attacked(fed)._splits["train"].labels
+    flipped = Poisoned(m.FedAvg(), (1,), "flipped")._attacked(fed)._splits["train"].labels
     own = fed.clients.splits["train"].labels
     assert torch.equal(flipped[1], 2 - own[1]) and torch.equal(flipped[2], own[2])
 
 
 def test_neither_attack_leaves_a_trace_in_the_federation(small, play):
     fed = small()
-    expected = play(FedAvg(), fed)[-1][0]["theta"]
+    expected = play(m.FedAvg(), fed)[-1][0]["theta"]
     for attack in ("labels", "update"):
-        poisoned = play(Poisoned(FedAvg(), (1, 2), attack, -3.0), fed)[-1][0]["theta"]
+        poisoned = play(Poisoned(m.FedAvg(), (1, 2), attack, -3.0), fed)[-1][0]["theta"]
         assert not torch.equal(poisoned, expected)
-        assert torch.equal(play(FedAvg(), fed)[-1][0]["theta"], expected)
+        assert torch.equal(play(m.FedAvg(), fed)[-1][0]["theta"], expected)
 
 
 def test_weight_erosion_loses_twice_p_d_a_round_for_each_reversed_copy_of_alice(small, play):
     """All clients hold the same: |g - g_0| / |g_0| is 0 for the honest, 2 for -g_0."""
     fed = small(repeat=True, shuffled=False)
-    method = Poisoned(WeightErosion(p_d=0.2, p_s=0.0), (2,), "update")
+    method = Poisoned(m.WeightErosion(p_d=0.2, p_s=0.0), (2,), "update")
     for r, (_, log) in enumerate(play(method, fed), start=1):
         expected = [1, 1, max(0, 1 - 2 * 0.2 * r), 1]
         assert log["weights"].tolist() == pytest.approx(expected, abs=1e-9)
@@ -162,40 +143,30 @@ def test_weight_erosion_loses_twice_p_d_a_round_for_each_reversed_copy_of_alice(
 
 def test_waffle_drops_a_reversed_copy_of_alice_when_its_smoothing_is_over(small, play):
     fed = small(repeat=True, shuffled=False, rounds=8)
-    logs = [log["weights"] for _, log in play(Poisoned(Waffle(), (2,), "update"), fed)]
+    logs = [log["weights"] for _, log in play(Poisoned(m.Waffle(), (2,), "update"), fed)]
     assert [round(float(weights[2]) * 12) for weights in logs] == [2, 1, 0, 0, 0, 0, 0, 0]
     assert all((weights[[0, 1, 3]] > 0).all() for weights in logs[:6])
 
 
 def test_a_run_of_it_is_stored_under_what_it_poisons(tmp_path):
-    method = Poisoned(Waffle(), (1, 2))
+    method = Poisoned(m.Waffle(), (1, 2))
     result = run(method, rounds=2, results_dir=tmp_path)
     assert len(result.metrics) == 2 and len(list((tmp_path / "cells").iterdir())) == 1
     assert result.config["method"]["method"]["name"] == "waffle"
-    specs = [
-        RunSpec(other, Schedule(rounds=2), dataset="digits")
-        for other in (method, Poisoned(Waffle(slope=4), (1, 2)), Poisoned(Scaffold(), (1, 2)))
-        + (Poisoned(Waffle(), (1,)), Poisoned(Waffle(), (1, 2), "update"), Waffle())
-    ]
+    others = (Poisoned(m.Waffle(slope=4), (1, 2)), Poisoned(m.Scaffold(), (1, 2)), m.Waffle())
+    others += (Poisoned(m.Waffle(), (1,)), Poisoned(m.Waffle(), (1, 2), "update"))
+    specs = [RunSpec(one, Schedule(rounds=2), dataset="digits") for one in (method, *others)]
     assert len({spec.key for spec in specs}) == len(specs)
     assert Store(tmp_path).find(specs[0]).config["seed"] == 1
+    assert specs[0].examples() == specs[3].examples()  # it costs what the method costs
 
 
 def test_a_method_of_ones_own_stays_unstored_when_it_is_poisoned(tmp_path):
-    class Mine(FedAvg):
+    class Mine(m.FedAvg):
         """Goes by FedAvg's name."""
 
     result = run(Poisoned(Mine(), (1,)), rounds=1, results_dir=tmp_path)
     assert len(result.metrics) == 1 and not list(tmp_path.iterdir())
-
-
-def test_it_costs_what_the_method_costs():
-    for method in (FedAvg(), Scaffold("I"), Local()):
-        spec, same = (
-            RunSpec(one, Schedule(rounds=2), dataset="digits")
-            for one in (Poisoned(method, (1,)), method)
-        )
-        assert spec.examples() == same.examples()
 
 
 @pytest.mark.parametrize(
@@ -211,5 +182,5 @@ def test_it_costs_what_the_method_costs():
 )
 def test_what_cannot_be_poisoned_is_refused_in_one_line(small, wrong, sentence):
     with pytest.raises(BadInput) as refused:
-        Poisoned(**{"method": FedAvg(), "clients": (1,), **wrong}).start(small())
+        Poisoned(**{"method": m.FedAvg(), "clients": (1,), **wrong}).start(small())
     assert str(refused.value) == sentence

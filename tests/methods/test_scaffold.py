@@ -1,6 +1,4 @@
-"""SCAFFOLD: two rounds by hand with unequal numbers of steps, and the laws of its control
-variates.
-"""
+"""SCAFFOLD: two rounds by hand with unequal numbers of steps; its control variates' laws."""
 
 import pytest
 import torch
@@ -90,11 +88,8 @@ def test_correction_comes_before_weight_decay_and_momentum_by_hand(pencil, play,
     whatever momentum and weight decay did to y.
     """
     fed = pencil([POINTS[0]], rounds=1, momentum=0.5, weight_decay=0.25)
-    state = {
-        **fed.initial(),
-        "control": torch.tensor([1.0, 0.0], dtype=torch.float64),
-        "controls": torch.tensor([[0.0, 1.0]], dtype=torch.float64),
-    }
+    c, own = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    state = {**fed.initial(), "control": c, "controls": own[None]}
     [(after, _)] = play(Scaffold(), fed, state=state)
     exactly(after["theta"], [0.8125, 2.9375])
     exactly(after["controls"], [[-1.25, -1.75]])

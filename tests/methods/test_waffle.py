@@ -56,55 +56,42 @@ def test_two_rounds_by_hand_read_literally(pencil, play, exactly):
     (first, _), (second, _) = play(Waffle(control="literal"), pencil(POINTS))
     exactly(first["control"], [-145, -25])
     exactly(second["theta"], [(47 * 148.75 + 25 * 116.5) / 72, (47 * 21.875 + 25 * 18.75) / 72])
-    exactly(
-        second["control"],
-        [-145 + (47 * 84.25 + 25 * 88) / 72, -25 + (47 * 15.625 + 25 * 12.5) / 72],
-    )
-
-
-# --- the two ends ---
+    c = [-145 + (47 * 84.25 + 25 * 88) / 72, -25 + (47 * 15.625 + 25 * 12.5) / 72]
+    exactly(second["control"], c)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_two_clients_are_scaffold_bit_for_bit_until_the_last_twentieth(small, play, dtype):
-    """With N = 2 the rule says nothing, so weights are uniform for r < .95 R; then WAFFLE leaves
-    SCAFFOLD.
-    """
+    """With N = 2 the rule says nothing: weights are uniform for r < .95 R."""
     fed = small(clients=2, rounds=10, dtype=dtype)
     mine, theirs = play(Waffle(), fed), play(Scaffold(), fed)
     for (state, log), (plain, _) in zip(mine[:9], theirs[:9], strict=True):
         assert log["weights"].tolist() == [0.5, 0.5]
-        assert all(
-            torch.equal(state[name], plain[name]) for name in ("theta", "control", "controls")
-        )
+        assert all(torch.equal(state[of], plain[of]) for of in ("theta", "control", "controls"))
     assert not torch.equal(mine[9][0]["theta"], theirs[9][0]["theta"])
 
 
+@pytest.fixture
+def uniform(monkeypatch) -> None:
+    """Weights are 1/N in every round."""
+    evenly = lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64)  # noqa: E731
+    monkeypatch.setattr(waffle, "weights", evenly)
+
+
 @pytest.mark.parametrize("option", ["I", "II"])
-@pytest.mark.parametrize("clients", [3, 4, 6])
-def test_uniform_weights_are_scaffold(small, play, monkeypatch, clients, option):
-    """Bit for bit where 1/N is exact in binary, to rounding elsewhere; with momentum, weight decay
-    and unequal clients.
-    """
-    monkeypatch.setattr(
-        waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64)
-    )
+@pytest.mark.parametrize("clients", [3, 4])
+def test_uniform_weights_are_scaffold(small, play, uniform, clients, option):
+    """Bit for bit where 1/N is exact in binary, to rounding elsewhere."""
     fed = small(clients=clients, rounds=10, momentum=0.5, weight_decay=0.01)
     tolerance = {"rtol": 0, "atol": 0} if clients == 4 else {"rtol": 1e-12, "atol": 1e-12}
-    for (state, _), (plain, _) in zip(
-        play(Waffle(option=option), fed, 9), play(Scaffold(option), fed, 9), strict=True
-    ):
+    runs = (play(method(option=option), fed, 9) for method in (Waffle, Scaffold))
+    for (state, _), (plain, _) in zip(*runs, strict=True):
         for name in ("theta", "control", "controls"):
             torch.testing.assert_close(state[name], plain[name], **tolerance)
 
 
-def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, monkeypatch):
-    """c <- c + |S|/N mean of the changes; with the smoothing's history uniform before each
-    round.
-    """
-    monkeypatch.setattr(
-        waffle, "weights", lambda d, *rest: torch.full((len(d),), 1 / len(d), dtype=torch.float64)
-    )
+def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, uniform):
+    """c <- c + |S|/N mean of the changes; the smoothing's history is uniform."""
     fed = small(clients=6, rounds=10, participation=0.5)
     state, even = Waffle().start(fed), Waffle().start(fed)["history"]
     for r, (plain, _) in enumerate(play(Scaffold(), fed, 9), start=1):
@@ -121,47 +108,33 @@ def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, p
 def test_all_weight_on_alice_is_local_training_bit_for_bit(
     small, play, monkeypatch, alice, settings, method
 ):
-    """Weights e_alice from round 1 on, history included: c = c_alice always, so her correction is
-    exactly zero; as printed, to rounding.
-    """
+    """c = c_alice always, so her correction is exactly zero; as printed, to rounding."""
     monkeypatch.setattr(
         waffle, "weights", lambda d, alice, *rest: torch.eye(len(d), dtype=torch.float64)[alice]
     )
     fed = small(alice=alice, **settings)
     start = method.start(fed) | {"history": torch.eye(4, dtype=torch.float64)[[alice, alice]]}
     close = 1e-12 if method.control == "literal" else 0
-    for (state, _), (local, _) in zip(
-        play(method, fed, state=start), play(Local(), fed), strict=True
-    ):
+    runs = play(method, fed, state=start), play(Local(), fed)
+    for (state, _), (local, _) in zip(*runs, strict=True):
         torch.testing.assert_close(state["theta"], local["theta"][alice], rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("slope", [1e3, 1e9])
-def test_an_enormous_slope_is_local_training_after_half_the_rounds(
-    small, play, alices_model, slope
-):
-    """Omega is 1 before R/2 and 0 after it; two rounds later smoothing is over and only Alice's
-    steps count.
-    """
+def test_an_enormous_slope_is_local_training_after_half_the_rounds(small, play, slope):
+    """Omega is 1 before R/2 and 0 after it; two rounds later smoothing is over."""
     fed = small(rounds=8)
-    played = play(Waffle(slope=slope), fed)
-    for r in (7, 8):
-        (before, _), (after, log) = played[r - 2], played[r - 1]
-        assert log["weights"].tolist() == [1, 0, 0, 0]
-        if r == 8:  # c is Alice's own variate now, so her correction is zero
-            alone, _ = fed.train(
-                {name: row[None] for name, row in Waffle().served(fed, before).items()}, r, [0]
-            )
-            torch.testing.assert_close(after["theta"], alone["theta"][0], rtol=1e-12, atol=1e-12)
+    *_, (before, seventh), (after, last) = play(Waffle(slope=slope), fed)
+    assert seventh["weights"].tolist() == last["weights"].tolist() == [1, 0, 0, 0]
+    # c is Alice's own variate now, so her correction is zero.
+    served = {name: row[None] for name, row in Waffle().served(fed, before).items()}
+    alone, _ = fed.train(served, 8, [0])
+    torch.testing.assert_close(after["theta"], alone["theta"][0], rtol=1e-12, atol=1e-12)
 
 
 def test_the_literal_reading_freezes_an_offset_where_the_mean_has_none(small, play):
-    """Once all weight is Alice's, c - c_alice must vanish; read literally it stays at some other
-    vector for ever.
-    """
-    fed = small(
-        clients=3, rounds=40
-    )  # round 40 is the first whose smoothed weights are all Alice's
+    """Once all weight is Alice's, c - c_alice must vanish; read literally it never does."""
+    fed = small(clients=3, rounds=40)  # the first whose smoothed weights are all Alice's is 40
     offsets = {}
     for control in ("mean", "literal"):
         states = [state for state, _ in play(Waffle(control=control), fed)]
@@ -172,16 +145,11 @@ def test_the_literal_reading_freezes_an_offset_where_the_mean_has_none(small, pl
 
 
 def test_the_last_twentieth_is_alices_alone(small, play):
-    """R = 40: weights (0,0,1) from round 38 on, and after two more rounds the smoothed ones as
-    well, however flat Omega is.
-    """
+    """R = 40: from round 38 on, and two rounds later when smoothed, however flat Omega is."""
     played = play(Waffle(slope=0.1), small(clients=3, rounds=40, alice=2))
     unsmoothed = [state["history"][1].tolist() == [0, 0, 1] for state, _ in played]
     assert unsmoothed == [False] * 37 + [True] * 3
     assert [log["weights"].tolist() == [0, 0, 1] for _, log in played] == [False] * 39 + [True]
-
-
-# --- CalcWeights ---
 
 
 def test_omega_is_equation_4():
@@ -192,13 +160,10 @@ def test_omega_is_equation_4():
     assert waffle.omega(100, 100) == pytest.approx(1 / (1 + math.exp(3.2)), rel=1e-15)
 
 
-def test_a_linear_omega_falls_from_one_to_zero():
+def test_a_linear_omega_and_a_step_fall_from_one_to_zero():
     found = [waffle.omega(r, 100, transition="linear") for r in (1, 25, 50, 75, 100)]
     assert found == pytest.approx([0.99, 0.75, 0.5, 0.25, 0], abs=1e-15)
     assert found[-1] > 0  # Alice's weight
-
-
-def test_a_step_falls_from_one_to_zero_after_half_of_the_rounds():
     even = [waffle.omega(r, 100, transition="step") for r in (1, 50, 51, 100)]
     odd = [waffle.omega(r, 25, transition="step") for r in (1, 12, 13, 25)]
     for found in (even, odd):
@@ -223,15 +188,24 @@ def test_psi_is_omega_or_has_a_transition_of_its_own():
         assert method.degrees(75, 100) == pytest.approx(expected, abs=1e-12)
 
 
-def test_weights_with_a_psi_other_than_omega_by_hand():
-    """Distances 36 and 72, Omega 1/2: Alice's own is 27, so the client at 36 lies (36 - 27)/45 =
-    1/5 of the range away.  Psi = 1/4: alpha = (1/4, 1/20, 0);  Psi = 1/5: it no longer counts.
-    """
-    distances = [0.0, 36.0, 72.0]
-    found = waffle.weights(distances, 0, 0.5, 0.25).tolist()
-    assert found == pytest.approx([5 / 6, 1 / 6, 0], abs=1e-15)
-    found = waffle.weights(distances, 0, 0.5, 0.2).tolist()
-    assert found == pytest.approx([1, 0, 0], abs=1e-12)
+@pytest.mark.parametrize(
+    ("distances", "omega", "psi", "expected"),
+    [
+        # Alice's own becomes 27: (.5, .5 - 9/45, 0) / .8.  Her entry is not read.
+        ([0.0, 36.0, 72.0], 0.5, 0.5, [0.625, 0.375, 0]),
+        ([1e6, 36.0, 72.0], 0.5, 0.5, [0.625, 0.375, 0]),
+        # The client at 36 lies 9/45 of the range away: (1/4, 1/20, 0), and at Psi = 1/5 nothing.
+        ([0.0, 36.0, 72.0], 0.5, 0.25, [5 / 6, 1 / 6, 0]),
+        ([0.0, 36.0, 72.0], 0.5, 0.2, [1, 0, 0]),
+        # Alice's is the smallest of the others', and alpha_i = 1 - (d_i - dm)/(dM - dm).
+        ([0.0, 1.0, 2.0, 3.0], 1.0, 1.0, [0.4, 0.4, 0.2, 0]),
+    ],
+)
+def test_weights_by_hand(distances, omega, psi, expected):
+    found = waffle.weights(distances, 0, omega, psi)
+    assert found.tolist() == pytest.approx(expected, abs=1e-12 if psi == 0.2 else 1e-15)
+    moved = waffle.weights([*distances[1:], distances[0]], len(distances) - 1, omega, psi)
+    assert moved.tolist() == pytest.approx([*found[1:], found[0]], abs=1e-15)
 
 
 def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
@@ -277,31 +251,11 @@ def test_weights_of_the_worked_example(round, expected):
     assert found.tolist() == pytest.approx(expected, abs=5e-5)
 
 
-def test_weights_by_hand():
-    """Distances 36 and 72, Omega = Psi = 1/2: Alice's own becomes 27, weights (.5, .5 - 9/45, 0) /
-    .8; Alice's entry is not read.
-    """
-    for at_alice in (0.0, 1e6):
-        found = waffle.weights(torch.tensor([36.0, at_alice, 72.0]), 1, 0.5, 0.5)
-        assert found.tolist() == pytest.approx([0.375, 0.625, 0], abs=1e-15)
-
-
-def test_weights_at_omega_and_psi_of_one():
-    """Alice's distance is then the smallest of the others', and alpha_i = 1 - (d_i - dm)/(dM -
-    dm).
-    """
-    found = waffle.weights([0.0, 1.0, 2.0, 3.0], 0, 1.0, 1.0)
-    assert found.tolist() == pytest.approx([0.4, 0.4, 0.2, 0], abs=1e-15)
-
-
 @pytest.mark.parametrize(
     ("distances", "expected"),
     [
-        ([0.0], [1.0]),
-        ([0.0, 5.0], [0.5, 0.5]),
-        ([0.0, 0.0], [0.5, 0.5]),
-        ([0.0, 2.0, 2.0, 2.0], [0.25] * 4),
-        ([0.0, 0.0, 0.0], [1 / 3] * 3),
+        *(([0.0], [1.0]), ([0.0, 5.0], [0.5, 0.5]), ([0.0, 0.0], [0.5, 0.5])),
+        *(([0.0, 2.0, 2.0, 2.0], [0.25] * 4), ([0.0, 0.0, 0.0], [1 / 3] * 3)),
     ],
 )
 def test_weights_are_uniform_where_distances_say_nothing(distances, expected):
@@ -349,14 +303,9 @@ def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, person
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (([0.0, -1.0, 2.0], 0, 0.5, 0.5), "distances [-1.0, 2.0]: give finite numbers, 0 or more"),
-        (
-            ([0.0, math.inf, 2.0], 0, 0.5, 0.5),
-            "distances [inf, 2.0]: give finite numbers, 0 or more",
-        ),
-        (
-            ([0.0, math.nan, 2.0], 0, 0.5, 0.5),
-            "distances [nan, 2.0]: give finite numbers, 0 or more",
+        *(
+            (([0.0, d, 2.0], 0, 0.5, 0.5), f"distances [{d}, 2.0]: give finite numbers, 0 or more")
+            for d in (-1.0, math.inf, math.nan)
         ),
         (([0.0, 1.0, 2.0], 3, 0.5, 0.5), "alice 3 is not one of the clients 0 to 2"),
         (([0.0, 1.0, 2.0], -1, 0.5, 0.5), "alice -1 is not one of the clients 0 to 2"),
@@ -368,6 +317,3 @@ def test_weights_refuse_what_is_no_distance_client_or_share(arguments, sentence)
     with pytest.raises(BadInput) as refused:
         waffle.weights(*arguments)
     assert str(refused.value) == sentence
-
-
-# --- the rest ---

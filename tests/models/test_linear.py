@@ -28,38 +28,26 @@ def test_haikus_start_is_a_normal_draw_cut_at_two_standard_deviations():
     assert weight.var().item() == pytest.approx(0.7737, abs=0.01) and abs(weight.mean()) < 0.01
 
 
-@pytest.mark.parametrize("name", ["linear", "linear-zero", "linear-authors"])
-def test_biases_start_at_zero(name):
-    assert not models.build(name, (9,), 2).linear.bias.any()
-
-
-def test_the_zero_start_is_zero_and_the_authors_start_is_always_the_same():
-    assert not models.build("linear-zero", (9,), 2).linear.weight.any()
-    assert torch.equal(
-        models.build("linear-authors", (9,), 2).linear.weight, torch.tensor(linear.AUTHORS)
-    )
-
-
-def test_the_authors_start_is_refused_for_another_table():
+def test_biases_start_at_zero_and_the_authors_start_is_always_the_same():
+    names = ("linear", "linear-zero", "linear-authors")
+    _, zero, authors = made = [models.build(name, (9,), 2).linear for name in names]
+    assert not any(of.bias.any() for of in made) and not zero.weight.any()
+    assert torch.equal(authors.weight, torch.tensor(linear.AUTHORS))
     with pytest.raises(BadInput, match="9 inputs and 2 classes, not 10 and 2"):
         models.build("linear-authors", (10,), 2)
 
 
 def threefry(key: tuple[int, int], count: np.ndarray) -> np.ndarray:
-    """JAX's generator Threefry-2x32 (Salmon et al. 2011), 20 rounds: an even number of counters to
-    as many random words.
-    """
-    schedule = [np.uint32(key[0]), np.uint32(key[1]), np.uint32(key[0] ^ key[1] ^ 0x1BD11BDA)]
+    """JAX's Threefry-2x32 (Salmon et al. 2011), 20 rounds, of an even number of counters."""
+    schedule = [np.uint32(word) for word in (*key, key[0] ^ key[1] ^ 0x1BD11BDA)]
     left, right = np.split(count.astype(np.uint32), 2)
     left, right = left + schedule[0], right + schedule[1]
     for turn in range(5):
         for shift in ((13, 15, 26, 6), (17, 29, 16, 24))[turn % 2]:
             left = left + right
             right = left ^ ((right << np.uint32(shift)) | (right >> np.uint32(32 - shift)))
-        left, right = (
-            left + schedule[(turn + 1) % 3],
-            right + schedule[(turn + 2) % 3] + np.uint32(turn + 1),
-        )
+        left = left + schedule[(turn + 1) % 3]
+        right = right + schedule[(turn + 2) % 3] + np.uint32(turn + 1)
     return np.concatenate([left, right])
 
 
@@ -73,13 +61,9 @@ def inverse_erf(value: float) -> float:
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_the_authors_start_is_haikus_draw_from_jax_key_278():
-    """hk.Linear's weights [9, 2]: truncated normal with std 1/3 from the second key that
-    PRNGKey(278) splits into.
-    """
-    assert [hex(word) for word in threefry((0, 0), np.zeros(2))] == [
-        "0x6b200159",
-        "0x99ba4efe",
-    ]  # Random123's test vector
+    """Truncated normal with std 1/3 from the second key that PRNGKey(278) splits into."""
+    vector = [hex(word) for word in threefry((0, 0), np.zeros(2))]
+    assert vector == ["0x6b200159", "0x99ba4efe"]  # Random123's
     second_key = threefry((0, 278), np.arange(4)).reshape(2, 2)[1]
     words = threefry((int(second_key[0]), int(second_key[1])), np.arange(18))
     uniform = ((words >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - 1

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from pfl_lib import data
+from pfl_lib.errors import BadInput
 
 
 @pytest.fixture(scope="session")
 def labelled() -> Callable[..., data.Dataset]:
-    """`labelled(train, test)`: a data set with `train[l]` and `test[l]` examples of label l, in one
-    mixed order.
-    """
+    """`labelled(train, test)`: a data set with so many examples of each label, mixed."""
 
     def pool(counts: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         y = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
@@ -23,6 +22,24 @@ def labelled() -> Callable[..., data.Dataset]:
         return data.Dataset("made", *pool(train), *pool(test), classes, (0.5,), (0.5,), "none")
 
     return make
+
+
+@pytest.fixture(scope="session")
+def refusal() -> Callable[..., str]:
+    """What a call is refused with, which is one line."""
+
+    def of(make, *args, **kwargs) -> str:
+        with pytest.raises(BadInput) as refused:
+            make(*args, **kwargs)
+        assert "\n" not in str(refused.value)
+        return str(refused.value)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def digits() -> data.Dataset:
+    return data.load("digits")
 
 
 @pytest.fixture(scope="session")

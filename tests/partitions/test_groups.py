@@ -17,9 +17,7 @@ def test_bins_hold_what_lies_above_the_last_bound_and_up_to_their_own():
 
 
 def test_unknown_values_are_shuffled_first_then_each_bin_as_the_authors_do():
-    """Written as in the authors' utils.py, over the whole interpreter's generator, which is put
-    back afterwards.
-    """
+    """Written as in the authors' utils.py, over the interpreter's own generator."""
     ages = np.where(np.arange(300) % 7 == 0, np.nan, np.arange(300) % 80)
     state = random.getstate()
     try:

@@ -1,25 +1,12 @@
-"""What every recipe promises, of data sets and numbers of clients at random: no example twice, as
-many as said, the same again for the same seed.
-"""
+"""What every recipe promises: no example twice, as many as said, the same for a seed."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_lib import partitions
+from pfl_lib import partitions as p
 from pfl_lib.errors import BadInput
-from pfl_lib.partitions import (
-    Classes,
-    Dirichlet,
-    Dominant,
-    LabelSkew,
-    Latent,
-    Neighbours,
-    Relatives,
-    Shards,
-    SizedSkew,
-)
 from pfl_lib.partitions.base import pooled_examples
 from pfl_lib.partitions.dealing import apportion, draw_classes
 
@@ -27,17 +14,17 @@ few = settings(max_examples=20, deadline=None, derandomize=True)
 SHARES = st.sampled_from([0.25, 0.5, 0.7, 0.9])
 OF_CLASSES = [
     st.builds(family, st.integers(1, 4), st.just(24), SHARES)
-    for family in (Classes, Neighbours, Relatives)
-] + [st.builds(Dominant, st.integers(1, 4), st.just(0.6), st.just(40), SHARES)]
+    for family in (p.Classes, p.Neighbours, p.Relatives)
+] + [st.builds(p.Dominant, st.integers(1, 4), st.just(0.6), st.just(40), SHARES)]
 RECIPES = st.one_of(
     *OF_CLASSES,
-    st.builds(LabelSkew, st.sampled_from(["A", "B", "C", "A*", "B*"])),
-    st.builds(SizedSkew, st.sampled_from("ABC"), st.just((3, 1, 2))),
-    st.builds(Shards, st.just(10)),
-    st.builds(Latent, st.just(10)),
-    st.builds(Dirichlet, st.floats(0.2, 5), st.integers(1, 10)),
+    st.builds(p.LabelSkew, st.sampled_from(["A", "B", "C", "A*", "B*"])),
+    st.builds(p.SizedSkew, st.sampled_from("ABC"), st.just((3, 1, 2))),
+    st.builds(p.Shards, st.just(10)),
+    st.builds(p.Latent, st.just(10)),
+    st.builds(p.Dirichlet, st.floats(0.2, 5), st.integers(1, 10)),
 )
-ALL_GIVEN = (Shards, Latent, Dirichlet)
+ALL_GIVEN = (p.Shards, p.Latent, p.Dirichlet)
 CLIENTS, SEEDS = st.integers(3, 14), st.integers(0, 10**6)
 SIZES = st.lists(st.integers(100, 160), min_size=10, max_size=10)
 
@@ -49,7 +36,7 @@ def made(labelled):
     def make(recipe, sizes: list[int], clients: int, seed: int, **settings):
         dataset = labelled(sizes, [size // 3 for size in sizes])
         try:
-            return partitions.make(recipe, dataset, clients, seed, **settings), dataset
+            return p.make(recipe, dataset, clients, seed, **settings), dataset
         except BadInput as error:
             assert "\n" not in str(error)
             return None
@@ -64,7 +51,7 @@ def test_no_example_is_given_twice_and_a_seed_gives_the_same_again(
 ):
     found = made(recipe, sizes, clients, seed)
     if found is None:
-        assert isinstance(recipe, Latent | Dirichlet | Dominant | Shards)
+        assert isinstance(recipe, p.Latent | p.Dirichlet | p.Dominant | p.Shards)
         return
     split, dataset = found
     again, _ = made(recipe, sizes, clients, seed)
@@ -100,7 +87,7 @@ def test_a_client_has_its_number_of_examples_in_its_classes_and_trains_on_its_sh
     held = train + test
     assert held.sum(1).tolist() == [recipe.examples] * clients
     assert ((train - recipe.train_share * held).abs() < 1).all()  # the same in both, to an example
-    if isinstance(recipe, Dominant):
+    if isinstance(recipe, p.Dominant):
         many, others = 24 // recipe.classes, 10 - recipe.classes
         top = held.sort(1, descending=True).values
         assert (top[:, : recipe.classes] >= many).all()
