@@ -1,7 +1,9 @@
 """`pfl_lib.run`: what a notebook user gets back, and in which words a mistake is told."""
 
+import dataclasses
 import errno
 import os
+import shutil
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +18,7 @@ from pfl_lib import BadInput, Federation, Result, Schedule, partitions
 from pfl_lib import data as data_sets
 from pfl_lib.methods import METHODS, FedAvg, Waffle
 from pfl_lib.models.cnn import LeNet5
+from pfl_lib.results import files
 from pfl_lib.results import store as stores
 from pfl_lib.rows import copies
 
@@ -93,6 +96,15 @@ def test_a_saved_model_loads_into_lenet5_and_has_the_last_accuracy(run, tmp_path
     inputs = (digits.test_x[test].float() / 255 - digits.mean[0]) / digits.std[0]
     right = module.eval()(inputs).argmax(1) == digits.test_y[test]
     assert right.double().mean().item() == result.last_accuracy
+
+
+def test_a_result_stored_without_its_model_is_trained_again_where_it_is_asked_for(run, results_dir):
+    stored = run("local", rounds=1)
+    (entry,) = (results_dir / "cells").iterdir()
+    shutil.rmtree(entry)
+    files.write(dataclasses.replace(stored, model=None), entry)
+    assert run("local", rounds=1).model is None
+    assert run("local", rounds=1, with_model=True).model is not None
 
 
 def test_schedule_arguments_reach_the_schedule(run):
