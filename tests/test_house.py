@@ -414,7 +414,7 @@ def test_the_commands_for_windows_are_those_of_the_makefile():
 def docs_table(file: str, before: str) -> list[list[str]]:
     """The cells of the table behind these words, its head first."""
     found = re.search(before + r"\n\n((?:\|.*\n)+)", (ROOT / "docs" / file).read_text("utf-8"))[1]
-    cells = [[cell.strip() for cell in line[2:-2].split(" | ")] for line in found.splitlines()]
+    cells = [[cell.strip() for cell in line[1:-1].split("|")] for line in found.splitlines()]
     return [cells[0], *cells[2:]]
 
 
