@@ -12,12 +12,8 @@ import pytest
 os.environ.update(PFL_HEADLESS="1", MPLBACKEND="Agg", PFL_IGNORE_PUBLISHED="0")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # make test-arithmetic asks for two
 
-MNIST = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
+MNIST = [f"{split}-{kind}" for split in ("train", "t10k") for kind in KINDS]
 TITANIC = ("titanic_tfds_1309.csv", "titanic3.csv")
 
 
@@ -68,33 +64,27 @@ def results_dir(tmp_path) -> Path:
     return folder
 
 
+def data_dir() -> Path | None:
+    """The folder that PFL_DATA_DIR names."""
+    chosen = os.environ.get("PFL_DATA_DIR")
+    return Path(chosen).expanduser().absolute() if chosen else None
+
+
 @pytest.fixture(scope="session")
 def mnist_dir() -> Path:
     """The folder that holds the real MNIST; skips where PFL_DATA_DIR names none."""
-    chosen = os.environ.get("PFL_DATA_DIR")
-    if not chosen:
-        pytest.skip(
-            "needs MNIST: set PFL_DATA_DIR to a folder that holds MNIST/raw, as torchvision lays"
-            " it out"
-        )
-    folder = Path(chosen).expanduser().absolute()
-    missing = [name for name in MNIST if not (folder / "MNIST" / "raw" / name).is_file()]
-    if missing:
-        pytest.skip(
-            f"needs MNIST: {', '.join(missing)} missing in {folder / 'MNIST' / 'raw'}"
-            " (PFL_DATA_DIR)"
-        )
-    return folder
+    raw = data_dir() and data_dir() / "MNIST" / "raw"
+    if raw is None or (missing := [name for name in MNIST if not (raw / name).is_file()]):
+        told = f"{', '.join(missing)} missing in {raw}" if raw else "as torchvision lays it out"
+        pytest.skip(f"needs MNIST: set PFL_DATA_DIR to a folder that holds MNIST/raw, {told}")
+    return data_dir()
 
 
 @pytest.fixture(scope="session")
 def titanic_dir() -> Path:
     """The folder that holds a table of the Titanic; skips where PFL_DATA_DIR names none."""
-    chosen = os.environ.get("PFL_DATA_DIR")
-    folder = Path(chosen).expanduser().absolute() if chosen else None
+    folder = data_dir()
     if folder is None or not any((folder / "titanic" / name).is_file() for name in TITANIC):
-        pytest.skip(
-            "needs the Titanic: set PFL_DATA_DIR to a folder that holds"
-            f" titanic/{' or titanic/'.join(TITANIC)}"
-        )
+        names = " or titanic/".join(TITANIC)
+        pytest.skip(f"needs the Titanic: set PFL_DATA_DIR to a folder that holds titanic/{names}")
     return folder

@@ -1,6 +1,4 @@
-"""The files around the package: what is installed, what is pinned, what Binder and the make targets
-do.
-"""
+"""The files around the package: what is installed and pinned, what Binder and make do."""
 
 import ast
 import fnmatch
@@ -24,6 +22,9 @@ from packaging.utils import canonicalize_name
 import pfl_lib
 from pfl_lib.data import DATASETS
 from pfl_lib.methods import METHODS
+from pfl_lib.papers import compare, fedfomo, groups, pfedla, waffle
+from pfl_lib.papers.runs import Runs
+from pfl_lib.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -43,18 +44,13 @@ CONDA = {
     "nbconvert": "nbconvert-core",
 }
 # Used without an import statement that names them
-TOOLS = {
-    "torchvision": "imported by name, in compat.py",
-    "jupyterlab": "what notebooks are opened in",
-    "ipykernel": "what notebooks run on",
-    "ipywidgets": "tqdm's bars in notebooks",
-    "nbval": "what notebooks are tested with",
-    "nbstripout": "keeps outputs out of git",
-    "pytest-timeout": "stops a test that hangs",
-    "pytest-xdist": "runs tests on all cores",
-    "playwright": "drives a browser; imported by name, where it is installed",
-    "ruff": "style",
-}
+TOOLS = set(
+    "torchvision jupyterlab ipykernel ipywidgets nbval nbstripout pytest-timeout pytest-xdist"
+    " playwright ruff".split()
+)
+
+
+PUBLISHED = Store(ROOT / "no results here")
 
 
 def names(requirements: list[Requirement]) -> set[str]:
@@ -62,9 +58,7 @@ def names(requirements: list[Requirement]) -> set[str]:
 
 
 def imports_of_files(*patterns: str) -> dict[str, str]:
-    """Top-level modules that are imported, each with a file that does; the standard library and
-    this project aside.
-    """
+    """Modules that are imported, but for the standard library's and ours, each with a file."""
     found = {}
     for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
         text = path.read_text(encoding="utf-8")
@@ -80,16 +74,12 @@ def imports_of_files(*patterns: str) -> dict[str, str]:
             found |= {
                 module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules
             }
-    return {
-        module: path
-        for module, path in found.items()
-        if module not in {*sys.stdlib_module_names, "pfl_lib", "benchmarks", "tests"}
-    }
+    own = {*sys.stdlib_module_names, "pfl_lib", "benchmarks", "tests"}
+    return {module: path for module, path in found.items() if module not in own}
 
 
-installed_packages = functools.cache(
-    metadata.packages_distributions
-)  # reads the file lists of all packages
+# It reads the file lists of all packages.
+installed_packages = functools.cache(metadata.packages_distributions)
 
 
 def distributions_of(modules: dict[str, str]) -> dict[str, set[str]]:
@@ -105,56 +95,35 @@ def conda(path: str) -> tuple[dict, list[str], list[str]]:
     """An environment file: all of it, its packages, and what it leaves to pip."""
     content = yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
     packages = [entry for entry in content["dependencies"] if isinstance(entry, str)]
-    by_pip = [
-        line
-        for entry in content["dependencies"]
-        if isinstance(entry, dict)
-        for line in entry["pip"]
-    ]
-    return content, packages, by_pip
+    by_pip = [entry["pip"] for entry in content["dependencies"] if isinstance(entry, dict)]
+    return content, packages, sum(by_pip, [])
 
 
 # --- dependencies ---
-
-
-def test_every_import_of_package_and_notebooks_is_a_declared_dependency():
-    modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "notebooks/**/*.py")
-    undeclared = {
-        m: modules[m]
-        for m, owners in distributions_of(modules).items()
-        if not owners & names(CORE + DASK + PRIVACY)
-    }
-    assert len(modules) > 5
-    assert undeclared == {}
-
-
-def test_every_import_of_the_benchmarks_is_a_declared_dependency():
-    modules = imports_of_files("benchmarks/*.py")
-    undeclared = {
-        m: modules[m]
-        for m, owners in distributions_of(modules).items()
-        if not owners & names(CORE + PEERS)
-    }
-    assert {"torch", "pfl", "flwr"} <= modules.keys()
-    assert undeclared == {}
+@pytest.mark.parametrize(
+    ("patterns", "declared", "some"),
+    [
+        (
+            ("pfl_lib/**/*.py", "notebooks/**/*.ipynb", "notebooks/**/*.py"),
+            CORE + DASK + PRIVACY,
+            {"torch", "seaborn"},
+        ),
+        (("benchmarks/*.py",), CORE + PEERS, {"torch", "pfl", "flwr"}),
+        (("tests/**/*.py",), CORE + TEST, {"pytest"}),
+    ],
+    ids=["package and notebooks", "benchmarks", "tests"],
+)
+def test_every_import_is_a_declared_dependency(patterns, declared, some):
+    modules = imports_of_files(*patterns)
+    owners = distributions_of(modules)
+    undeclared = {m: modules[m] for m in modules if not owners[m] & names(declared)}
+    assert some <= modules.keys() and undeclared == {}
 
 
 def test_the_package_does_not_need_the_benchmarks():
     files = [*ROOT.glob("pfl_lib/**/*.py"), *ROOT.glob("notebooks/**/*.ipynb")]
-    assert [
-        path for path in files if re.search(r"(from|import) benchmarks", path.read_text())
-    ] == []
-
-
-def test_every_import_of_the_tests_is_a_declared_dependency():
-    modules = imports_of_files("tests/**/*.py")
-    undeclared = {
-        m: modules[m]
-        for m, owners in distributions_of(modules).items()
-        if not owners & names(CORE + TEST)
-    }
-    assert "pytest" in modules
-    assert undeclared == {}
+    imported = re.compile(r"(from|import) benchmarks")
+    assert [path for path in files if imported.search(path.read_text())] == []
 
 
 def test_every_declared_dependency_is_used():
@@ -162,37 +131,29 @@ def test_every_declared_dependency_is_used():
         "pfl_lib/**/*.py", "notebooks/**/*.ipynb", "tests/**/*.py", "benchmarks/*.py"
     )
     used = set().union(*distributions_of(modules).values())
-    assert names(CORE + TEST + PEERS) - used <= TOOLS.keys()
+    assert names(CORE + TEST + PEERS) - used <= TOOLS
 
 
 def test_dependencies_have_lower_bounds_only():
-    assert [
-        str(r)
-        for r in CORE + TEST + PEERS + DASK + PRIVACY
-        if [s.operator for s in r.specifier] != [">="]
-    ] == []
+    every = CORE + TEST + PEERS + DASK + PRIVACY
+    assert [str(r) for r in every if [s.operator for s in r.specifier] != [">="]] == []
 
 
 def test_constraints_pin_every_dependency_exactly_within_its_bounds():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if not line.startswith("#")]
-    assert [
-        line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line)
-    ] == []
+    exact = re.compile(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*")
+    assert [line for line in lines if not exact.fullmatch(line)] == []
     pins = dict(line.split("==") for line in lines)
     pinned = {canonicalize_name(name): version for name, version in pins.items()}
     assert len(pinned) == len(lines)
-    outside = [
-        str(r) for r in CORE + TEST if not r.specifier.contains(pinned[canonicalize_name(r.name)])
-    ]
-    assert outside == []
+    versions = {r: pinned[canonicalize_name(r.name)] for r in CORE + TEST}
+    assert [str(r) for r, version in versions.items() if not r.specifier.contains(version)] == []
     assert pinned["torch"] == "2.13.0" and pinned["torchvision"] == "0.28.0"
     assert [name for name in pinned if re.search("cuda|nvidia|triton", name)] == []
 
 
 # --- conda and Binder ---
-
-
 def test_the_conda_environment_asks_for_what_the_package_asks_for():
     content, packages, by_pip = conda("environment.yml")
     wanted = {CONDA.get(r.name, r.name) + str(r.specifier) for r in CORE}
@@ -203,9 +164,8 @@ def test_the_conda_environment_asks_for_what_the_package_asks_for():
 
 def test_binders_environment_is_a_part_of_the_conda_environment():
     full, slim = conda("environment.yml"), conda("binder/environment.yml")
-    assert not (
-        ROOT / "binder" / "environment.yml"
-    ).is_symlink()  # zip downloads and Windows lose links
+    # Zip downloads and Windows lose links.
+    assert not (ROOT / "binder" / "environment.yml").is_symlink()
     assert set(slim[1]) < set(full[1]) and slim[0]["channels"] == full[0]["channels"]
     assert slim[2] == []  # postBuild installs the package, without its dependencies
 
@@ -215,10 +175,8 @@ def test_binder_has_what_package_and_notebooks_import():
     there = {re.split("[<>=]", package)[0] for package in packages}
     modules = imports_of_files("pfl_lib/**/*.py", "notebooks/**/*.ipynb")
     needed = set().union(*distributions_of(modules).values()) & names(CORE)
-    conda_names = {canonicalize_name(there_name): there_name for there_name in there}
-    assert {
-        name for name in needed if canonicalize_name(CONDA.get(name, name)) not in conda_names
-    } == set()
+    wanted = {canonicalize_name(CONDA.get(name, name)) for name in needed}
+    assert wanted - set(map(canonicalize_name, there)) == set()
 
 
 def test_binders_start_runs_what_it_is_given_on_one_thread_and_one_core():
@@ -235,48 +193,23 @@ def test_binders_start_runs_what_it_is_given_on_one_thread_and_one_core():
     assert done.stdout == "1 1 a b\n"
 
 
-def test_binders_link_in_the_docs_opens_a_notebook_that_is_there():
-    told = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
-    (path,) = re.findall(r"/gh/OWNER/REPOSITORY/HEAD\?urlpath=lab/tree/([^)\s]+)\)", told)
-    assert (ROOT / path).is_file() and path == "notebooks/00_index.ipynb"
-
-
 @pytest.mark.parametrize("script", ["binder/postBuild", "binder/start", ".ci/run"])
-def test_scripts_can_be_executed(script):
+def test_scripts_can_be_executed_and_a_failing_post_build_stops_binder(script):
     path = ROOT / script
     assert os.access(path, os.X_OK) and path.read_text().startswith("#!/usr/bin/env bash\n")
-
-
-def test_a_failing_post_build_stops_binder():
-    assert "set -e" in (ROOT / "binder" / "postBuild").read_text().splitlines()
+    assert script != "binder/postBuild" or "set -e" in path.read_text().splitlines()
 
 
 # --- the package and its top level ---
-
-
-@pytest.mark.parametrize(
-    "entry",
-    "README.md environment.yml notebooks pfl_lib benchmarks reports tests binder pyproject.toml"
-    " constraints.txt Makefile LICENSE CITATION.cff .gitignore .ci/run".split(),
-)
-def test_the_top_level_holds(entry):
-    assert (ROOT / entry).exists()
-
-
 def test_every_file_of_the_package_is_installed_with_it():
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["pfl_lib"]
     folder = ROOT / "pfl_lib"
-    files = [
-        path.relative_to(folder)
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    ]
-    data = [path.as_posix() for path in files if path.suffix != ".py"]
-    left_out = [
-        name for name in data if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    data = [
+        path.relative_to(folder).as_posix() for path in files if path.suffix not in (".py", ".pyc")
     ]
     assert {"py.typed", "papers/paper_values.csv"} <= set(data)
-    assert left_out == []
+    assert [name for name in data if not any(fnmatch.fnmatch(name, of) for of in patterns)] == []
 
 
 FLOORS = (
@@ -325,22 +258,14 @@ def test_rooms_import_lower_rooms_alone():
             if floor_of[other] >= floor_of[room]:
                 upward.add((room, other))
     assert upward == DECLARED
-    on_disk = {
-        path.stem
-        for path in folder.iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").is_file()
-    }
-    assert on_disk - {"__init__"} == floor_of.keys()
+    there = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
+    assert {path.stem for path in there} - {"__init__"} == floor_of.keys()
 
 
 def test_no_two_files_of_the_package_import_each_other():
     folder = ROOT / "pfl_lib"
-    modules = {
-        ".".join(("pfl_lib", *path.relative_to(folder).with_suffix("").parts)).removesuffix(
-            ".__init__"
-        ): path
-        for path in folder.rglob("*.py")
-    }
+    paths = {path: path.relative_to(folder.parent).with_suffix("") for path in folder.rglob("*.py")}
+    modules = {".".join(of.parts).removesuffix(".__init__"): path for path, of in paths.items()}
     imports = {}
     for module, path in modules.items():
         names = set()
@@ -369,15 +294,7 @@ def test_the_version_is_the_same_everywhere():
     assert PROJECT["project"]["version"] == pfl_lib.__version__ == citation["version"]
 
 
-def test_the_four_papers_are_cited():
-    references = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
-    first = {reference["authors"][0]["family-names"]: reference["year"] for reference in references}
-    assert first == {"Beaussart": 2021, "Grimberg": 2020, "Zhang": 2021, "Ma": 2022}
-
-
 # --- make ---
-
-
 @pytest.fixture
 def clone(tmp_path) -> Path:
     """A folder with what `make setup` reads, and an empty `bin` for the PATH."""
@@ -408,11 +325,7 @@ def test_setting_up_without_a_python_that_is_new_enough_says_so_in_one_line(clon
     write_program(clone / "bin" / "python3", "exit 1")  # too old, or without venv
     done = make(clone, "setup")
     assert done.returncode != 0 and done.stdout == ""
-    assert (
-        done.stderr.splitlines()[0]
-        == "no Python 3.11 or later (with its module venv) on the PATH: install one, then run make"
-        " again"
-    )
+    assert done.stderr.startswith("no Python 3.11 or later (with its module venv) on the PATH: ")
 
 
 def test_setting_up_passes_over_a_python_that_does_not_start_and_is_done_once(clone):
@@ -473,13 +386,11 @@ BUDGETS = {
 
 
 def test_no_room_outgrows_its_budget():
-    sizes = {
-        room: sum(
-            len(path.read_text(encoding="utf-8").splitlines())
-            for path in (ROOT / "pfl_lib" / room).rglob("*.py")
-        )
-        for room in BUDGETS
-    }
+    def size(room: str) -> int:
+        files = (ROOT / "pfl_lib" / room).rglob("*.py")
+        return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+
+    sizes = {room: size(room) for room in BUDGETS}
     rooms = {path.name for path in (ROOT / "pfl_lib").iterdir() if (path / "__init__.py").is_file()}
     assert rooms == set(BUDGETS)
     assert {room: lines for room, lines in sizes.items() if lines > BUDGETS[room]} == {}
@@ -489,57 +400,45 @@ def test_the_commands_for_windows_are_those_of_the_makefile():
     told = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t\t", "")
     strip = re.search(r"^STRIP = (.*)$", makefile, re.MULTILINE)[1]
-    for variable, words in {
-        "$(WORKERS)": "3",
-        "$(STRIP)": strip,
-        "$(NOTEBOOKS)": "$notebooks",
-        " $(ARGS)": "",
-    }.items():
+    stands = {"$(WORKERS)": "3", "$(STRIP)": strip, "$(NOTEBOOKS)": "$notebooks", " $(ARGS)": ""}
+    for variable, words in stands.items():
         makefile = makefile.replace(variable, words)
     commands = []
     for target in ("test", "test-notebooks", "lab"):
         (recipe,) = re.findall(rf"^{target}: setup\n((?:\t.*\n)+)", makefile, re.MULTILINE)
         commands += re.findall(r"\$\(PYTHON\) (-m .*?)(?: && \\)?$", recipe, re.MULTILINE)
     assert len(commands) == 7
-    assert [
-        command for command in commands if f".venv\\Scripts\\python {command}\n" not in told
-    ] == []
+    assert [one for one in commands if f".venv\\Scripts\\python {one}\n" not in told] == []
+
+
+def docs_table(file: str, before: str) -> list[list[str]]:
+    """The cells of the table behind these words, its head first."""
+    found = re.search(before + r"\n\n((?:\|.*\n)+)", (ROOT / "docs" / file).read_text("utf-8"))[1]
+    cells = [[cell.strip() for cell in line[1:-1].split("|")] for line in found.splitlines()]
+    return [cells[0], *cells[2:]]
 
 
 def test_waffles_table_in_the_docs_is_what_the_published_results_say():
-    """A pair of rows for each distribution on which all methods were run in the exact setting, and
-    for no other.
-    """
-    from pfl_lib.papers import compare, waffle
-    from pfl_lib.papers.runs import Runs
-    from pfl_lib.results.store import Store
-
+    """Two rows for each distribution of which all methods were run in the exact setting."""
     table = waffle.TABLE1.only(datasets=["MNIST"]).scaled(waffle.FULL)
-    found = compare.beside(Runs((table,), Store(ROOT / "no results here").find))
-    rows, apart = [], {}
+    found = compare.beside(Runs((table,), PUBLISHED.find))
+    rows = []
     for letters, of in found.groupby("setting", sort=False):
         if of["seeds"].all():
             seeds = of["seeds"].map(" ({})".format)
             paper = compare.with_spread(of["printed"], of["printed std"])
             ours = compare.with_spread(of["ours"], of["ours std"]) + seeds
             rows += [[f"{letters}, paper", *paper], [f"{letters}, ours (seeds)", *ours]]
-            apart[letters] = of["difference"].abs()
-    told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    table = re.search(r"from `reports/published/`:\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
-    assert table.splitlines() == [f"| {' | '.join(row)} |" for row in rows]
-    assert max(apart["C"]) <= 0.4
+    assert docs_table("results.md", "from `reports/published/`:")[1:] == rows
+    assert found[found["setting"] == "C"]["difference"].abs().max() <= 0.4
 
 
 def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
     """Both partitions and data sets; the paper prints nothing for FedAvg after own epochs."""
-    from pfl_lib.papers import compare, pfedla
-    from pfl_lib.papers.runs import Runs
-    from pfl_lib.results.store import Store
-
     methods = ["Local Training", "FedAvg", "FedAvg, then own epochs", "pFedLA"]
     both = pfedla.TABLE1, pfedla.TABLE2
     tables = tuple(table.scaled(pfedla.profiles(table)["small"]) for table in both)
-    found = compare.beside(Runs(tables, Store(ROOT / "no results here").find))
+    found = compare.beside(Runs(tables, PUBLISHED.find))
     rows = []
     for (dataset, setting), of in found.groupby(["dataset", "setting"], sort=False):
         if of["seeds"].any():
@@ -548,79 +447,44 @@ def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
                 numbers = of.set_index("method")[column][methods]
                 shown = ["–" if x != x else f"{x:.1f}" for x in numbers]
                 rows.append([f"{dataset}, {words}, {whose}", *shown])
-    told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    found = re.search(r"one seed\):\n\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", told)[1]
-    assert found.splitlines() == [f"| {' | '.join(row)} |" for row in rows] and len(rows) == 8
-
-
-def fedfomos_rows(number: int) -> list[list[str]]:
-    """The small profile's lines of a table in docs/results.md: the paper's values and ours of each
-    setting that was run, a dash for what was not; how many pairs stand, are turned, are open.
-    """
-    from pfl_lib.papers import compare, fedfomo, groups
-    from pfl_lib.papers.runs import Runs
-    from pfl_lib.results.store import Store
-
-    table = getattr(fedfomo, f"TABLE{number}")
-    small = table.scaled(fedfomo.profiles(table)["small"])
-    runs = Runs((small,), Store(ROOT / "no results here").find)
-    splits = groups.splits(runs)
-    never = set(splits[splits["splits"] == "never"]["setting"])
-    orders, rows = compare.orders(runs), []
-    for (dataset, setting), of in compare.beside(runs).groupby(["dataset", "setting"], sort=False):
-        if of["ours"].notna().any():
-            words = of["status"].replace({"not run": "–", "ran": ""})
-            ours = [w or f"{x:.1f}" for w, x in zip(words, of["ours"], strict=True)]
-            if setting in never:
-                ours[list(of["method"]).index("CFL")] += ", never split"
-            at = orders[(orders["dataset"] == dataset) & (orders["setting"] == setting)]
-            pairs = ", ".join(f"{at[word].iloc[0]}" for word in ("stands", "turned", "open"))
-            tenths = (
-                Decimal(str(x)).quantize(Decimal("0.1"), ROUND_HALF_UP) for x in of["printed"]
-            )
-            rows += [[*map(str, tenths), ""], [*ours, pairs]]
-    return rows
+    assert docs_table("results.md", r"one seed\):")[1:] == rows and len(rows) == 8
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_fedfomos_tables_in_the_docs_are_what_the_small_profile_says(number):
-    from pfl_lib.papers.fedfomo import METHODS
-
-    told = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    found = re.search(rf"`fedfomo-table{number}`, .*:\n\n((?:\|.*\n)+)", told)[1]
-    lines = [line.strip("|").split("|")[1:] for line in found.splitlines()]
-    head, _, *lines = [[cell.strip() for cell in line] for line in lines]
-    methods = [name.removesuffix(" Training") for name in METHODS]
-    assert head == [*methods, "pairs that stand, are turned, are open"]
-    assert lines == fedfomos_rows(number) and lines
+    """The paper's values and ours of each setting that was run, a dash for what was not; how many
+    pairs stand, are turned, are open."""
+    table = getattr(fedfomo, f"TABLE{number}")
+    runs = Runs((table.scaled(fedfomo.profiles(table)["small"]),), PUBLISHED.find)
+    splits = groups.splits(runs)
+    never = set(splits[splits["splits"] == "never"]["setting"])
+    orders, rows = compare.orders(runs).set_index(["dataset", "setting"]), []
+    for place, of in compare.beside(runs).groupby(["dataset", "setting"], sort=False):
+        if of["ours"].notna().any():
+            words = of["status"].replace({"not run": "–", "ran": ""})
+            ours = [w or f"{x:.1f}" for w, x in zip(words, of["ours"], strict=True)]
+            if place[1] in never:
+                ours[list(of["method"]).index("CFL")] += ", never split"
+            pairs = orders.loc[[place], ["stands", "turned", "open"]].iloc[0]
+            exact = [Decimal(str(x)) for x in of["printed"]]
+            tenths = [str(x.quantize(Decimal("0.1"), ROUND_HALF_UP)) for x in exact]
+            rows += [[*tenths, ""], [*ours, ", ".join(map(str, pairs))]]
+    head, *lines = docs_table("results.md", f"`fedfomo-table{number}`, .*:")
+    methods = [name.removesuffix(" Training") for name in fedfomo.METHODS]
+    assert head[1:] == [*methods, "pairs that stand, are turned, are open"]
+    assert [line[1:] for line in lines] == rows and rows
 
 
 def test_the_speeds_in_the_docs_are_those_that_the_bench_wrote():
     rows = json.loads((ROOT / "reports" / "bench.json").read_text())["workloads"]
-    table = re.search(
-        r"\| workload \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "docs" / "speed.md").read_text()
-    )[1]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    _, *cells = docs_table("speed.md", "the plain loop.")
     assert len(cells) == len(rows) >= 8
     for row, (workload, rate, floor, reference, ratio) in zip(rows, cells, strict=True):
-        assert (workload, reference, ratio) == (
-            row["workload"],
-            row["reference"],
-            f"{row['ratio']:.2f}",
-        )
-        assert rate == (
-            f"{row['examples/s']:,.0f}" if row["examples/s"] >= 100 else f"{row['examples/s']:.1f}"
-        )
+        assert (workload, reference) == (row["workload"], row["reference"])
+        assert ratio == f"{row['ratio']:.2f}"
+        speed = row["examples/s"]
+        assert rate == (f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}")
         assert floor == (f"{row['% of floor']:.1f} %" if "% of floor" in row else "")
-
-
-def test_what_the_readmes_commands_leave_is_not_taken_into_git():
-    readme, ignored = (
-        (ROOT / "README.md").read_text(),
-        (ROOT / ".gitignore").read_text().splitlines(),
-    )
-    left = re.findall(r"papermill \S+ (\S+)|save_model\(\"(.+?)\"\)", readme)
-    assert len(left) == 2 and all(f"/{''.join(name)}" in ignored for name in left)
 
 
 def snippets(path: Path) -> list[str]:
@@ -643,28 +507,7 @@ def test_each_snippet_runs_when_it_is_pasted_alone(name, tmp_path, monkeypatch):
     assert (tmp_path / "alice.pt").is_file() == ("save_model" in SNIPPETS[name])
 
 
-def test_the_readme_has_three_snippets_on_two_screens():
-    readme = ROOT / "README.md"
-    assert len(snippets(readme)) == 3
-    assert len(readme.read_text(encoding="utf-8").splitlines()) <= 112
-
-
-def test_the_readme_names_every_method_and_every_data_set():
-    named = set(re.findall(r"`(\w+)`", (ROOT / "README.md").read_text(encoding="utf-8")))
-    assert {*METHODS, *DATASETS} <= named
-
-
-def test_the_readme_names_the_readings_behind_waffles_table():
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert all(reading in readme for reading in ("the mean reading", "tanh units", "p_s = 0"))
-
-
-def test_there_are_snippets_for_a_method_data_and_a_table_of_ones_own():
-    told = "\n".join(SNIPPETS.values())
-    assert len(SNIPPETS) >= 5
-    assert all(name in told for name in ("served(self", "from_arrays", "from_csv", "save_model"))
-
-
-def test_the_pages_that_the_readme_names_are_there():
-    named = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
-    assert {ROOT / name for name in named} == set((ROOT / "docs").glob("*.md"))
+def test_the_readme_names_every_method_and_every_data_set_on_two_screens():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {*METHODS, *DATASETS} <= set(re.findall(r"`(\w+)`", text))
+    assert len(text.splitlines()) <= 112

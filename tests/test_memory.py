@@ -12,7 +12,7 @@ from pfl_lib.rows import select_rows, with_rows
 GIB = 2**30
 
 # Runs as `run_one` makes them: two rounds, an evaluation of every model that is read, and the
-# result; LeNet-5, two images a client.  One process makes several: the highest peak so far bounds
+# result; LeNet-5, an image a client.  One process makes several: the highest peak so far bounds
 # each of them.
 RUNS = """
 import json
@@ -29,10 +29,10 @@ from pfl_lib.experiments.training import Run
 
 cases, n, participation = json.loads(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 random = torch.Generator().manual_seed(1)
-x = torch.randint(0, 256, (2 * n, 1, 28, 28), dtype=torch.uint8, generator=random)
-y = torch.arange(2 * n) % 10
+x = torch.randint(0, 256, (n, 1, 28, 28), dtype=torch.uint8, generator=random)
+y = torch.arange(n) % 10
 pool = Pool(x, torch.tensor(1 / 255), torch.tensor(0.0))
-split = clients.Split(pool, torch.arange(2 * n).split(2), y.split(2))
+split = clients.Split(pool, torch.arange(n).split(1), y.split(1))
 held = clients.Clients({"train": split, "test": split}, 10, (1, 28, 28))
 schedule = Schedule(2, batch_size=2, lr=0.01, participation=participation)
 network = models.Architecture("lenet5", (1, 28, 28), 10)
@@ -56,9 +56,7 @@ with one_thread():
 def peaks(
     cases: list[tuple[str, int | None]], clients: int, participation: float = 1.0
 ) -> list[list[int]]:
-    """For each method, and Alice's number or None, peak memory in bytes before and after its run
-    of two rounds, rows of its metrics, and how many models its result holds.
-    """
+    """For each method and Alice (or None): peak bytes before and after, rows, models held."""
     words = [json.dumps(cases), str(clients), str(participation)]
     done = subprocess.run(
         [sys.executable, "-c", RUNS, *words], capture_output=True, text=True, timeout=880
@@ -107,12 +105,7 @@ def test_rows_of_all_clients_are_not_copied_and_others_are():
     assert with_rows(matrix, [0, 1, 2], everybody) is everybody
     assert with_rows(matrix, [2, 0], rows).tolist() == [[1, 1], [0, 0], [1, 1]]
     assert matrix.count_nonzero() == 0
-    assert with_rows(torch.zeros(2).expand(3, -1), [1], rows[:1]).tolist() == [
-        [0, 0],
-        [1, 1],
-        [0, 0],
-    ]
-    assert select_rows(torch.tensor([[0.0], [1.0]]), [1, 0]).tolist() == [
-        [1],
-        [0],
-    ]  # all, but in another order
+    one = with_rows(torch.zeros(2).expand(3, -1), [1], rows[:1])
+    assert one.tolist() == [[0, 0], [1, 1], [0, 0]]
+    turned = select_rows(torch.tensor([[0.0], [1.0]]), [1, 0])
+    assert turned.tolist() == [[1], [0]], "all, but in another order"

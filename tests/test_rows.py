@@ -17,12 +17,9 @@ def batch(lr: float = 0.1, momentum: float = 0.0, weight_decay: float = 0.0) -> 
     return Batch(torch.zeros(1), torch.zeros(1), 0, lr, momentum, weight_decay)
 
 
-def test_a_model_is_theta_and_statistics_and_nothing_more():
+def test_a_model_is_theta_and_statistics_and_nothing_more_and_copies_are_equal_rows():
     rows = {"theta": matrix([1]), "control": matrix([2]), "statistics": matrix([3])}
     assert model(rows).keys() == {"theta", "statistics"}
-
-
-def test_copies_are_equal_rows():
     rows = copies({"theta": matrix([1, 2]), "statistics": matrix([3]), "other": matrix([4])}, 3)
     assert rows["theta"].tolist() == [[1, 2]] * 3
     assert rows["statistics"].tolist() == [[3]] * 3
@@ -40,9 +37,7 @@ def test_average_is_the_weighted_sum_of_models_by_hand():
 
 @pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
 def test_a_model_of_weight_zero_does_not_count_even_where_it_is_not_finite(lost):
-    """1/4 (4, 0) + 0 (NaN, 4) + 3/4 (8, 4) = (7, 3); where its weight is above 0, the sum is not
-    finite either.
-    """
+    """1/4 (4, 0) + 0 (NaN, 4) + 3/4 (8, 4) = (7, 3); above 0 the sum is not finite either."""
     theta = matrix([[4, 0], [lost, 4], [8, 4]])
     rows = {"theta": theta, "statistics": torch.zeros(3, 0)}
     assert average(matrix([0.25, 0, 0.75]), rows)["theta"].tolist() == [7, 3]
@@ -92,19 +87,12 @@ def test_a_plain_step_by_hand():
 def test_momentum_and_weight_decay_by_hand():
     """v <- v/2 + (g + theta/4), theta <- theta - v/2: from theta = 4, v = 2, g = 1: v = 1 + 2 = 3,
     theta = 2.5; then with g = 0: v = 1.5 + .625 = 2.125, theta = 1.4375."""
-    rows = {"theta": matrix([4]), velocity("theta"): matrix([2])}
-    descend(rows, "theta", matrix([1]), batch(0.5, 0.5, 0.25))
+    rows, gradient = {"theta": matrix([4]), velocity("theta"): matrix([2])}, matrix([1])
+    descend(rows, "theta", gradient, batch(0.5, 0.5, 0.25))
+    assert gradient.item() == 1, "a step does not write into the gradient it is given"
     assert rows["theta"].item() == 2.5 and rows[velocity("theta")].item() == 3
     descend(rows, "theta", matrix([0]), batch(0.5, 0.5, 0.25))
     assert rows["theta"].item() == 1.4375 and rows[velocity("theta")].item() == 2.125
-
-
-def test_a_step_does_not_write_into_the_gradient_it_is_given():
-    gradient = matrix([4, -2])
-    rows = {"theta": matrix([1, 2]), velocity("theta"): matrix([0, 0])}
-    descend(rows, "theta", gradient, batch(0.5, 0.9, 0.1))
-    descend(rows, "theta", gradient, batch(0.5, 0.9, 0.1))
-    assert gradient.tolist() == [4, -2]
 
 
 def test_sgd_asks_for_the_gradient_at_theta_and_lets_it_update_the_statistics():

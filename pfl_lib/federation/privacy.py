@@ -19,7 +19,6 @@ from pfl_lib.errors import BadInput, choose, number, whole
 ACCOUNTANTS = ("rdp", "prv")
 
 
-@functools.lru_cache(4096)  # a call may take half a second, and clients and runs share their steps
 def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str = "rdp") -> float:
     """The epsilon of so many local steps, each of which draws every example with chance `rate` and
     adds noise of `noise` times the clipping bound; infinite without noise, 0 without steps.
@@ -37,13 +36,17 @@ def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str
     if not noise:
         return math.inf
     try:
-        from opacus.accountants import PRVAccountant, RDPAccountant
+        return _spent(accountant, float(noise), float(rate), int(steps), float(delta))
     except ImportError:
-        raise BadInput(
-            "epsilon is computed by Opacus, which is not installed: pip install opacus"
-        ) from None
+        raise BadInput("epsilon is computed by Opacus: pip install opacus") from None
+
+
+@functools.lru_cache(4096)  # it may take half a second, and clients and runs share their steps
+def _spent(accountant: str, noise: float, rate: float, steps: int, delta: float) -> float:
+    from opacus.accountants import PRVAccountant, RDPAccountant
+
     made = RDPAccountant() if accountant == "rdp" else PRVAccountant()
-    made.history = [(float(noise), float(rate), int(steps))]
+    made.history = [(noise, rate, steps)]
     return float(made.get_epsilon(delta=delta))
 
 
@@ -57,10 +60,11 @@ def epsilons(
     without these columns, as with shuffled batches, or with rounds missing.
     """
     if missing := [name for name in ("private_steps", "sampling_rate") if name not in measured]:
-        raise BadInput(
-            f"metrics without {' and '.join(missing)}: give those of a run by DP-SGD with"
-            " Poisson batches, such as run(..., private=DPSGD(noise=1.0, max_norm=1.0)).metrics"
+        such = "run(..., private=DPSGD(noise=1.0, max_norm=1.0)).metrics"
+        told = (
+            f"metrics without {' and '.join(missing)}: give those of a run by DP-SGD with Poisson"
         )
+        raise BadInput(f"{told} batches, such as {such}")
     rounds = measured[measured["round"] > 0].groupby("client")["round"].nunique()  # 0: untrained
     if (rounds < measured["round"].max()).any():
         raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")

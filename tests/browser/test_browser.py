@@ -1,18 +1,15 @@
 """Pages and explorers in a real browser: headless Chromium, driven by playwright."""
 
 import re
-import subprocess
-import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 from pfl_lib import explore, run
+from pfl_lib.__main__ import main
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
     # playwright's pipes are closed when its process has ended, which Python remarks on.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -29,14 +26,10 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder of pages and its address: two pages of notebooks, drawn from published runs, the
-    index, and a page of explorers.
-    """
+    """A folder and its address: two pages from published runs, the index, explorers."""
     folder = tmp_path_factory.mktemp("pages")
     words = "reproduce --profile paper --plots-only --only waffle-fig8 waffle-table1 --reports-dir"
-    command = [sys.executable, "-m", "pfl_lib", *words.split(), folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert main([*words.split(), str(folder)]) == 0
     settings = {"dataset": "digits", "model": "linear", "rounds": 6, "results_dir": folder / "r"}
     waffle = run("waffle", **settings)
     each = run("pfedla", **settings | {"alice": None, "model": "lenet5", "rounds": 2})
@@ -172,16 +165,9 @@ def test_play_goes_through_all_rounds(opened):
     assert opened.evaluate("seen") == ["1", "2", "3", "4", "5", "6"]
 
 
-@explorers
-def test_a_list_shows_the_choice_that_is_picked_and_no_other(opened):
-    figure = opened.locator("figure.explorer").nth(3)
-    figure.locator("select").select_option(index=2)
-    (shown,) = figure.locator(".choice:visible").all()
-    assert "B: 10 clients hold" in shown.inner_text()
-
-
 @pytest.mark.parametrize("opened", [TABLE], indirect=True)
 def test_on_a_telephone_a_wide_table_scrolls_in_a_box_that_the_keyboard_reaches(opened):
+    """It has a caption and heads for those who hear it."""
     resize(opened, 400)
     boxes = opened.evaluate(
         "[...document.querySelectorAll('.scroll')].filter(e=>e.checkVisibility())"
@@ -189,10 +175,6 @@ def test_on_a_telephone_a_wide_table_scrolls_in_a_box_that_the_keyboard_reaches(
     )
     assert boxes and all(right <= 400 for right, _, _ in boxes)
     assert any(wide for _, wide, _ in boxes) and all(tab == 0 for _, _, tab in boxes)
-
-
-@pytest.mark.parametrize("opened", [TABLE], indirect=True)
-def test_a_table_has_a_caption_and_heads_for_those_who_hear_it(opened):
     table = opened.get_by_role("table", name="MNIST").first
     assert table.get_by_role("columnheader").count() >= 8
     assert table.get_by_role("row").count() >= 20

@@ -53,10 +53,7 @@ def told(capsys, words: str) -> str:
         (f"reproduce --data-dir {__file__}", [f"data folder {__file__} is a file, not a folder"]),
         ("reproduce --method a.py:B", ["--method joins printed tables", "--only"]),
         ("reproduce --only waffle-table1 --method /no/a.py:B", ["/no/a.py does not exist"]),
-        (
-            "reproduce --only waffle-fig3 --method pfl_lib.methods:Ditto",
-            ["'waffle-fig3' shows no printed table"],
-        ),
+        ("reproduce --only waffle-fig3 --method m:M", ["'waffle-fig3' shows no printed table"]),
         ("compare --format xml", ["'xml'", "csv"]),
         ("compare --only nothing", ["'nothing'", "waffle-table1"]),
         ("fly", ["'fly'", "reproduce"]),
@@ -84,13 +81,6 @@ def test_a_folder_that_cannot_be_written_is_named_with_its_option(capsys, tmp_pa
     words = " ".join(f"{name} {folder}" for name, folder in folders.items())
     line = told(capsys, f"reproduce --only waffle-fig8 {words}")
     assert str(folders[option]) in line and option in line
-
-
-def test_as_a_program_it_exits_with_2_and_no_traceback():
-    command = [sys.executable, "-m", "pfl_lib", "reproduce", "--only", "nope"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("pfl-lib: ") and done.stderr.count("\n") == 1
 
 
 def test_an_interrupt_ends_with_130_and_one_line(capsys, monkeypatch, tmp_path):
@@ -169,19 +159,14 @@ def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
     assert "printed results stand on waffle-table1, " in capsys.readouterr().out
     monkeypatch.setattr("pfl_lib.results.store.Store.find", lambda *args: None)
     assert main(["compare", "--results-dir", str(tmp_path)]) == 0
-    assert (
-        capsys.readouterr().out == "nothing to compare: nothing was run yet (pfl-lib reproduce)\n"
-    )
+    assert capsys.readouterr().out.startswith("nothing to compare: nothing was run yet (pfl-lib ")
 
 
 # --- a collection of two small pages, one of which fails ---
-
-
 def notebook(path, *code: str) -> None:
     cells = [nbformat.v4.new_markdown_cell("# Title\n\nWhat it is *about*. More.")]
-    cells.append(
-        nbformat.v4.new_code_cell("profile: str = 'quick'", metadata={"tags": ["parameters"]})
-    )
+    tags = {"tags": ["parameters"]}
+    cells.append(nbformat.v4.new_code_cell("profile: str = 'quick'", metadata=tags))
     cells += [nbformat.v4.new_code_cell(source) for source in code]
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
@@ -199,12 +184,10 @@ class Shown(NotebookPage):
 
 def these(monkeypatch, folder: Path, **runs) -> None:
     """These pages are all there are: by id the runs of each by profile."""
-    pages = {
-        id: Shown(
-            id, "WAFFLE", f"The {id} page", "Ab.", folder / "notebooks" / f"{id}.ipynb", (), of
-        )
-        for id, of in runs.items()
-    }
+    pages = {}
+    for id, of in runs.items():
+        file = folder / "notebooks" / f"{id}.ipynb"
+        pages[id] = Shown(id, "WAFFLE", f"The {id} page", "Ab.", file, (), of)
     monkeypatch.setattr(registry, "pages", lambda: pages)
 
 
@@ -212,11 +195,8 @@ def these(monkeypatch, folder: Path, **runs) -> None:
 def two_pages(tmp_path, monkeypatch):
     """Two pages of a paper, which both need the same run; "bad" fails."""
     notebook(tmp_path / "notebooks" / "good.ipynb", "print('fine', profile)")
-    notebook(
-        tmp_path / "notebooks" / "bad.ipynb",
-        "from pfl_lib import BadInput\nraise BadInput('too bad')",
-        "1 / 0",
-    )
+    too_bad = "from pfl_lib import BadInput\nraise BadInput('too bad')"
+    notebook(tmp_path / "notebooks" / "bad.ipynb", too_bad, "1 / 0")
     tiny = RunSpec(Local(), Schedule(rounds=1), dataset="digits", clients=10)
     these(monkeypatch, tmp_path, bad={"quick": [tiny]}, good={"quick": [tiny]})
     monkeypatch.setattr("pfl_lib.papers.overview.overview", lambda shown, find: None)
@@ -268,15 +248,6 @@ def test_train_only_makes_no_pages(two_pages, tmp_path, capsys):
     assert len(list((tmp_path / "results" / "cells").iterdir())) == 1
 
 
-def test_plots_only_trains_nothing_and_the_page_says_how_many_runs_are_missing(
-    two_pages, tmp_path, capsys
-):
-    assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
-    assert "the others are shown as not run" in capsys.readouterr().out
-    assert not (tmp_path / "results").exists()
-    assert ">0 of 1 runs<" in (tmp_path / "reports" / "quick" / "good.html").read_text()
-
-
 def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_path, capsys):
     notebook(
         tmp_path / "notebooks" / "good.ipynb",
@@ -285,6 +256,8 @@ def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_
     assert main([*two_pages, "--only", "good", "--plots-only"]) == 0
     printed = capsys.readouterr().out
     assert "not run: quick/good.html: 1 of 1 runs: pfl-lib reproduce" in printed
+    assert "the others are shown as not run" in printed and not (tmp_path / "results").exists()
+    assert ">0 of 1 runs<" in (tmp_path / "reports" / "quick" / "good.html").read_text()
     assert "\n1 not run; " in printed and "failed" not in printed
     for name in ("index", "quick/good"):
         page = (tmp_path / "reports" / f"{name}.html").read_text().partition("</style>")[2]
@@ -292,13 +265,9 @@ def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_
 
 
 # --- the papers' results first, then the live check ---
-
-
 @pytest.fixture
 def a_paper(two_pages, tmp_path, monkeypatch):
-    """The page "good" has a paper profile of two runs, of which one is published, and a small
-    profile of which none is; nothing of "bad" is published.
-    """
+    """Page "good" has two paper runs, one of them published, and a small one; "bad" has none."""
     tiny = RunSpec(Local(), Schedule(rounds=1), dataset="digits", clients=10)
     seeds = [dataclasses.replace(tiny, seed=seed) for seed in (1, 2, 3, 4)]
     alone = [dataclasses.replace(tiny, seed=9)]
@@ -327,31 +296,23 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     drawn = printed.index("1 of the papers' 2 pages are drawn from stored runs")
     assert drawn < printed.index("index.html; now the live check") < printed.index("training 1, ")
     made = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("reports/*/*.html"))
-    assert made == [
-        "reports/paper/good.html",
-        "reports/quick/bad.html",
-        "reports/quick/good.html",
-    ]
+    assert made == ["reports/paper/good.html", "reports/quick/bad.html", "reports/quick/good.html"]
     good = (tmp_path / "reports" / "paper" / "good.html").read_text()
     assert "fine paper" in good and ">1 of 2 runs<" in good
     assert "../quick/bad.html" in good or 'href="../index.html"' in good
     listed = (tmp_path / "reports" / "index.html").read_text().partition("</style>")[2]
     assert '<h3><a href="paper/good.html">' in listed and "failed" not in listed
     assert "--plots-only --only bad" not in listed and "--profile small --only bad</code>" in listed
-    assert {path.name for path in (tmp_path / "results" / "cells").iterdir()} == {
-        registry.page("good").needed("quick").specs[0].slug
-    }, "only the quick profile was trained"
+    (stored,) = (tmp_path / "results" / "cells").iterdir()
+    assert stored.name == registry.page("good").needed("quick").specs[0].slug
 
 
-@pytest.mark.parametrize(
-    ("code", "says"), [("assert profile != 'quick'", True), ("assert False", False)]
-)
 def test_where_the_live_check_alone_fails_a_line_says_what_does_not_rest_on_it(
-    code, says, a_paper, tmp_path, capsys
+    a_paper, tmp_path, capsys
 ):
-    notebook(tmp_path / "notebooks" / "good.ipynb", code)
+    notebook(tmp_path / "notebooks" / "good.ipynb", "assert profile != 'quick'")
     assert main([*a_paper, "--jobs", "1"]) == 1
-    assert ("what failed is the live check" in capsys.readouterr().out) == says
+    assert "what failed is the live check" in capsys.readouterr().out
 
 
 def test_plots_only_checks_nothing_and_pages_of_two_profiles_do_not_overwrite_each_other(
@@ -408,13 +369,15 @@ def test_the_estimate_times_batches_of_each_kind_and_counts_every_gradient(monke
     assert training.estimate([fedavg, slow], 1, None, "cpu") == pytest.approx(both)
 
 
-def test_the_help_imports_neither_torch_nor_pandas():
+def test_as_a_program_its_help_imports_neither_torch_nor_pandas_and_bad_input_exits_with_2():
     program = (
         "import sys; from pfl_lib.__main__ import main; main(['reproduce', '--help']);"
-        "sys.exit(len({'torch', 'pandas', 'numpy'} & sys.modules.keys()))"
+        "print(len({'torch', 'pandas', 'numpy'} & sys.modules.keys()));"
+        "sys.exit(main(['reproduce', '--jobs', '0']))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0 and "--only" in done.stdout
+    assert done.returncode == 2 and "--only" in done.stdout and done.stdout.endswith("\n0\n")
+    assert done.stderr.startswith("pfl-lib: ") and done.stderr.count("\n") == 1
 
 
 def test_a_full_disk_is_told_in_one_line_whatever_was_being_written(monkeypatch, capsys):
@@ -423,7 +386,5 @@ def test_a_full_disk_is_told_in_one_line_whatever_was_being_written(monkeypatch,
 
     monkeypatch.setattr(listing.command, "callback", full)
     assert main(["list"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "pfl-lib: the disk is full (/reports/index.html): make room; what is finished is kept, the"
-        " same command goes on from there"
-    ]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pfl-lib: the disk is full (/reports/index.html): make room; ")

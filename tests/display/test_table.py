@@ -30,12 +30,6 @@ def test_numbers_are_rounded_missing_ones_are_a_dash_and_words_are_escaped():
     assert "a &lt; b" in page and "Runs &amp; times" in page and "a < b" not in page
 
 
-def test_headings_keep_their_digits():
-    frame = pd.DataFrame({0.001: [0.5]}, index=pd.Index([0.0025], name="lr"))
-    page = table.styled(frame, "Rates", digits=1).to_html()
-    assert ">0.001<" in page and ">0.0025<" in page and ">0.5<" in page
-
-
 def test_a_verdict_has_a_shade_beside_its_word():
     page = table.styled(VERDICTS, "Table 1").to_html()
     rules = [rule.replace("#T_", "").split("{")[0] for rule in page.split("}") if "rgba(2," in rule]

@@ -94,38 +94,15 @@ def test_the_weights_of_half_the_clients_need_all_rows():
     )
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (0, 4, 4), (2, 2, 4, 4), ()])
-def test_weights_of_another_shape_are_refused_in_one_line(shape):
-    with pytest.raises(BadInput, match=r"gives weights \[.*\] in its log; it should give"):
-        result(Logs(shape=shape), 1)
-
-
-def test_weights_that_change_their_shape_are_refused():
+def test_weights_of_another_shape_or_that_change_it_are_refused_in_one_line():
+    for shape in ((4, 3), (0, 4, 4), (2, 2, 4, 4), ()):
+        with pytest.raises(BadInput, match=r"gives weights \[.*\] in its log; it should give"):
+            result(Logs(shape=shape), 1)
     with pytest.raises(BadInput, match=r"gives weights \[2, 4, 4\] in its log.* \[4, 4\], as in"):
         result(Logs(changes_in=2), 3)
 
 
-@pytest.mark.parametrize(
-    ("matrices", "words"),
-    [
-        ([1], "matrices [1] in its log; it should give a dict of tensors by name"),
-        ({"a b": torch.ones(2)}, "matrices ['a b'] in its log; it should give a dict of tensors"),
-        ({"p": torch.tensor(1.0)}, "the number p among the matrices of its log; it should give a"),
-    ],
-    ids=["no dict", "no name", "no matrix"],
-)
-def test_matrices_that_are_none_are_refused_in_one_line(matrices, words):
-    class Wrong(Logs):
-        def round(self, fed, state, r):
-            return state, {"matrices": matrices}
-
-    with pytest.raises(BadInput) as refused:
-        result(Wrong(), 1)
-    assert str(refused.value).startswith(f"method 'logs': its round gives {words}")
-
-
-# --- numbers and bytes ---
-
+TENSORS = "it should give a dict of tensors by name"
 A_NUMBER = "it should give a number, or [4], one for each client"
 
 
@@ -166,14 +143,17 @@ def test_where_a_method_does_not_tell_no_bytes_are_known():
         ({"drift": lambda r: torch.ones(4, 4)}, f"drift [4, 4] in its log; {A_NUMBER}"),
         ({"drift": lambda r: torch.ones(3)}, f"drift [3] in its log; {A_NUMBER}"),
         ({"note": lambda r: "good"}, f"note str in its log; {A_NUMBER}"),
+        ({"loss": lambda r: 1.0}, "loss in its log; it should give that another name: it is"),
+        ({"matrices": lambda r: [1]}, f"matrices [1] in its log; {TENSORS}"),
+        ({"matrices": lambda r: {"a b": torch.ones(2)}}, f"matrices ['a b'] in its log; {TENSORS}"),
         (
-            {"loss": lambda r: 1.0},
-            "loss in its log; it should give that another name: it is measured here",
+            {"matrices": lambda r: {"p": torch.tensor(1.0)}},
+            "the number p among the matrices of its log; it should give a",
         ),
     ],
-    ids=["a matrix", "too few", "a text", "a column"],
+    ids=["a matrix", "too few", "a text", "a column", "no dict", "no name", "no matrix"],
 )
 def test_a_log_that_holds_something_else_is_told_in_one_line(log, sentence):
-    with pytest.raises(BadInput, match="^method 'fedavg': its round gives ") as refused:
+    with pytest.raises(BadInput) as refused:
         told(**log)
-    assert str(refused.value).endswith(f"gives {sentence}")
+    assert str(refused.value).startswith(f"method 'fedavg': its round gives {sentence}")

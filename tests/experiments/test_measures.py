@@ -1,8 +1,4 @@
-"""What a run records beside accuracy and loss: the mean over test batches, and the initial
-model.
-"""
-
-import dataclasses
+"""What a run records beside accuracy and loss: means over test batches, the initial model."""
 
 import pytest
 import torch
@@ -11,22 +7,10 @@ from torch import nn
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import runner
 from pfl_lib.experiments.measures import batch_accuracy
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, Local
-from pfl_lib.results.store import Store
 from tests.experiments import common
-
-CELL = RunSpec(
-    FedAvg("uniform"),
-    Schedule(2, local_batches=1, order="fixed", batch_size=66, lr=1.0),
-    dataset="breast_cancer",
-    partition="radius_strict",
-    model="linear",
-    clients=4,
-    alice=0,
-)
 
 
 def federation(alice: int | None = None) -> Federation:
@@ -48,9 +32,7 @@ def finished(method, fed: Federation, *measures: str) -> runner.Run:
 
 
 def test_batch_accuracy_is_the_plain_mean_over_batches_whatever_their_size():
-    """Client 0: (3/4 + 1) / 2 = 0.875, where 4 of 5 are right; client 1: (1/4 + 0) / 2, where 1 of
-    5 is.
-    """
+    """Client 0: (3/4 + 1) / 2 = 0.875, 4 of 5 are right; client 1: (1/4 + 0) / 2, 1 of 5 is."""
     fed = federation()
     measured = batch_accuracy(fed, fed.initial(), [0, 1], 1)["batch_accuracy"]
     assert measured.tolist() == [0.875, 0.125]
@@ -58,14 +40,6 @@ def test_batch_accuracy_is_the_plain_mean_over_batches_whatever_their_size():
     measured = batch_accuracy(fed, each, [0, 1], 1)["batch_accuracy"]
     assert measured.tolist() == [0.875, 0.125]
     assert fed.evaluate(fed.initial())[1].tolist() == pytest.approx([0.8, 0.2])
-
-
-def test_examples_are_single_losses_and_hits_in_the_order_of_the_test_set():
-    fed = federation()
-    losses, correct = fed.examples(fed.initial(), "test", 0)
-    assert correct.tolist() == [1, 0, 1, 1, 1]
-    right, wrong = torch.log1p(torch.exp(torch.tensor([-2.0, 2.0]))).tolist()
-    assert losses.tolist() == pytest.approx([right, wrong, right, right, right])
 
 
 @pytest.mark.parametrize("method", [FedAvg("uniform"), Local()])
@@ -76,19 +50,6 @@ def test_start_records_the_initial_model_as_round_0(method):
     assert metrics["round"].tolist() == [0, 1] and metrics["batch_accuracy"][0] == 0.875
     assert metrics["accuracy"][0] == pytest.approx(0.8) and metrics.notna().all(axis=None)
     assert len(run.weights) == 1
-
-
-def test_a_cell_with_measures_is_stored_with_them(results_dir):
-    spec = dataclasses.replace(CELL, measures=("start", "batch_accuracy"))
-    result = runner.run_one(spec, Store(results_dir, None))
-    found = Store(results_dir, None).find(spec)
-    assert found.metrics["round"].tolist() == [0, 1, 2] and found.metrics.equals(result.metrics)
-    # 86 test examples in batches of 66 and 20.
-    wrong = 86 * (1 - found.metrics["accuracy"])
-    assert wrong.round(6).tolist() == wrong.round().tolist()
-
-
-# --- after the client's own epochs, and on validation data ---
 
 
 def pulls(**settings) -> Federation:

@@ -26,15 +26,8 @@ def federation(rounds: int = 5, alice: int | None = None) -> Federation:
         for _ in range(3)
     ]
     schedule = Schedule(rounds, batch_size=2, lr=0.2)
-    return Federation.from_arrays(
-        data,
-        data,
-        lambda: torch.nn.Linear(4, 3),
-        schedule,
-        alice=alice,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    given = {"alice": alice, "device": "cpu", "dtype": torch.float64}
+    return Federation.from_arrays(data, data, lambda: torch.nn.Linear(4, 3), schedule, **given)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +37,19 @@ def federation(rounds: int = 5, alice: int | None = None) -> Federation:
 def test_every_so_many_rounds_and_the_last_are_evaluated_with_the_same_numbers(
     method, every, evaluated
 ):
+    """A model is served only where it is evaluated."""
     always = finished(Run(method, federation())).result({})
-    seldom = finished(Run(method, federation(), evaluate_every=every)).result({})
+    served = []
+
+    class Counted(type(method)):
+        def served(self, fed, state):
+            served.append(run.done)
+            return super().served(fed, state)
+
+    run = Run(Counted(), federation(), evaluate_every=every)
+    finished(run)
+    assert served == evaluated
+    seldom = run.result({})
     assert seldom.metrics["round"].unique().tolist() == evaluated
     expected = always.metrics[always.metrics["round"].isin(evaluated)].reset_index(drop=True)
     assert seldom.metrics.equals(expected)
@@ -62,9 +66,8 @@ class Breaks(FedAvg):
 
     def round(self, fed, state, r):
         state, log = super().round(fed, state, r)
-        return (
-            {name: row * math.nan for name, row in state.items()} if r == self.at else state
-        ), log
+        broken = {name: row * math.nan for name, row in state.items()}
+        return broken if r == self.at else state, log
 
 
 @pytest.mark.parametrize("every", [1, 2, 5])
@@ -72,20 +75,6 @@ def test_a_model_that_turns_nan_ends_the_run_in_its_round_whether_or_not_that_is
     run = finished(Run(Breaks(), federation(), evaluate_every=every))
     assert (run.diverged, run.done, len(run.weights)) == (3, 3, 2)
     assert [row["round"] for row in run.metrics[::3]] == [r for r in (1, 2) if r % every == 0]
-
-
-@pytest.mark.parametrize(("every", "rounds"), [(1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (9, [5])])
-def test_a_model_is_served_only_where_it_is_evaluated(every, rounds):
-    served = []
-
-    class Counted(FedAvg):
-        def served(self, fed, state):
-            served.append(run.done)
-            return super().served(fed, state)
-
-    run = Run(Counted(), federation(), evaluate_every=every)
-    finished(run)
-    assert served == rounds
 
 
 def test_a_result_says_when_with_what_and_on_which_machines_it_was_made():
@@ -155,9 +144,6 @@ def test_a_result_holds_one_model_where_it_is_the_same_for_all(alice, tmp_path):
         assert torch.equal(saved["weight"], own.model["weight"][client if alice is None else 0])
 
 
-# --- who diverged ---
-
-
 def with_lost(*lost: int, alice: int | None = 0) -> Federation:
     """Four clients, of whom the `lost` come in round 2, with inputs whose gradients overflow."""
     random = torch.Generator().manual_seed(0)
@@ -167,15 +153,15 @@ def with_lost(*lost: int, alice: int | None = 0) -> Federation:
     ]
     train = [(x * 1e37 if i in lost else x, y) for i, (x, y) in enumerate(data)]
     schedule = Schedule(9, batch_size=2, lr=0.2, availability=tuple((i, 2, 9) for i in lost))
-    make = lambda: torch.nn.Linear(4, 3)  # noqa: E731
-    return Federation.from_arrays(train, data, make, schedule, alice=alice, device="cpu")
+    given = {"alice": alice, "device": "cpu"}
+    return Federation.from_arrays(train, data, lambda: torch.nn.Linear(4, 3), schedule, **given)
 
 
-@pytest.mark.parametrize("alice", [0, None])
 @pytest.mark.parametrize(
-    ("lost", "words"), [((2,), " (client 2)"), ((1, 3), " (clients 1, 3)")], ids=["one", "two"]
+    ("alice", "lost", "words", "every"),
+    [(0, (2,), " (client 2)", 1), (None, (1, 3), " (clients 1, 3)", 9)],
+    ids=["one", "two"],
 )
-@pytest.mark.parametrize("every", [1, 9])
 def test_a_run_that_diverges_names_the_clients_who_brought_it_about(lost, words, alice, every):
     run = finished(Run(FedAvg(), with_lost(*lost, alice=alice), evaluate_every=every))
     result = run.result({"method": {"name": "fedavg"}})

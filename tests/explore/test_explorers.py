@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from pfl_lib import data, explore, partitions
-from pfl_lib.display import play
+from pfl_lib import Results, data, explore, partitions
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
@@ -51,9 +50,7 @@ def outside(piece: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def every_kind() -> list[explore.Explorer]:
-    """One explorer of each kind but the live one, with its piece of a page made once; of partitions
-    the first three.
-    """
+    """One explorer of each kind but the live one, its page made once; three partitions."""
     both = {"a": OF_ALICE, "b": result(name="b", accuracy=(0.4, 0.5))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(of_partition, "RECIPES", dict([*of_partition.RECIPES.items()][:3]))
@@ -69,8 +66,6 @@ def every_kind() -> list[explore.Explorer]:
 
 
 # --- all of them ---
-
-
 def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_from_outside(
     every_kind,
 ):
@@ -86,13 +81,6 @@ def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_fro
         labelled = sum(len(re.findall(r"<(?:input|select)\b", one)) for one in within_labels)
         assert labelled == len(controls), shown
         assert "tabindex" not in piece and "onclick" not in piece
-
-
-def test_every_explorer_has_widgets(every_kind):
-    import ipywidgets
-
-    for shown in every_kind:
-        assert isinstance(shown.widget(), ipywidgets.VBox), shown
 
 
 def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_jupyterlab(
@@ -111,33 +99,7 @@ def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_
     assert repr(explorer) == f"<Explorer: {explorer.words}>"
 
 
-def test_of_many_choices_a_page_has_evenly_spaced_ones_with_first_and_last():
-    controls = {
-        "client": {str(k): k for k in range(10)},
-        play.ROUND: {str(r): r for r in range(50)},
-    }
-    kept = play.thinned(controls)
-    assert len(kept["client"]) * len(kept[play.ROUND]) <= play.PICTURES
-    for name, of in kept.items():
-        every = list(controls[name])
-        assert [list(of)[0], list(of)[-1]] == [every[0], every[-1]]
-
-
-def test_pictures_by_round_open_at_the_middle_one_and_carry_their_sentence():
-    def draw(figure, number):
-        figure.add_subplot().bar([0], [number])
-
-    pictures = play.Pictures(draw, lambda number: f"Round {number}.")
-    shown = play.explorer(pictures, {play.ROUND: [1, 5, 9]})
-    piece = shown.to_html()
-    assert shown.words == "Round 5." and piece.count('class="choice"') == 3
-    seen = re.findall(r'<div class="choice">.*?alt="(.*?)"', piece)
-    assert seen == [shown.words] and 'value="1"' in piece
-
-
 # --- weights ---
-
-
 def test_the_client_stands_in_the_centre_and_areas_are_as_shares_are():
     figure = Figure()
     discs(figure, np.array([0.5, 0.3, 0.2]), 0, "Alice")
@@ -148,7 +110,9 @@ def test_the_client_stands_in_the_centre_and_areas_are_as_shares_are():
     assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2", "Alice"]
 
 
-def test_a_model_that_all_share_has_nobody_in_the_centre():
+def test_a_model_that_all_share_has_nobody_in_the_centre_and_weights_are_shares_of_their_sum():
+    shares = shares_of(result(np.array([[2.0, 1.0, 1.0], [0.0, 0.0, 0.0]])))
+    assert shares[:, 0, 0].tolist() == [[0.5, 0.25, 0.25], [0, 0, 0]]
     figure, shared = Figure(), result(np.array([[0.2, 0.5, 0.3]]), alice=None)
     discs(figure, shares_of(shared)[0, 0, 0], -1, "the shared model")
     assert figure.axes[0].collections[1].get_sizes() == [0]
@@ -165,11 +129,6 @@ def test_a_sentence_says_what_a_picture_shows():
     assert first in shown.to_html()
     layered = explore.weights(BY_LAYER, ["conv", "head"]).to_html()
     assert "Round 2, head: client 2&#x27;s model is 33.3 % client 0&#x27;s" in layered
-
-
-def test_weights_are_shown_as_shares_of_their_sum():
-    shares = shares_of(result(np.array([[2.0, 1.0, 1.0], [0.0, 0.0, 0.0]])))
-    assert shares[:, 0, 0].tolist() == [[0.5, 0.25, 0.25], [0, 0, 0]]
 
 
 def test_in_jupyterlab_round_client_and_layer_draw_their_picture():
@@ -195,8 +154,6 @@ def test_weights_that_cannot_be_shown_are_told_in_one_line(of, layers, says):
 
 
 # --- matrix ---
-
-
 def test_a_matrix_is_the_weights_or_what_the_method_logs():
     affinity = {"affinity": np.arange(18.0).reshape(2, 3, 3)}
     logged = result(EACH.weights, None, matrices=affinity, matrices_rounds=np.array([1, 2]))
@@ -209,8 +166,6 @@ def test_a_matrix_is_the_weights_or_what_the_method_logs():
 
 
 # --- partition ---
-
-
 def test_a_page_has_a_picture_for_each_distribution_and_all_can_be_made(every_kind):
     piece, digits = every_kind[3].to_html(), data.load("digits")
     options = re.findall(r"<option>(.*?)</option>", piece)
@@ -235,16 +190,11 @@ def test_in_jupyterlab_distribution_clients_and_seed_draw_their_matrix():
 
 
 # --- methods ---
-
-
 def test_methods_are_compared_by_each_number_along_rounds_and_seconds():
-    runs = {
-        "first": [result(seed=s, accuracy=(0.4, 0.5 + s / 100)) for s in (1, 2, 3)],
-        "second": [result(seed=s, accuracy=(0.4, 0.6 + s / 100)) for s in (1, 2, 3)],
+    results = {
+        name: Results(tuple(result(seed=s, accuracy=(0.4, top + s / 100)) for s in (1, 2, 3)))
+        for name, top in (("first", 0.5), ("second", 0.6))
     }
-    from pfl_lib import Results
-
-    results = {name: Results(tuple(several)) for name, several in runs.items()}
     shown = explore.methods(results)
     piece = shown.to_html()
     options = re.findall(r"<option>(.*?)</option>", piece)
@@ -256,34 +206,9 @@ def test_methods_are_compared_by_each_number_along_rounds_and_seconds():
     assert "second 57.00 (3 seeds)" in shown.words
 
 
-def test_in_jupyterlab_methods_and_the_one_they_are_compared_with_can_be_chosen():
-    results = {"a": OF_ALICE, "b": result(name="b"), "c": result(name="c")}
-    names, metric, along, against, view = explore.methods(results, to="b").widget().children
-    assert against.value == "b" and "Points above b" in view.value
-    names.value, metric.value, along.value = ("a", "b"), "loss", "seconds"
-    assert "loss by seconds" in view.value and "c 0.50" not in view.value
-    with pytest.raises(BadInput, match="name 'd' is not one of a, b, c"):
-        explore.methods(results, to="d")
-
-
 # --- live ---
-
-
 def described(rounds: int = 3) -> RunSpec:
     return RunSpec(FedAvg(), Schedule(rounds=rounds), "digits", "C", "linear", clients=3)
-
-
-def test_a_run_is_started_watched_and_stored(results_dir):
-    store, seen = Store(results_dir, published=None), []
-    live = Training(described(), store, device="cpu")
-    live.watch = lambda of: seen.append(of.state)
-    assert live.state == "not started" and "<img" not in live.picture()
-    live.start()
-    live._thread.join(120)
-    assert live.state == "finished and stored" == seen[-1]
-    assert store.find(described()) is not None and live.done == 3
-    assert "<img alt=" in live.picture()
-    assert Training(described(), store).state == "stored"
 
 
 def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(
@@ -291,7 +216,7 @@ def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(
 ):
     """Stopped while the second round is looked at, which ends it after the third."""
     monkeypatch.setattr("pfl_lib.explore.of_training.DRAWN_EVERY", 0)
-    long, store = described(rounds=6), Store(results_dir, published=None)
+    long, store = described(rounds=5), Store(results_dir, published=None)
     live = Training(long, store, device="cpu")
     live.watch = lambda of: of.stop() if of.done == 2 else None
     live.start()
@@ -331,3 +256,5 @@ def test_the_buttons_start_and_stop(results_dir):
     while "finished" not in view.value and time.monotonic() - began < 120:
         time.sleep(0.05)
     assert bar.value == 3 and "finished and stored" in view.value and "<img alt=" in view.value
+    store = Store(results_dir, published=None)
+    assert store.find(described()) and Training(described(), store).state == "stored"

@@ -1,4 +1,8 @@
-"""What the tests of pages share: the parameters that every notebook declares."""
+"""What the tests of pages share: the parameters that every notebook declares, and its cells run in
+this process.
+"""
+
+from collections.abc import Sequence
 
 from pfl_lib.pages import parameters
 
@@ -21,3 +25,15 @@ def settings(own_types=None, **changed) -> parameters.Settings:
     return parameters.settings(
         {"__annotations__": {**TYPES, **(own_types or {})}, "In": [], **DEFAULTS, **changed}
     )
+
+
+def run_cells(cells: Sequence, **given) -> None:
+    """Run code cells, of which the first holds the parameters, with these values of them; a kernel
+    takes seconds to start, and nothing is drawn here.
+    """
+    first, *others = (cell.source for cell in cells)
+    namespace: dict = {"__name__": "__main__"}
+    exec(first, namespace)
+    namespace |= given
+    for source in others:
+        exec(source, namespace)

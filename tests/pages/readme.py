@@ -35,13 +35,7 @@ def picture(store: Store, file: Path) -> str:
     curves = runs.frame[runs.frame["client"] == table.rows[0].at.alice]
     looks = theme.looks(METHODS)
     seaborn.lineplot(
-        curves,
-        x="round",
-        y="accuracy",
-        hue="method",
-        style="method",
-        ax=right,
-        **looks,
+        curves, x="round", y="accuracy", hue="method", style="method", ax=right, **looks
     )
     right.set(ylabel="Alice's accuracy, %", title="MNIST, distribution C", ylim=(88, 100))
     right.legend(title="", loc="lower right", ncols=2)

@@ -21,17 +21,20 @@ from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import waffle
 from pfl_lib.progress import headless, progress
-from tests.pages.common import DEFAULTS, TYPES, settings
+from tests.pages.common import DEFAULTS, TYPES, run_cells, settings
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
 NAMES = [str(path.relative_to(FOLDER)) for path in NOTEBOOKS]
-LONGEST: dict[str, int] = {}
-"""Notebooks of more than 130 lines of code, with a reason for each."""
+LONGEST: dict[str, int] = {}  # of more than 130 lines of code, with a reason for each
 
 
 def read(path: Path):
     return nbformat.read(path, as_version=4)
+
+
+def code_of(name: str | Path) -> list:
+    return [cell for cell in read(FOLDER / name).cells if cell.cell_type == "code"]
 
 
 def source_of(name: str) -> str:
@@ -40,8 +43,6 @@ def source_of(name: str) -> str:
 
 
 # --- parameters ---
-
-
 def test_defaults_are_accepted_and_the_text_true_is_the_truth():
     assert settings().profile == "quick" and settings().plots_only is False
     assert settings(plots_only="true").plots_only is True
@@ -86,16 +87,11 @@ def test_later_names_functions_modules_and_private_names_are_no_parameters():
 
 
 # --- the files ---
-
-
-def test_every_page_has_its_notebook_and_every_notebook_its_page():
+def test_every_page_has_its_notebook_which_calls_it_so_and_every_notebook_its_page():
     assert sorted(page.path for page in pages().values()) == NOTEBOOKS
-
-
-@pytest.mark.parametrize("id", pages())
-def test_a_notebook_calls_its_page_as_its_file_is_called(id):
-    source = pages()[id].path.read_text(encoding="utf-8")
-    assert re.findall(r'Page\(\\"([^"]+)\\"', source) == [id]
+    for id, page in pages().items():
+        source = page.path.read_text(encoding="utf-8")
+        assert re.findall(r'Page\(\\"([^"]+)\\"', source) == [id]
 
 
 def test_the_index_links_to_every_other_page_once():
@@ -108,9 +104,8 @@ def test_the_index_links_to_every_other_page_once():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profile(path):
-    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
-    assert cells[0].metadata.tags == ["parameters"]
-    assert "settings(globals())" in cells[1].source or "globals()" in cells[1].source
+    cells = code_of(path)
+    assert "globals()" in cells[1].source
     namespace: dict = {}
     exec(compile(cells[0].source, path.name, "exec"), namespace)
     assert {name: namespace[name] for name in DEFAULTS} == DEFAULTS
@@ -121,9 +116,12 @@ def test_a_notebook_declares_typed_parameters_whose_defaults_are_the_quick_profi
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
-def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
-    cells = read(path).cells
-    code = [cell for cell in cells if cell.cell_type == "code"]
+def test_a_notebook_is_thin_answers_after_its_runs_and_ends_with_checks_and_provenance(path):
+    cells, code = read(path).cells, code_of(path)
+    tagged = {tag: cell for cell in code for tag in cell.metadata.get("tags", [])}
+    order = [tag for tag in tagged if tag in ("parameters", "settings", "runs", "answer")]
+    assert order in (["parameters", "settings", *runs, "answer"] for runs in ([], ["runs"]))
+    assert ".say(" in tagged["answer"].source or ".answer(" in tagged["answer"].source
     lines = [line for cell in code for line in cell.source.splitlines() if line.strip()]
     assert len(lines) <= LONGEST.get(path.stem, 130), "code that two pages share has a module"
     assert "provenance(" in code[-1].source
@@ -131,35 +129,13 @@ def test_a_notebook_is_thin_and_ends_with_checks_and_provenance(path):
     checks = [cell for cell in code if "nbval-check-output" in cell.metadata.get("tags", [])]
     assert checks and all("keep_output" in cell.metadata.tags and cell.outputs for cell in checks)
     assert all(cell.execution_count for cell in checks), "nbval refuses kept outputs of no run"
-    asserted = [
-        node
-        for cell in code
-        for node in ast.walk(ast.parse(cell.source))
-        if isinstance(node, ast.Assert)
-    ]
-    assert asserted and all(node.msg for node in asserted), (
-        "a check that fails must say what failed"
-    )
     source = "\n".join(cell.source for cell in code)
-    assert not any(word in source for word in (".backward(", "torch.optim", "DataLoader")), (
-        "training code"
-    )
-    assert "$" not in "".join(cell.source for cell in cells if cell.cell_type == "markdown"), (
-        "formulas are plain text"
-    )
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
-def test_a_notebook_answers_in_a_computed_sentence_after_its_runs(path):
-    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
-    tags = [tag for cell in cells for tag in cell.metadata.get("tags", [])]
-    order = [tag for tag in tags if tag in ("parameters", "settings", "runs", "answer")]
-    assert order in (
-        ["parameters", "settings", "runs", "answer"],
-        ["parameters", "settings", "answer"],
-    )
-    answer = next(cell for cell in cells if "answer" in cell.metadata.get("tags", []))
-    assert ".say(" in answer.source or ".answer(" in answer.source
+    asserted = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
+    assert asserted and all(node.msg for node in asserted), "a failing check must say what failed"
+    training = (".backward(", "torch.optim", "DataLoader")
+    assert not any(word in source for word in training), "training code"
+    prose = "".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert "$" not in prose, "formulas are plain text"
 
 
 def test_notebooks_are_committed_without_outputs_but_those_of_check_cells():
@@ -189,8 +165,6 @@ def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch)
 
 
 # --- executed ---
-
-
 def executed(name: str, output: Path, **given) -> Execution:
     """How a notebook ended with these parameters; its outputs go to `output`."""
     ended = []
@@ -208,25 +182,18 @@ def test_a_notebook_runs_from_another_folder(tmp_path, monkeypatch):
     assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
 
 
-def words_of(path: Path) -> str:
-    """All that an executed notebook shows in words."""
-    outputs = [out for cell in read(path).cells for out in cell.get("outputs", [])]
-    return "\n".join(
-        out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in outputs
-    )
-
-
 def test_a_page_that_draws_data_says_in_one_line_what_is_missing_where_nothing_may_be_downloaded(
-    tmp_path,
+    tmp_path, capsys, monkeypatch
 ):
+    monkeypatch.setenv("PFL_PAGE", "1")
     (tmp_path / "data").mkdir()
     folders = {"data_dir": str(tmp_path / "data"), "results_dir": str(tmp_path)}
-    given, name = {"profile": "paper", "plots_only": True}, "waffle/table2_distributions.ipynb"
-    assert executed(name, tmp_path / "out.ipynb", **given, **folders).error == ""
-    told = words_of(tmp_path / "out.ipynb")
+    cells = code_of("waffle/table2_distributions.ipynb")
+    run_cells(cells, profile="paper", plots_only=True, **folders)
+    told = capsys.readouterr().out
     assert told.count("missing in") == 1 and "cannot be shown: mnist: " in told
     assert "--data-dir" in told
-    assert "0.40" in told and "as Table 2 prints them, to within" in told, "counts need no data"
+    assert "0.40" in told, "counts need no data"
 
 
 def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys):
@@ -252,14 +219,10 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
 
 
 def start_quickstart(folder: Path, **given) -> None:
-    """Its cells up to the one that trains, in this process: what they refuse needs no kernel."""
-    cells = [cell for cell in read(FOLDER / "01_quickstart.ipynb").cells if "tags" in cell.metadata]
-    parameters, checked, runs = (cell.source for cell in cells[:3])
-    namespace: dict = {}
-    exec(parameters, namespace)
-    namespace |= {"results_dir": str(folder / "results"), **given}
-    exec(checked, namespace)
-    exec(runs, namespace)
+    """Its cells up to the one that trains: what they refuse needs no kernel."""
+    run_cells(
+        code_of("01_quickstart.ipynb")[:3], **{"results_dir": str(folder / "results"), **given}
+    )
 
 
 def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
@@ -270,7 +233,9 @@ def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
     assert told.endswith("pfl-lib reproduce --profile quick --only quickstart")
 
 
-def test_the_quickstart_does_what_its_parameters_say(tmp_path):
+def test_the_quickstart_does_what_its_parameters_say(tmp_path, monkeypatch):
+    short = waffle.QUICK.make(waffle.MNIST).scheduled(rounds=1)
+    monkeypatch.setattr(waffle, "QUICK", dataclasses.replace(waffle.QUICK, make=lambda _: short))
     start_quickstart(tmp_path, seeds=2, jobs=1, device="cpu")
     stored = sorted((tmp_path / "results" / "cells").iterdir())
     assert len(stored) == 6, "three methods, two seeds each"
@@ -286,12 +251,8 @@ def test_the_quickstart_asks_for_the_device_it_is_given(tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_what_a_check_cell_keeps_has_no_digit_that_another_machine_may_round_otherwise(path):
-    """Counts, words and tolerances alone; the values themselves stand in `recorded`, all but the
-    index's, which measures nothing.
-    """
-    checks = [
-        cell for cell in read(path).cells if "nbval-check-output" in cell.metadata.get("tags", [])
-    ]
+    """Counts, words and tolerances; the values stand in `recorded`, but for the index's."""
+    checks = [cell for cell in code_of(path) if "keep_output" in cell.metadata.get("tags", [])]
     kept = "".join(out.text for cell in checks for out in cell.outputs)
     within = set(re.findall(r"to within (\S+)", kept))
     assert set(re.findall(r"\d+\.\d+|\d+e-?\d+|[0-9a-f]{16}", kept)) <= within
@@ -309,8 +270,6 @@ def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
 
 
 # --- progress ---
-
-
 def test_headless_progress_prints_nothing_but_what_is_said(monkeypatch, capsys):
     monkeypatch.setenv("PFL_HEADLESS", "1")
     monkeypatch.setattr("pfl_lib.progress.SECONDS_BEFORE_FIRST_LINE", 0.0)

@@ -1,6 +1,4 @@
-"""Groups of clients as numbers, on made-up results: affinities and weights by group, when CFL
-splits its clusters, what methods come to.
-"""
+"""Groups of clients, on made-up results: affinities, when CFL splits, what methods come to."""
 
 from dataclasses import replace
 
@@ -16,9 +14,6 @@ from pfl_lib.results.result import Result
 TRUTH = np.array([0, 0, 1, 1])
 SMALL = fedfomo.profiles(TABLE2)["small"]
 D2 = "latent_D2_15_clients"
-
-
-# --- affinities and weights ---
 
 
 def test_affinities_in_blocks_give_the_groups_and_the_means_are_those_within_and_across():
@@ -39,11 +34,8 @@ def test_affinities_that_pair_clients_of_two_groups_find_none():
     p[0, 2] = p[2, 0] = p[1, 3] = p[3, 1] = 1.0
     [line] = groups.recovery(p[None], [1], TRUTH).to_dict("records")
     assert (line["clients"], line["Rand index"]) == (0, pytest.approx(-0.5))
-
-
-def test_a_client_alone_in_its_group_does_not_count_among_those_that_share_one():
-    [line] = groups.recovery(np.eye(3)[None], [1], np.array([0, 0, 1])).to_dict("records")
-    assert line["of"] == 2
+    [alone] = groups.recovery(np.eye(3)[None], [1], np.array([0, 0, 1])).to_dict("records")
+    assert alone["of"] == 2, "who is alone in its group shares none"
 
 
 def test_the_truth_is_the_group_of_each_client_and_none_without_groups():
@@ -66,9 +58,6 @@ def test_every_stored_run_with_affinities_is_read_round_by_round():
     assert groups.recoveries(Runs((table,), lambda spec: None)).empty
 
 
-# --- CFL's clusters ---
-
-
 def result(rounds: int, leaving: dict[int, int], norm, longest: float = 2.0) -> Result:
     """15 clients of whom `leaving`[r] have left the first cluster by round r, each for its own;
     `norm` of a round is the first cluster's |mean u|, `longest` its longest update, and 9 are those
@@ -78,18 +67,11 @@ def result(rounds: int, leaving: dict[int, int], norm, longest: float = 2.0) -> 
     for r in range(1, rounds + 1):
         gone = max((n for start, n in leaving.items() if start <= r), default=0)
         before = max((n for start, n in leaving.items() if start < r), default=0)
-        rows += [
-            {
-                "round": r,
-                "client": i,
-                "accuracy": 0.5,
-                "cluster": float(i + 1 if i < gone else 0),
-                "mean_update_norm": 9.0 if i < before else norm(r),
-                "max_update_norm": 9.0 if i < before else longest,
-            }
-            for i in range(15)
-        ]
-    return Result({"alice": None}, pd.DataFrame(rows), None, None, 1.0)
+        for i in range(15):
+            norms = (9.0, 9.0) if i < before else (norm(r), longest)
+            rows.append((r, i, 0.5, float(i + 1 if i < gone else 0), *norms))
+    columns = "round client accuracy cluster mean_update_norm max_update_norm".split()
+    return Result({"alice": None}, pd.DataFrame(rows, columns=columns), None, None, 1.0)
 
 
 def found(table, profile, results: dict) -> pd.DataFrame:
@@ -128,9 +110,6 @@ def test_what_diverged_or_was_not_run_has_no_clusters():
     assert list(splits["splits"]) == ["diverged at round 1", "not run"]
 
 
-# --- methods that come to others ---
-
-
 def runs_of(accuracies: dict[str, float], **metrics) -> Runs:
     """One round of five groups of clients in which these methods have these accuracies."""
     table = TABLE2.only([D5], list(accuracies)).scaled(SMALL).with_seeds(1)
@@ -163,8 +142,5 @@ def test_cfl_is_marked_where_no_cluster_splits(leaving, lines):
     beside = compare.beside(runs).merge(marks, how="left").fillna({"mark": ""})
     ours = compare.as_printed(beside).xs("ours", level="value")["CFL"].item()
     assert ours == "50.00" + " *" * lines
-
-
-def test_what_was_not_run_is_not_marked():
-    marks = groups.degenerate(Runs((TABLE2.scaled(SMALL),), lambda spec: None))
-    assert marks.empty and list(marks) == [*groups.IN_TABLE, "mark", "comes to"]
+    none = groups.degenerate(Runs((TABLE2.scaled(SMALL),), lambda spec: None))
+    assert none.empty and list(none) == [*groups.IN_TABLE, "mark", "comes to"]

@@ -1,12 +1,20 @@
 """What came of all printed values, on made-up results."""
 
+import math
+
 import pandas as pd
 import pytest
 
-from pfl_lib.methods import Ditto
+from pfl_lib.federation.schedule import Schedule
+from pfl_lib.methods import Ditto, FedAvg
 from pfl_lib.papers import compare, overview, waffle
+from pfl_lib.papers.metrics import MEGABYTES
 from pfl_lib.papers.overview import Shown
+from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
+from pfl_lib.papers.settings import Setting
+from pfl_lib.papers.table import Column, Row, Table
+from pfl_lib.papers.values import Printed
 from pfl_lib.partitions import Dirichlet
 from pfl_lib.results.result import Result
 
@@ -73,3 +81,20 @@ def test_a_partition_that_the_paper_does_not_have_gets_the_median_penalty_and_th
     made = waffle.TABLE1.only(["C"], ["WE", "WAFFLE"]).with_setting(partition=partition)
     methods = {c.name: c.method(made.rows[0].at) for c in made.columns}
     assert methods["WE"].p_d == 0.0067 and methods["WAFFLE"].slope == 3.2
+
+
+def test_megabytes_are_judged_in_their_own_unit_and_shown_in_the_papers_layout():
+    """Two clients of four send 3 MB in all, as printed."""
+    values = {("Digits", "C", "FedAvg", "communication_MB"): Printed(3.0, math.nan)}
+    at = Setting("digits", "C", "lenet5", Schedule(rounds=1), clients=4, alice=None)
+    rows, columns = (Row("Digits", "C", at),), (Column("FedAvg", FedAvg()),)
+    table = Table("toy", "table1", rows, columns, (MEGABYTES,), "last", "clients", values=values)
+    frame = pd.DataFrame({"round": [1], "client": 0, "accuracy": 0.5, "loss": 1.0})
+    sent = Result({"alice": None}, frame, None, None, 1.0, bytes=(2.0**20, 2.0**21))
+    paper = Profile("paper", table.settings, seeds=(1, 2), paper_seeds=3)
+    compared = compare.beside(Runs((table.scaled(paper),), lambda spec: sent))
+    [line] = compared.to_dict("records")
+    assert (line["verdict"], line["seeds"], line["paper seeds"]) == ("reproduced", 2, 3)
+    assert (line["difference"], line["allowed"]) == (0.0, 0.05)
+    place = ("Digits", "C", "printed")
+    assert compare.as_printed(compared).loc[place, "FedAvg"] == "3.00"

@@ -15,16 +15,6 @@ SETTING = Setting("mnist", "C", "lenet5", Schedule(rounds=20))
 PROFILE = Profile("small", (SETTING,), (1,), 5, make=smaller(rounds=5, images=10), note="Less.")
 
 
-def test_the_banner_says_seeds_and_what_differs_from_the_paper():
-    assert PROFILE.banner == (
-        "Small profile, seed 1 (in the paper 5): training examples 10 in place of 60,000, rounds 5"
-        " in place of 20. Less."
-    )
-    paper = Profile("paper", (SETTING,), (1, 2, 3, 4, 5), 5)
-    assert paper.banner == "Paper profile, seeds 1 to 5: the paper's setting."
-    assert dataclasses.replace(PROFILE, seeds=(1, 4)).seed_words == "seeds 1, 4"
-
-
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "3"])
 def test_a_number_of_seeds_below_one_or_not_whole_is_refused(count):
     with pytest.raises(BadInput, match="seeds .*: give a whole number, 1 or more"):

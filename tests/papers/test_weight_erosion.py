@@ -14,7 +14,6 @@ from pfl_lib.experiments.runner import Run, federation_of, run_many
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
 from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.page import Page
 from pfl_lib.papers import gradients
@@ -64,9 +63,6 @@ def as_printed(weights: np.ndarray, alice: int) -> np.ndarray:
     return weights[:, [alice, *(client for client in paper.CLIENTS if client != alice)]]
 
 
-# --- the authors' run ---
-
-
 def test_the_authors_weights_start_near_1_belong_to_their_clients_and_exist_for_one_split():
     authors = paper.authors_weights()
     assert list(authors) == [("AGE_STRICT", f"client {client}") for client in paper.CLIENTS]
@@ -106,9 +102,7 @@ def test_counting_passes_as_eq_5_does_is_not_what_the_authors_ran(titanic_dir):
 
 @pytest.mark.parametrize("client", paper.CLIENTS)
 def test_accuracies_of_figure_1_are_the_authors(client, titanic_dir):
-    """Within a point of what can be read off their picture; before round 1 they read 0.38, 0.395,
-    0.225 and 0.445.
-    """
+    """Within a point of what can be read off their picture, also before round 1."""
     before = (0.38, 0.395, 0.225, 0.445)
     for method in ("Local", "WE", "Global (code)"):
         printed = paper.READ_OFF["AGE_STRICT", f"client {client}", method]
@@ -117,22 +111,9 @@ def test_accuracies_of_figure_1_are_the_authors(client, titanic_dir):
         assert 100 * metrics["batch_accuracy"].iloc[-1] == pytest.approx(printed, abs=1)
 
 
-def test_client_2s_ninety_percent_are_a_test_batch_of_one(titanic_dir):
-    """162 test passengers are batches of 161 and 1: (137 / 161 + 1) / 2 is 0.925 where 138 / 162 is
-    0.85.
-    """
-    metrics = ran(spec_of("WE", "AGE_STRICT", 2, FULL), titanic_dir).metrics
-    as_measured, rightly = metrics["batch_accuracy"].iloc[-1], metrics["accuracy"].iloc[-1]
-    right = round(162 * rightly)
-    assert as_measured == pytest.approx(((right - 1) / 161 + 1) / 2)
-    assert as_measured > 0.92 and rightly < 0.86
-
-
 @pytest.mark.parametrize("method", paper.AVERAGED)
 def test_averages_over_initial_models_are_those_of_an_independent_program(method, titanic_dir):
-    """Within 0.02.  Over four seeds, but Local of client 0, which varies most, over all twenty; the
-    page of claims has all.
-    """
+    """Over four seeds, but Local of client 0, which varies most, over all twenty."""
     for client, expected in enumerate(RE_RUN[method]):
         seeds = FULL.seeds if (method, client) == ("Local", 0) else FULL.seeds[:4]
         found = [
@@ -142,39 +123,6 @@ def test_averages_over_initial_models_are_those_of_an_independent_program(method
         mean = np.mean([metrics["batch_accuracy"].iloc[-1] for metrics in found])
         assert mean == pytest.approx(expected, abs=0.02)
 
-
-# --- settings ---
-
-
-def test_batches_of_clients_are_those_under_figure_1(titanic_dir):
-    """Batch 161: client 1 three batches, the others two; batch 132: client 3 two, the others
-    three.
-    """
-    titanic = data.load("titanic_as_run", titanic_dir)
-    for split, expected in (("AGE_STRICT", [2, 3, 2, 2]), ("AGE_SOME", [3, 3, 3, 2])):
-        setting = FULL.make(paper.FIGURES.only(datasets=[split]).settings[0])
-        sizes = [
-            int(partitions.make(setting.partition, titanic, alice=(client + 1) % 4).sizes[client])
-            for client in paper.CLIENTS
-        ]
-        assert [-(-size // setting.schedule.batch_size) for size in sizes] == expected
-
-
-def test_runs_have_the_papers_settings():
-    for spec in (*figure_runs(FULL), *paper.AVERAGES.runs(FULL)):
-        told = (spec.dataset, spec.clients, spec.loss)
-        assert told == ("titanic_as_run", 4, "half_cross_entropy")
-        schedule = spec.schedule
-        assert (schedule.rounds, schedule.local_batches, schedule.order) == (30, 1, "fixed")
-        assert schedule.weight_decay == 1e-3 and schedule.momentum == 0 and schedule.lr_decay == 1
-        assert schedule.batch_size == {"age_strict": 161, "age_some": 132}[spec.partition]
-        assert schedule.lr == (0.07 if spec.method.name == "broken_global" else 3.0)
-    erosion = WeightErosion(0.01, 0.2, counting="after")
-    methods = {spec.method for spec in figure_runs(FULL)}
-    assert methods == {Local(), FedAvg("uniform"), BrokenGlobal(), erosion}
-
-
-# --- pages that show models ---
 
 SHORT = dataclasses.replace(QUICK, make=lambda at: QUICK.make(at).scheduled(rounds=3))
 
@@ -224,9 +172,6 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
             given |= {"scheduler": None, "hours": None}
             assert training.train("quick", [page], SimpleNamespace(**given), mine) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
-
-
-# --- Appendix A ---
 
 
 @pytest.fixture(scope="module")

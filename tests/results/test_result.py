@@ -1,13 +1,15 @@
-"""One number out of a result, as a table's protocol reads it."""
+"""One number out of a result, as a table's protocol reads it; whom an average counts."""
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from pfl_lib import BadInput
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results
+from pfl_lib.results.weights import alone_from, shares, vanishing
 
 
 def result(alice: int | None = None, diverged: int | None = None, **columns) -> Result:
@@ -57,9 +59,7 @@ def test_alices_best_round_is_her_own_and_not_that_of_the_mean():
 
 
 def test_the_round_best_on_validation_is_read_on_the_test_data():
-    """Means on validation data: 0.4, 0.1, 0.4: round 1, the first of equals; client 1's own best
-    is round 3.
-    """
+    """Means there: 0.4, 0.1, 0.4: round 1, the first of equals; client 1's own best is round 3."""
     held = result(alice=1, accuracy_validation=[0.6, 0.2, 0.1, 0.1, 0.5, 0.3])
     assert held.value(protocol="best on validation") == pytest.approx(0.5)
     assert held.value("loss", "best on validation") == 3.0
@@ -75,9 +75,7 @@ def test_the_model_after_the_clients_own_epochs_is_read_from_its_own_columns():
 
 
 def test_a_round_without_one_clients_number_has_no_mean_and_none_before_it_counts_as_the_last():
-    """Losses after the clients' own epochs: client 0's is NaN in the last round; means 2 and 1.5
-    before.
-    """
+    """Losses after own epochs: client 0's is NaN in the last round; means 2 and 1.5 before."""
     lost = result(alice=1, loss_trained=[1.0, 3.0, 1.0, 2.0, math.nan, 4.0])
     for over in ("clients", "worst", "p10"):
         assert math.isnan(lost.value("loss", "last", over, "trained"))
@@ -129,3 +127,16 @@ def test_seeds_are_gathered_by_the_protocol_a_table_names():
     assert two.summary(metric="loss").mean == 1.5
     none = two.summary(model="trained")
     assert math.isnan(none.mean) and math.isnan(none.std) and none.status == "ran"
+
+
+def test_shares_of_an_average_sum_to_one():
+    found = shares(np.array([[1.0, 0.5, 0.5], [1.0, 0.0, 0.0]]))
+    assert found.tolist() == [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]
+
+
+def test_a_client_is_gone_from_the_round_after_its_last_weight_and_alice_alone_from_the_last_ones():
+    """Client 1 comes back in round 2 and is gone from round 3, client 2 from round 4."""
+    others = [[0.0, 0.3, 0.1], [0.2, 0.2, 0.1], [0.0, 0.1, 0.1], [0.0, 0.0, 0.1]]
+    weights = np.array([[1, *row] for row in others])
+    assert vanishing(weights)[[1, 2]].tolist() == [3, 4] and math.isnan(vanishing(weights)[3])
+    assert alone_from(weights[:, :3]) == 4 and math.isnan(alone_from(weights))

@@ -31,21 +31,17 @@ def test_several_seeds_have_a_mean_and_a_spread():
     assert last.mean == pytest.approx(60) and last.values == pytest.approx((40, 80))
     assert SEVERAL.summary(metric="loss").mean == 1
     assert (len(SEVERAL), SEVERAL.seeds, SEVERAL[1].best_accuracy) == (2, (1, 2), 0.8)
+    assert math.isnan(BROKEN.mean) and "diverged at round 2 (seed 2)" in repr(BROKEN)
     line = repr(SEVERAL)
     assert "best 70.00 ± 14.14 %" in line and "last 60.00 ± 28.28 %" in line and "\n" not in line
-
-
-def test_where_a_seed_diverged_there_is_no_mean_and_the_line_says_so():
-    assert math.isnan(BROKEN.mean) and "diverged at round 2 (seed 2)" in repr(BROKEN)
 
 
 def test_compared_results_stand_in_one_table():
     compared = compare({"several": SEVERAL, "one": ONE, "broken": BROKEN})
     table = compared.table
     assert table["seeds"].to_dict() == {"several": 2, "one": 1, "broken": 2}
-    assert table.loc["several", ["best (%)", "last (%)", "worst client (%)"]].tolist() == (
-        pytest.approx([70, 60, 60])
-    )
+    percent = table.loc["several", ["best (%)", "last (%)", "worst client (%)"]]
+    assert percent.tolist() == pytest.approx([70, 60, 60])
     assert table.loc["one", "best (%)"] == pytest.approx(30) and math.isnan(table["± best"]["one"])
     assert math.isnan(table["best (%)"]["broken"])
     assert table["status"].tolist() == ["ran", "ran", "diverged at round 2 (seed 2)"]
@@ -112,6 +108,8 @@ def test_the_worst_client_stands_beside_the_mean():
     figure = compare({"two": two, "broken": BROKEN}).plot_clients()
     assert "mean two 70, worst two 50" in theme.describe(figure)
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two", "broken"]
+    gone = [(text.get_text(), text.get_position()[1]) for text in figure.axes[0].texts]
+    assert gone == [("diverged", 1)]
     assert compare({"one": ONE}).plot_clients().axes
 
 
@@ -119,9 +117,8 @@ def test_a_comparison_is_written_as_csv_with_every_number(tmp_path):
     path = compare({"several": SEVERAL, "one": ONE}).to_csv(tmp_path / "mine.csv")
     written = pd.read_csv(path)
     assert list(written.columns)[:4] == ["name", "seed", "round", "client"] and len(written) == 9
-    assert written.groupby("name")["accuracy"].sum().to_dict() == pytest.approx(
-        {"several": 3.6, "one": 0.6}
-    )
+    sums = written.groupby("name")["accuracy"].sum().to_dict()
+    assert sums == pytest.approx({"several": 3.6, "one": 0.6})
     compare({"several": SEVERAL, "one": ONE}).to_csv(tmp_path / "table.csv", of="table")
     assert pd.read_csv(tmp_path / "table.csv")["method"].tolist() == ["several", "one"]
     with pytest.raises(BadInput, match="of 'clients'"):
@@ -141,19 +138,15 @@ def test_a_comparison_is_written_as_latex(tmp_path):
     assert len([line for line in every if line.startswith(("several", "one"))]) == 9
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
+def test_what_is_no_result_is_refused():
+    for wrong, sentence in (
         ({}, 'results {}: give a dict of results by name, such as {"WAFFLE": '),
         ([ONE], "results [<Result of m"),
         ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it"),
-    ],
-    ids=["none", "a list", "a number"],
-)
-def test_what_is_no_result_is_refused(wrong, sentence):
-    with pytest.raises(BadInput) as refused:
-        compare(wrong)
-    assert str(refused.value).startswith(sentence)
+    ):
+        with pytest.raises(BadInput) as refused:
+            compare(wrong)
+        assert str(refused.value).startswith(sentence)
 
 
 def test_the_order_in_which_a_partition_is_described_makes_no_setting_apart():
