@@ -4,9 +4,6 @@ An epsilon here is one client's, against the server and all other clients, for a
 one of its training examples: "local" in the paper's word, since the client adds the noise before
 anything leaves it.  Nothing else that leaves is counted: the numbers of training examples, and
 what a method makes of validation examples, such as FedFomo's weights.
-
-A local epoch over n examples in batches of B is ceil(n / B) steps.  FedFomo's released code drops
-the last batch: 53 steps instead of 54 for its 2,667 examples in batches of 50.
 """
 
 import functools
@@ -69,9 +66,6 @@ def epsilons(
     if (rounds < measured["round"].max()).any():
         raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")
     of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})
-    of_kind = {
-        (steps, rate): epsilon(noise, rate, int(steps), delta, accountant)
-        for steps, rate in set(of_client.itertuples(index=False, name=None))
-    }
-    spent = [of_kind[kind] for kind in of_client.itertuples(index=False, name=None)]
+    kinds = of_client.itertuples(index=False, name=None)
+    spent = [epsilon(noise, rate, int(steps), delta, accountant) for steps, rate in kinds]
     return pd.Series(spent, of_client.index, name="epsilon")
