@@ -29,14 +29,13 @@ def pytest_collection_modifyitems(items) -> None:
         raise pytest.UsageError(f"names that differ from process to process; give ids: {named}")
 
 
-def pytest_collection_finish(session) -> None:
-    """Refuse to go on where tests of one group would be spread over all workers, as by pytest 9.2
-    with pytest-xdist 3.8.
+def pytest_configure(config) -> None:
+    """Refuse to start where tests of one group would be spread over all workers: pytest-xdist 3.8
+    writes the group into `_nodeid`, which pytest 9.2 does not have.
     """
-    if getattr(session.config.option, "loadgroup", False):
-        grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
-        if spread := [item.nodeid for item in grouped if "@" not in item.nodeid]:
-            raise pytest.UsageError(f"this pytest-xdist does not keep groups: {spread[0]}")
+    if config.getoption("dist", "no") == "loadgroup" and not hasattr(pytest.Item, "_nodeid"):
+        cure = "pip install -c constraints.txt pytest"
+        raise pytest.UsageError(f"pytest {pytest.__version__} does not keep groups: {cure}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -204,10 +204,8 @@ def test_scripts_can_be_executed_and_a_failing_post_build_stops_binder(script):
 def test_every_file_of_the_package_is_installed_with_it():
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["pfl_lib"]
     folder = ROOT / "pfl_lib"
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    data = [
-        path.relative_to(folder).as_posix() for path in files if path.suffix not in (".py", ".pyc")
-    ]
+    files = [p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    data = [path.relative_to(folder).as_posix() for path in files if path.suffix != ".py"]
     assert {"py.typed", "papers/paper_values.csv"} <= set(data)
     assert [name for name in data if not any(fnmatch.fnmatch(name, of) for of in patterns)] == []
 

@@ -170,7 +170,7 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
             with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as probe:
                 probe.recv(1)
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, MemoryError):  # MemoryError: by what is no Dask
+    except (OSError, ValueError, OverflowError, MemoryError):  # the last: by what is no Dask
         why = "start one with 'dask scheduler' and give the address that it prints"
         raise BadInput(f"no Dask scheduler answers at {scheduler!r}: {why}") from None
     with client:

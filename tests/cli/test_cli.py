@@ -307,12 +307,15 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     assert stored.name == registry.page("good").needed("quick").specs[0].slug
 
 
+@pytest.mark.parametrize(
+    ("code", "says"), [("assert profile != 'quick'", True), ("assert False", False)]
+)
 def test_where_the_live_check_alone_fails_a_line_says_what_does_not_rest_on_it(
-    a_paper, tmp_path, capsys
+    code, says, a_paper, tmp_path, capsys
 ):
-    notebook(tmp_path / "notebooks" / "good.ipynb", "assert profile != 'quick'")
+    notebook(tmp_path / "notebooks" / "good.ipynb", code)
     assert main([*a_paper, "--jobs", "1"]) == 1
-    assert "what failed is the live check" in capsys.readouterr().out
+    assert ("what failed is the live check" in capsys.readouterr().out) == says
 
 
 def test_plots_only_checks_nothing_and_pages_of_two_profiles_do_not_overwrite_each_other(

@@ -156,8 +156,9 @@ def ended(process: int) -> bool:
 @pytest.mark.parametrize(
     ("how", "number", "to_all", "status"),
     [
-        ("command line", signal.SIGTERM, False, 130),
+        ("command line", signal.SIGTERM, True, 130),
         ("run_one", signal.SIGTERM, False, 1),
+        ("run_many", signal.SIGTERM, False, 1),
         ("run_many", signal.SIGINT, True, 1),
         ("run_many", signal.SIGKILL, False, -signal.SIGKILL),
     ],

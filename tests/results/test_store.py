@@ -478,3 +478,8 @@ def test_a_result_is_asked_for_with_its_model(above):
     assert store.find(RUN).seconds == 3.0
     left = [path.name for path in (store.root / "cells").iterdir()]
     assert left == [RUN.slug], "something was left behind"
+
+
+def test_a_results_folder_that_is_no_path_is_refused():
+    with pytest.raises(BadInput, match="^results_dir 3: give the path of a file or folder$"):
+        Store(3)
