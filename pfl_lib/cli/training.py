@@ -87,11 +87,20 @@ def queue_of(profile: str, seeds: int | None) -> "list[RunSpec] | None":
 
 
 def estimate(specs: Sequence["RunSpec"], jobs: int, data_dir: Path | None, device: str) -> float:
-    """The seconds that all the runs will take, by a few batches of the longest of each kind."""
+    """The seconds that all the runs will take, by a few batches of the longest of each kind.
+
+    A kind that fails counts nothing: training tells why and goes on.  Where all fail it is raised.
+    """
     kinds = {spec: (spec.dataset, spec.model, spec.schedule.batch_size) for spec in specs}
     longest = {kinds[spec]: spec for spec in sorted(specs, key=lambda spec: spec.examples())}
-    pace = {kind: _seconds(spec, data_dir, device) for kind, spec in longest.items()}
-    each = [spec.examples() * pace[kind] for spec, kind in kinds.items()]
+    pace: dict[tuple, float] = {}
+    for kind, spec in longest.items():
+        try:
+            pace[kind] = _seconds(spec, data_dir, device)
+        except Exception:  # such as a split that cannot be dealt
+            if not pace and spec is [*longest.values()][-1]:
+                raise
+    each = [spec.examples() * pace[kind] for spec, kind in kinds.items() if kind in pace]
     return max(sum(each) / jobs, *each)
 
 

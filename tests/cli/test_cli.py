@@ -15,6 +15,7 @@ import pfl_lib
 from pfl_lib import papers
 from pfl_lib.__main__ import main
 from pfl_lib.cli import listing, reproduce, training
+from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
@@ -370,6 +371,12 @@ def test_the_estimate_times_batches_of_each_kind_and_counts_every_gradient(monke
     assert calls == [(round, (0,), 8) for round in (1, 2)] * 2
     both = 287.6 * (1 + 100 / 16)
     assert training.estimate([fedavg, slow], 1, None, "cpu") == pytest.approx(both)
+    # Shares that cannot be dealt count nothing beside other runs, and alone say why
+    split = dataclasses.replace(small, batch_size=8)
+    undealt = RunSpec(FedAvg(), split, dataset="digits", partition="A", clients=5000)
+    assert training.estimate([undealt, fedavg], 1, None, "cpu") == pytest.approx(287.6)
+    with pytest.raises(BadInput, match="5000"):
+        training.estimate([undealt], 1, None, "cpu")
 
 
 def test_as_a_program_its_help_imports_neither_torch_nor_pandas_and_bad_input_exits_with_2():
