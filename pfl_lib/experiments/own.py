@@ -80,14 +80,16 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
         for kind in thing.__mro__:
             if kind.__module__.split(".")[0] in ("builtins", "typing", "pfl_lib", "torch"):
                 continue
+            settings = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
             for name, value in sorted(vars(kind).items()):
-                if name in getattr(kind, "__dataclass_fields__", ()):
-                    continue  # a setting's default: the setting itself is in the key
+                if name in [setting.name for setting in settings]:
+                    continue  # its default: the setting itself is in the key
                 if _is_plain(value) and not name.startswith("__"):
                     yield f"{name} = {value!r}"
                 elif (function := _function(value)) and not _by_dataclass(name, function):
                     yield from _parts(function, seen)
         return
+    thing = inspect.unwrap(thing)  # what a decorated function names, not its wrapper
     yield _bare(inspect.getsource(thing))
     module = thing.__module__
     for name in sorted(_names(thing.__code__)):
@@ -154,7 +156,7 @@ def load(named: str) -> Any:
         return check_method(found[name]() if isinstance(found[name], type) else found[name])
     except BadInput:
         raise
-    except Exception as error:  # noqa: BLE001  whatever a user's file does is told in one line
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a user's file does
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise BadInput(f"method {named!r} cannot be loaded: {said}") from None
 

@@ -66,7 +66,7 @@ class Federation:
         whole("seed", seed)
         whole("version", version)
         whole("threads", threads, 1, MOST_THREADS)
-        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        if dtype not in (torch.float32, torch.float64):
             raise BadInput(f"dtype {dtype!r}: give torch.float32 or torch.float64")
         if name is not None and not (isinstance(name, str) and name.strip()):
             raise BadInput(f"name {name!r}: give a text, such as 'patients', or leave it out")

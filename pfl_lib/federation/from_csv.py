@@ -68,7 +68,7 @@ def from_csv(
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
     labels, classes = _classes(path, table, label)
     rows = _groups(path, table[split_by], bins, seed)
-    if alice is not None and not (isinstance(alice, int) and 0 <= alice < len(rows)):
+    if alice is not None and not (type(alice) is int and 0 <= alice < len(rows)):
         raise BadInput(
             f"alice {alice!r} is not one of the clients 0 to {len(rows) - 1} that {split_by} makes"
         )
@@ -82,7 +82,8 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        table = pd.read_csv(path, na_values=list(MISSING))
+        # Whole columns at once: numbers and words in one column are words.
+        table = pd.read_csv(path, na_values=list(MISSING), low_memory=False)
     except OSError as error:
         raise BadInput(
             f"{path} cannot be read ({error.strerror or error}): give the path of a CSV file"
@@ -91,6 +92,8 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(
             f"{path} is no CSV file with a header line ({' '.join(str(error).split())})"
         ) from None
+    if not isinstance(table.index, pd.RangeIndex):
+        raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:
         raise BadInput(f"{path} has a header line but no rows")
     return table
@@ -168,7 +171,7 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             continue
         known = table[name].dropna()
         no_numbers = known[pd.to_numeric(known, errors="coerce").isna()]
-        if len(no_numbers) < len(known) / 2:
+        if 0 < len(no_numbers) < len(known) / 2:
             raise BadInput(
                 f"column {name!r} of {path} holds numbers but for {len(no_numbers)} rows, such as"
                 f" {no_numbers.iloc[0]!r}: mend them or leave them empty"

@@ -72,6 +72,14 @@ def check(
             "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it"
             " a number"
         )
+    if any(
+        isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.track_running_stats
+        for part in flat.module.modules()
+    ):
+        raise BadInput(
+            "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"
+            " batch, other clients' examples too: let it track them"
+        )
     for name, parameter in flat.module.named_parameters():
         if not parameter.requires_grad:
             raise BadInput(

@@ -16,8 +16,9 @@ def participants(
     "participants", round); Alice, where there is one, always does.  Raises BadInput if nobody is
     available, or Alice is not.
     """
-    limits = {client: (first, last) for client, first, last in schedule.availability}
-    there = [i for i in range(clients) if i not in limits or limits[i][0] <= round <= limits[i][1]]
+    named = {client for client, _, _ in schedule.availability}
+    back = {client for client, first, last in schedule.availability if first <= round <= last}
+    there = [i for i in range(clients) if i in back or i not in named]
     if not there or (alice is not None and alice not in there):
         who = f"Alice (client {alice}) is not" if there else "no client is"
         raise BadInput(f"{who} available in round {round}: change the schedule's availability")

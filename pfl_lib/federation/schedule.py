@@ -18,14 +18,15 @@ class Schedule:
 
     A client takes `local_epochs` passes over its own data per round, or, where given,
     `local_batches` mini-batches, continuing where the previous round stopped (Weight Erosion's
-    Titanic runs use one).  `order`: "shuffled" (by seed, round and client) or "fixed".  The
-    learning rate of round r (from 1) is `lr * lr_decay ** (r - 1)`; `momentum` and `weight_decay`
-    are torch.optim.SGD's, with momentum buffers made anew each round.  `participation` is the
-    fraction of the available clients drawn each round (at least one; Alice, where there is one,
-    always).  `availability` lists (client, first round, last round) for clients that are not there
-    all the time.  `augment` "crop_flip" moves and mirrors the images of every training batch at
-    random (by seed, round, client and batch); data sets of images only.  `private` trains by DP-SGD
-    (`DPSGD`, which says how batches are then drawn).
+    Titanic runs use one); the place in a pass goes on in rounds without the client too.  `order`:
+    "shuffled" (by seed, round and client) or "fixed".  The learning rate of round r (from 1) is
+    `lr * lr_decay ** (r - 1)`; `momentum` and `weight_decay` are torch.optim.SGD's, with momentum
+    buffers made anew each round.  `participation` is the fraction of the available clients drawn
+    each round (at least one; Alice, where there is one, always).  `availability` lists (client,
+    first round, last round) for clients that are not there all the time, several where one comes
+    back.  `augment` "crop_flip" moves and mirrors the images of every training batch at random (by
+    seed, round, client and batch); data sets of images only.  `private` trains by DP-SGD (`DPSGD`,
+    which says how batches are then drawn).
     """
 
     later: ClassVar[tuple[str, ...]] = ("augment", "private")

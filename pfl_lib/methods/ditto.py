@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pfl_lib.errors import choose, number
+from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.rows import (
@@ -48,6 +48,8 @@ class Ditto:
         return passes * (1 + read)
 
     def start(self, fed: Federation) -> Rows:
+        if fed.schedule.private:
+            raise BadInput(f"{self.title} trains a client's two models on one noise: no DP-SGD")
         # Rows "personal ..." belong to the evaluated clients, in their order.
         own = copies(fed.initial(), len(fed.evaluated_clients))
         personal = {"personal": own["theta"], "personal statistics": own["statistics"]}

@@ -13,7 +13,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, copies, model, models_of, with_rows
+from pfl_lib.rows import Rows, copies, finite_rows, model, models_of, with_rows
 
 NORMS = {"l2": 2, "l1": 1}
 
@@ -46,10 +46,10 @@ class FedFomo:
     * L_i is the mean over validation examples, without augmentation; the released code augments
       them.  It also mixes in averages of clusters of clients and of all [its README's commands; not
       in the paper], which this method does not.
-    * A candidate whose loss or distance is not finite, or at distance 0, has weight 0.  One whose
-      loss is not finite falls in P to 1 below the lowest of the client's others and ranks last
-      there until P moves again; with weight 0 alone it would rank before finite models that do not
-      help [our choice].
+    * A candidate whose loss, distance or running statistics are not finite, or at distance 0, has
+      weight 0.  One whose loss or statistics are not finite falls in P to 1 below the lowest of the
+      client's others and ranks last there until P moves again; with weight 0 alone it would rank
+      before finite models that do not help [our choice].
     * BatchNorm's running statistics are mixed as parameters are, and are in no distance.
     """
 
@@ -149,9 +149,11 @@ class FedFomo:
     def _signed(
         self, fed: Federation, client: int, reference: Rows, candidates: Rows
     ) -> tuple[Tensor, list[bool]]:
-        """Eq. 3 for one client: [m] for the m candidates; and whose loss is not finite."""
+        """Eq. 3 for one client: [m] for the m candidates; and which of them are not finite."""
         [loss], _ = fed.evaluate(reference, "validation", [client])
         losses, _ = fed.evaluate(candidates, "validation", [client] * len(candidates["theta"]))
+        # An infinite variance gives a finite loss, and would be mixed in all the same.
+        losses = losses.masked_fill(~finite_rows(candidates["statistics"]), math.nan)
         [row] = reference["theta"]
         order = NORMS[self.norm]
         apart = [torch.linalg.vector_norm(theta - row, order) for theta in candidates["theta"]]

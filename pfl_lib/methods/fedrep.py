@@ -46,11 +46,16 @@ class FedRep:
         return passes if self.head == () else sum(self._epochs(passes))
 
     def start(self, fed: Federation) -> Rows:
-        """All clients' models; BadInput where `head` names no layer, or local work is not counted
-        in epochs.
+        """All clients' models; BadInput where `head` names no layer, local work is not counted in
+        epochs, or the body gets all of them.
         """
-        head = self._head(fed)
-        partial.shared_layers(fed, head)
+        head, work = self._head(fed), fed.schedule
+        shared = partial.shared_layers(fed, head)
+        if head and shared and work.local_epochs > 1 and self.body_epochs >= work.local_epochs:
+            raise BadInput(
+                f"body_epochs {self.body_epochs}: of {work.local_epochs} local epochs the head gets"
+                f" one at least, so give at most {work.local_epochs - 1}"
+            )
         if head and fed.schedule.local_batches is not None:
             raise BadInput(
                 f"local_batches {fed.schedule.local_batches}: {self.title} divides local epochs"
@@ -65,6 +70,7 @@ class FedRep:
         if head:
             kept = [fed.layout.layer(name) for name in head]
             epochs, body_epochs = self._epochs(fed.schedule.local_epochs)
+            epochs = epochs if shared else fed.schedule.local_epochs
             rows, _ = fed.train(
                 rows,
                 r,

@@ -34,7 +34,7 @@ class PerFedAvg:
       (Per-FedAvg (HF)).
     * beta is the schedule's learning rate.  Neither FedFomo nor pFedLA gives alpha [our choice:
       0.01, which suits networks at rates from 0.01 to 0.1; the local learning rate would be as
-      good a reading].  alpha 0 is FedAvg with uniform weights.
+      good a reading].  alpha 0 is FedAvg with uniform weights, in a network without BatchNorm.
     * D and D' are the two halves of a mini-batch, each in either part, and the two gradients are
       averaged: as many local steps and as many examples as any other method has [our choice; the
       paper draws batches at will, and a further one for H].  As the paper's, it estimates the
@@ -100,10 +100,13 @@ class PerFedAvg:
         """The gradient of F on one mini-batch, each half weighing as many as its examples are."""
         w, meta, examples = rows["theta"], 0, first.y.shape[-1] + second.y.shape[-1]
         for inner, outer in ((first, second), (second, first)):
-            adapted = w - self.alpha * gradient(w, inner)
+            unmoved = rows["statistics"].clone()  # only those met at w~ are kept
+            adapted = w - self.alpha * gradient(w, inner, unmoved)
             part = gradient(adapted, outer, rows["statistics"])
             if self.hessian == "differences":
-                ahead, behind = (gradient(w + sign * self.delta * part, inner) for sign in (1, -1))
+                ahead, behind = (
+                    gradient(w + sign * self.delta * part, inner, unmoved) for sign in (1, -1)
+                )
                 part = part - self.alpha * (ahead - behind) / (2 * self.delta)
             meta = meta + part * (outer.y.shape[-1] / examples)
         return meta
@@ -125,4 +128,4 @@ def halves(batch: Batch) -> tuple[Batch, Batch]:
 def add_gradient(rows: Rows, gradient: Gradient, batch: Batch) -> None:
     """Add this batch's part of the gradient of the mean loss over all of the client's examples."""
     share = batch.y.shape[-1] / rows["size"]
-    rows["gradient"].add_(gradient(rows["theta"], batch) * share)
+    rows["gradient"].add_(gradient(rows["theta"], batch, rows["statistics"].clone()) * share)

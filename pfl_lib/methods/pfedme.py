@@ -33,8 +33,8 @@ class PFedMe:
     * `lam` is lambda.  lambda 15, `steps` K 5 and beta 1 are the defaults of FedFomo's code; eta
       0.005 is that of pFedMe's code on MNIST.
     * The schedule's learning rate is the inner one, which follows the loss (FedFomo's code: 0.09),
-      and with it go its decay, weight decay and momentum.  lr lambda must stay below 2, and eta
-      lambda too, else theta or w would leave for infinity whatever the data.
+      and with it go its decay, weight decay and momentum.  lr (lambda + weight decay) must stay
+      below 2 (1 + momentum), and eta lambda below 2: beyond, steps along lambda alone grow.
     * theta goes on from batch to batch, as in pFedMe's code; `restart=True` starts it from w at
       each batch.  The paper asks for theta near the minimum and leaves open from where.
     * A client that has not taken part is served x as it was at the start.  In pFedMe's code all
@@ -67,11 +67,15 @@ class PFedMe:
 
     def start(self, fed: Federation) -> Rows:
         """BadInput where a step along lambda alone would diverge."""
-        for name, step in (("lr", fed.schedule.lr), ("eta", self.eta)):
-            if step * self.lam >= 2:
+        work = fed.schedule
+        for name, step, pull, most in (
+            ("lr", work.lr, self.lam + work.weight_decay, 2 + 2 * work.momentum),
+            ("eta", self.eta, self.lam, 2),
+        ):
+            if step * pull >= most:
                 raise BadInput(
-                    f"{name} {step:g} times lam {self.lam:g} is {step * self.lam:g}, and pFedMe"
-                    f" diverges from 2 on: give a smaller {name} or lam"
+                    f"{name} {step:g} times lam {pull:g} is {step * pull:g}, and pFedMe"
+                    f" diverges from {most:g} on: give a smaller {name} or lam"
                 )
         own = copies(fed.initial(), len(fed))
         return {**fed.initial(), "personal": own["theta"], "personal statistics": own["statistics"]}

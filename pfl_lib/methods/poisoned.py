@@ -10,7 +10,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import Ditto, FedBN, FedRep, LGFedAvg, Local, Method
+from pfl_lib.methods import Ditto, FedBN, FedRep, LGFedAvg, Local, Method, check_method
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, finite_rows
 
@@ -28,8 +28,9 @@ class Poisoned:
       seed and client; "flipped": label y becomes the last label less y.  All else is honest.
     * `attack` "update": they send x + `scale` (y - x) where they have trained from x to y.  -1
       reverses the update, -10 makes it ten times as long too.  "noise": they send y and Gaussian
-      noise that is `scale` times as long as the update, drawn by (seed, round, client).  "nan",
-      "infinite": they send NaN, or the update times infinity.  Control variates stay as they are.
+      noise that is `scale` times as long as the whole update, drawn by (seed, round, client).
+      "nan", "infinite": they send NaN, or the update times infinity.  Control variates stay as they
+      are, and so does what APFL's averaged="mixtures" sends.
       What stays with a client stays honest: Ditto's own model, local training's, the head of
       FedRep, the layers that LG-FedAvg and FedBN keep.  Where one model is both sent and kept
       (MOCHA), the client goes on from what it sent.
@@ -47,6 +48,9 @@ class Poisoned:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        if isinstance(self.method, str):
+            raise BadInput(f"method {self.method!r}: give a method, such as FedAvg()")
+        check_method(self.method)
         choose("attack", self.attack, ATTACKS)
         number("scale", self.scale, "a finite number", lambda v: abs(v) < float("inf"))
         if not isinstance(self.clients, tuple) or any(type(i) is not int for i in self.clients):
@@ -77,7 +81,9 @@ class Poisoned:
         return self.method.round(self._attacked(fed), state, r)
 
     def served(self, fed: Federation, state: Rows) -> Rows:
-        return self.method.served(fed, state)
+        # What is served may be trained too: on the labels that the client has.
+        of_labels = self.attack in ("labels", "flipped")
+        return self.method.served(self._attacked(fed) if of_labels else fed, state)
 
     def _attacked(self, fed: Federation) -> Federation:
         """The federation as the server meets it."""

@@ -126,7 +126,7 @@ def gradients_at(
     """
 
     def add(rows: Rows, gradient: Gradient, batch: Batch) -> None:
-        found = clipped(gradient(rows["theta"], batch), clip)
+        found = clipped(gradient(rows["theta"], batch, rows["statistics"].clone()), clip)
         rows["gradient sum"].add_(found, alpha=batch.y.shape[-1])
 
     rows = {**copies(state, len(clients)), "gradient sum": fed.zeros(1).expand(len(clients), -1)}

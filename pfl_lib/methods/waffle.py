@@ -114,7 +114,8 @@ class Waffle:
         apart = distances(trained["theta"], trained["theta"][alice])
         # A client whose training ended in NaN or infinity is infinitely far away: it has no weight
         # and keeps its control variate.  Where that is Alice, the run diverges.
-        lost = ~(apart.isfinite() & finite_rows(select_rows(controls, clients)).cpu())
+        sound = finite_rows(select_rows(controls, clients)) & finite_rows(trained["statistics"])
+        lost = ~(apart.isfinite() & sound.cpu())
         near = (~lost).nonzero()[:, 0].tolist()
         now = torch.zeros(len(clients), dtype=torch.float64)
         if lost[alice]:

@@ -9,7 +9,15 @@ from torch import Tensor
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation, alice_of
-from pfl_lib.rows import Rows, average, copies, distances, each_sends_a_model, model
+from pfl_lib.rows import (
+    Rows,
+    average,
+    copies,
+    distances,
+    each_sends_a_model,
+    finite_rows,
+    model,
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class WeightErosion:
         alice = clients.index(alice_of(fed, self.title))
         trained, steps = fed.train(copies(state, len(clients)), r, clients)
         updates = trained["theta"] - state["theta"]
+        # A model whose running statistics alone are infinite is as far away as any other lost one
+        updates[~finite_rows(trained["statistics"])] = math.inf
 
         alphas = welcome(state["weights"], clients, self.newcomer)
         used = state["batches"].clone()

@@ -6,6 +6,7 @@ nothing (`faults` checks it), and every figure has its alt text.  What a page lo
 """
 
 import errno
+import itertools
 import os
 import re
 from collections.abc import Mapping
@@ -72,7 +73,9 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
     ]
     for cell in shown.cells:  # what is left for the scorecard alone is nothing to see
         outputs = cell.get("outputs", [])
-        cell.outputs = [out for out in outputs if not {ANSWER, COMPARED} & {*out.get("data", ())}]
+        kinds = [{*out.get("data", ())} for out in outputs]
+        kept = [not kind or bool(kind - {ANSWER, COMPARED}) for kind in kinds]
+        cell.outputs = list(itertools.compress(outputs, kept))
     known = registry.pages()
     order = [id for id in known if id in there or id == page.id]
     place = order.index(page.id)

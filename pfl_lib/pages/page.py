@@ -26,7 +26,6 @@ from pfl_lib.display.table import MINUS
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
-from pfl_lib.methods import short_name
 from pfl_lib.pages import recorded
 from pfl_lib.pages.collect import Collected, collecting
 from pfl_lib.papers import compare, sentences
@@ -97,7 +96,7 @@ class Page:
         methods = [own.load(name) for name in getattr(self.settings, "methods", [])]
         for method in methods:
             check_storable(method)
-        return table.with_columns({short_name(method): method for method in methods})
+        return table.with_methods(methods)
 
     def run(
         self, *tables: Table, specs: Sequence[RunSpec] = (), models: bool = False, least: int = 1
@@ -213,7 +212,11 @@ class Page:
             self._display(bundle(dots(first)))
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
-            self.table(compare.as_printed(rows), f"{dataset}: printed values and {ours}")
+            layout, told = compare.as_printed(rows).droplevel("dataset"), dataset
+            if rows["setting"].nunique() == 1:  # narrow: methods downwards
+                layout = layout.droplevel("setting").T
+                told += f", {rows['setting'].iloc[0]}"
+            self.table(layout, f"{told}: printed values and {ours}")
         if self.settings.profile != "quick":
             orders = compare.orders(runs)
             orders = orders.drop(columns=["paper", "table", "profile"], errors="ignore")

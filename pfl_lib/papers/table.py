@@ -223,8 +223,15 @@ class Table:
         )
 
     def with_methods(self, methods: Iterable[Method]) -> "Table":
-        """The table with a further column for each of these methods, by their short names."""
-        return self.with_columns({short_name(method): method for method in methods})
+        """The table with a further column for each of these methods, by their short names; BadInput
+        where two have the same.
+        """
+        named: dict[str, Method] = {}
+        for method in methods:
+            if (name := short_name(method)) in named:
+                raise BadInput(f"two methods would be the column {name!r}: give each a title")
+            named[name] = method
+        return self.with_columns(named)
 
     @property
     def settings(self) -> tuple[Setting, ...]:

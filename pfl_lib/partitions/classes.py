@@ -55,6 +55,8 @@ class Classes:
             raise BadInput(f"leave_out {self.leave_out!r}: give a tuple of classes, such as (9,)")
         for label in self.leave_out:
             whole("a class to leave out", label, 0)
+        if len(set(self.leave_out)) < len(self.leave_out):
+            raise BadInput(f"leave_out {self.leave_out}: give each class once")
 
     @property
     def title(self) -> str:

@@ -202,8 +202,8 @@ class Result:
         evaluated_clients = sorted(int(c) for c in self.metrics["client"].unique())
         if self.model is None:
             raise BadInput(
-                "this published result carries no model: ask for one that does with"
-                " pfl_lib.run(..., with_model=True), which trains it here"
+                "this result carries no model, as published ones and those of alice='each': ask for"
+                " a client's with pfl_lib.run(..., with_model=True)"
             )
         if client is None and len(evaluated_clients) == 1:
             client = evaluated_clients[0]

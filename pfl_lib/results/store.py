@@ -41,7 +41,7 @@ class NotStored(BadInput):
 
 class Store:
     """A results folder, and below it, read-only, the results published with the checkout, unless
-    PFL_IGNORE_PUBLISHED is 1.
+    PFL_IGNORE_PUBLISHED is set, to more than 0.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Store:
         given = path_of("results_dir", "" if results_dir is None else results_dir)
         self.root = given.expanduser().absolute() if results_dir else default_results_dir()
         self._cells, self._checkpoints = self.root / "cells", self.root / "checkpoints"
-        ignored = published is PUBLISHED and os.environ.get("PFL_IGNORE_PUBLISHED", "0") != "0"
+        ignored = published is PUBLISHED and (os.environ.get("PFL_IGNORE_PUBLISHED") or "0") != "0"
         self.published = None if ignored else published
         self._published = Published(self.published)
 

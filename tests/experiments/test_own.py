@@ -83,6 +83,36 @@ def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout
     assert len({*alike, *(source(method_file(tmp_path, **other)) for other in others)}) == 3
 
 
+DECORATED = """
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+SLOPE = {slope}
+
+@dataclass(frozen=True)
+class Mine:
+    name: ClassVar[str] = "mine"
+    version: ClassVar[int] = 1
+    factor: ClassVar[float] = {factor}
+
+    def start(self, fed): return fed.initial()
+    def round(self, fed, state, r): return state, {{}}
+    @torch.no_grad()
+    def served(self, fed, state): return {{n: v * SLOPE * self.factor for n, v in state.items()}}
+"""
+
+
+def test_constants_of_the_class_and_of_what_a_decorated_function_names_are_part_of_the_source(
+    tmp_path,
+):
+    found = set()
+    for slope, factor in ((1, 1), (2, 1), (1, 2)):
+        path = tmp_path / f"mine{slope}{factor}.py"
+        path.write_text(DECORATED.format(slope=slope, factor=factor))
+        found.add(own.source_of(type(own.load(f"{path}:Mine"))))
+    assert len(found) == 3
+
+
 def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(shelf):
     names = {}
     exec(FILE.format(factor=0.5, version=1, comment=""), names)  # as typed: no file
@@ -135,12 +165,15 @@ def test_a_version_is_a_whole_number_and_a_name_is_ones_own(value, taken):
         ("{file}:Mine", "has no Mine; it has Shrunk"),
         ("no_such_module:Mine", "cannot be loaded: ModuleNotFoundError"),
         ("{broken}:Mine", "cannot be loaded: ZeroDivisionError: division by zero"),
+        ("{leaving}:Mine", "cannot be loaded: SystemExit: 0"),
         (3, "give module:Class or path/to/file.py:Class"),
     ],
 )
 def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path, named, says):
     (tmp_path / "broken.py").write_text("1 / 0\n")
-    places = {"file": method_file(tmp_path).rpartition(":")[0], "broken": tmp_path / "broken.py"}
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+    places = {name: tmp_path / f"{name}.py" for name in ("broken", "leaving")}
+    places["file"] = method_file(tmp_path).rpartition(":")[0]
     with pytest.raises(BadInput) as refused:
         own.load(named.format(**places) if isinstance(named, str) else named)
     assert says in str(refused.value) and "\n" not in str(refused.value)

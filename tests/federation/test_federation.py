@@ -88,6 +88,7 @@ AWAY = {"availability": ((6, 1, 2),)}
             for a in (6, -1, "0", True)
         ),
         ({"seed": 1.5}, "seed 1.5: give a whole number"),
+        ({"dtype": torch.float16}, "dtype torch.float16: give torch.float32 or torch.float64"),
         ({"engine": "fast"}, "engine 'fast' is not one of auto, loop, vmap"),
         ({"schedule": AWAY}, "availability names client 6; the clients are 0 to 5"),
     ],
@@ -130,8 +131,12 @@ def frozen() -> nn.Module:
         (nn.Sequential(network(), nn.Flatten(0)), "the model gives numbers of shape (2,) for a b"),
         (nn.Flatten, "model Flatten has no parameters: there is nothing to train"),
         (frozen, "parameter bias is frozen (requires_grad=False): train it, or make it a buffer"),
+        (
+            lambda: nn.Sequential(network(), nn.BatchNorm1d(2, track_running_stats=False)),
+            "BatchNorm with track_running_stats=False is evaluated by whatever else is in the",
+        ),
     ],
-    ids=["inputs", "classes", "tuple", "shape", "nothing", "frozen"],
+    ids=["inputs", "classes", "tuple", "shape", "nothing", "frozen", "untracked"],
 )
 def test_a_module_that_cannot_learn_from_the_data_is_refused(model, sentence):
     assert refusal(federation, model=model).startswith(sentence)

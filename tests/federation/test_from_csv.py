@@ -113,6 +113,23 @@ def test_weight_erosion_runs_on_it(people):
         Federation(clients, make, schedule, alice=1)
 
 
+def test_flags_with_gaps_are_an_input_and_numbers_beside_words_are_words(tmp_path):
+    path = tmp_path / "flags.csv"
+    flags, labels = ("True", "False", ""), ("0", "1", "yes")
+    rows = [f"{'ab'[k % 2]},{flags[k % 3]},{labels[k // 4]}" for k in range(12)]
+    path.write_text("\n".join(["site,smokes,ill", *rows]))
+    found = from_csv.from_csv(path, label="ill", split_by="site")
+    assert (len(found), found.classes) == (2, 3) and found.input_shape[0] > 0
+
+
+def test_rows_of_more_cells_than_the_header_names_are_refused(tmp_path):
+    """Pandas would take the first column for names of rows, and every other for its neighbour."""
+    path = tmp_path / "commas.csv"
+    path.write_text("site,ill,age,weight\n" + "0,1,3,2,\n1,0,4,1,\n" * 4)
+    with pytest.raises(BadInput, match="commas.csv has rows of more cells than its header line"):
+        from_csv.from_csv(path, label="ill", split_by="site")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -5,7 +5,7 @@ import torch
 
 from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.training import Run
-from pfl_lib.methods import FedAvg, Scaffold, Waffle, WeightErosion
+from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, WeightErosion
 
 ROUNDS = 8
 
@@ -39,6 +39,19 @@ def test_a_lost_client_has_no_weight_and_the_run_goes_on(method, since):
     assert weights.isfinite().all() and (weights[:, 2] == 0).all()
     assert (weights[0, [1, 3]] > 0).all()
     assert all(row["loss"] < 10 for row in run.metrics)
+
+
+@pytest.mark.parametrize("method", [WeightErosion(p_d=0.1), Waffle(), FedFomo(n=4)], ids=repr)
+def test_a_client_whose_running_statistics_alone_are_infinite_has_no_weight(method):
+    """Inputs of 1e20, a fill value: their variance overflows, what BatchNorm makes of them not."""
+    random = torch.Generator().manual_seed(0)
+    x, y = torch.randn(4, 8, 4, generator=random), torch.randint(3, (4, 8), generator=random)
+    data = [(x * 1e20 if i == 3 else x, y) for i, (x, y) in enumerate(zip(x, y, strict=True))]
+    make = lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3))  # noqa: E731
+    held = {"test": data[:1] * 4, "validation": data[:1] * 4, "alice": 0, "device": "cpu"}
+    run = finished(method, Federation.from_arrays(data, model=make, schedule=Schedule(3), **held))
+    assert run.diverged is None and run.non_finite == {3: 1}
+    assert all(of[..., :3, 3].sum() == 0 if of.dim() == 2 else of[3] == 0 for of in run.weights)
 
 
 def test_weight_erosion_with_a_lost_client_is_weight_erosion_without_it():

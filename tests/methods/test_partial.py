@@ -92,6 +92,8 @@ def test_a_schedule_of_one_epoch_gives_one_to_each_part(small):
 
 
 def test_fedrep_by_batches_instead_of_epochs_is_refused(small):
+    with pytest.raises(BadInput, match="^body_epochs 3: of 3 local epochs the head gets one at "):
+        FedRep(body_epochs=3).start(small(local_epochs=3))
     with pytest.raises(BadInput, match="^local_batches 3: FedRep divides local epochs between"):
         FedRep().start(small(local_batches=3))
 

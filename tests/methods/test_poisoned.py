@@ -116,6 +116,16 @@ def test_random_labels_are_a_federation_that_has_them(small, play, method):
     assert same(play(Poisoned(method, poisoned), fed), play(method, there))
 
 
+def test_what_a_poisoned_client_is_served_is_trained_on_its_labels_too(small):
+    """One local epoch of client 1's own, at a learning rate that tells labels apart."""
+    fed, poisoned = small(alice=None), Poisoned(m.FineTuned(), (1,))
+    state, _ = poisoned.round(fed, poisoned.start(fed), 1)
+    false = fed.with_training_labels({1: random_labels(fed, 1)})
+    served = poisoned.served(fed, state)["theta"]
+    assert torch.equal(served, m.FineTuned().served(false, state)["theta"])
+    assert not torch.equal(served[1], m.FineTuned().served(fed, state)["theta"][1])
+
+
 def test_flipped_labels_are_counted_from_the_last(small):
     fed = small()
     flipped = Poisoned(m.FedAvg(), (1,), "flipped")._attacked(fed)._splits["train"].labels

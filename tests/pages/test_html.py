@@ -102,11 +102,13 @@ def test_a_page_stands_alone_and_carries_its_alt_text_and_code(tmp_path):
     table = shown({"text/html": "<table><tr><td>98.56</td></tr></table>"})
     kind = "application/vnd.pfl-lib.answer+json"
     hidden = shown({kind: {"answer": "never seen"}})  # left for the scorecard alone
-    outputs = (picture("a wedge towards <Alice>"), table, hidden)
+    answer = shown({kind: {"answer": "never seen"}, "text/markdown": "**no** by -4.5 points"})
+    outputs = (picture("a wedge towards <Alice>"), table, hidden, answer)
     stamp, page = made(tmp_path, *outputs, source="draw(weights)")
     assert stamp.status == "ok" and html.faults(page) == []
     assert "never seen" not in page and kind not in page
-    for words in ('alt="a wedge towards &lt;Alice&gt;"', "98.56", "Figure 3: &lt;weights&gt;"):
+    alt, said = 'alt="a wedge towards &lt;Alice&gt;"', "<strong>no</strong> by -4.5 points"
+    for words in (alt, "98.56", said, "Figure 3: &lt;weights&gt;"):
         assert words in page
     assert page.count('href="index.html"') == 2 and "<details" in page
 

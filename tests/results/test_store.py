@@ -460,7 +460,7 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
     for none in (None, 4):
         with pytest.raises(BadInput, match=f"^client {none} has no served model here: give one of"):
             both.save_model(tmp_path / "model.pt", none)
-    with pytest.raises(BadInput, match=r"carries no model: .* pfl_lib.run\(..., with_model=True\)"):
+    with pytest.raises(BadInput, match=r"carries no model, .* pfl_lib.run\(..., with_model=True\)"):
         result(model=None).save_model(tmp_path / "model.pt")
 
 
