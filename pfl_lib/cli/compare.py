@@ -94,7 +94,8 @@ def _print(runs, beside) -> None:
     )
     rows = compare.orders(runs)
     if len(rows):
-        rows = rows[["dataset", "setting", "pairs", "stands", "turned", "open"]]
+        kept = ("dataset", "setting", "metric", "pairs", "stands", "turned", "open")
+        rows = rows[[name for name in kept if name in rows]]
     for frame in (shown, rows):
         if len(frame):
             print(f"\n{frame.to_string(index=False, na_rep='–')}")

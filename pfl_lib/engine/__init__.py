@@ -5,7 +5,7 @@ Both give the same numbers to float tolerance; no method knows which one runs.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -71,6 +71,7 @@ class Pool:
     x: Tensor
     scale: Tensor
     shift: Tensor
+    channels_last: bool = True
 
     def inputs(self, index: Tensor, moves: Tensor | None = None) -> Tensor:
         """The normalised examples at `index` [...], in the dtype of `scale`: [..., C, H, W] or
@@ -78,16 +79,19 @@ class Pool:
 
         Images come channels-last, which makes every later activation channels-last too: the papers'
         colour networks then train 1.3 to 1.6 times as fast on a CPU.  With one channel it is a
-        matter of strides and costs nothing.
+        matter of strides and costs nothing.  `channels_last` False is for networks that `view` it.
         """
         x = self.x[index] if moves is None else moved(self.x[index], moves)
         x = x.to(self.scale.dtype).mul_(self.scale).add_(self.shift)
-        if x.dim() == 4 and x.shape[1] == 1:
+        if x.dim() != 4 or not self.channels_last:
+            return x
+        if x.shape[1] == 1:
             height, width = x.shape[2:]
             x = x.as_strided(x.shape, (height * width, 1, width, 1))
-        elif x.dim() == 4 and not x.is_cuda:
+        elif not x.is_cuda:
             x = x.contiguous(memory_format=torch.channels_last)
         return x
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Pool":
-        return Pool(self.x.to(device), self.scale.to(device, dtype), self.shift.to(device, dtype))
+        scale, shift = (of.to(device, dtype) for of in (self.scale, self.shift))
+        return replace(self, x=self.x.to(device), scale=scale, shift=shift)

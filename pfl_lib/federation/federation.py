@@ -129,6 +129,10 @@ class Federation:
         self._loop = loop.Loop(self._modules)
         splits = clients.splits.items()
         self._splits = {name: _on_device(split, self.device, dtype) for name, split in splits}
+        if not model_checks.takes_channels_last(template, self._splits["train"]):
+            for name, split in self._splits.items():
+                pool = replace(split.pool, channels_last=False)
+                self._splits[name] = replace(split, pool=pool)
         train = self._splits["train"]
         model_checks.check_private(template, train, schedule)
         model_checks.check(template, train, clients.classes, schedule, self.evaluated_clients)

@@ -48,6 +48,18 @@ def recorded_as(model: object, module: nn.Module) -> tuple[Architecture, str] | 
     return model, repr(module)
 
 
+def takes_channels_last(flat: FlatModule, split: Split) -> bool:
+    """Whether the module takes images in that layout, which `view` in its forward may not."""
+    try:
+        with torch.no_grad():
+            flat.network.eval()(split.pool.inputs(split.index[0][:2]))
+    except RuntimeError as error:
+        return "view size is not compatible" not in str(error)
+    except (ValueError, TypeError, IndexError, BadInput):
+        pass  # `check` says what is wrong
+    return True
+
+
 def _smallest_batch(schedule: Schedule, examples: int) -> int:
     """Examples in the smallest batch of a client that has so many, over all rounds."""
     batches = math.ceil(examples / schedule.batch_size)

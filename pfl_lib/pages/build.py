@@ -69,6 +69,10 @@ def build(
             name = run.job.id
             page, needed = by_name[name]
             count, stored = len(needed.specs), needed.stored(store.has)
+            runs = "" if stored == count else f"{stored} of {count} runs"
+            if needed.profile == "small" and (exact := page.needed("paper").stored(store.has)):
+                command = f"pfl-lib reproduce --profile paper --plots-only --only {page.id}"
+                runs = f"{runs or 'all runs'}, and {exact} in the exact setting ({command})"
             stamp = Stamp(
                 id=page.id,
                 status="not run" if run.not_run else "failed" if run.error else "ok",
@@ -79,7 +83,7 @@ def build(
                 seconds=run.seconds,
                 error=run.error,
                 made_from=digests[name],
-                runs="" if stored == count else f"{stored} of {count} runs",
+                runs=runs,
                 megabytes=run.megabytes,
             )
             there = _seen_from(name, by_name, reports)

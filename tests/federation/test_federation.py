@@ -109,6 +109,30 @@ def test_what_is_no_schedule_is_refused(schedule):
     assert told.startswith(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(")
 
 
+class Viewing(nn.Module):
+    """The tutorials' way to flatten: by `view`, which channels-last images cannot be."""
+
+    def __init__(self, view: bool) -> None:
+        super().__init__()
+        self.convolution, self.head, self.view = nn.Conv2d(3, 4, 3), nn.Linear(16, 2), view
+
+    def forward(self, x):
+        x = self.convolution(x).relu()
+        return self.head(x.view(-1, 16) if self.view else x.flatten(1))
+
+
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_a_network_that_views_its_activations_trains_as_one_that_flattens_them(engine):
+    random = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 6, 3, 4, 4, generator=random), torch.arange(12).reshape(2, 6) % 2
+    data, rows = list(zip(x, y, strict=True)), []
+    for view in (True, False):
+        make, where = lambda view=view: Viewing(view), {"engine": engine, "device": "cpu"}
+        fed = Federation.from_arrays(data, data, make, Schedule(1, batch_size=4), **where)
+        rows.append(fed.train(copies(fed.initial(), 2), 1, [0, 1])[0]["theta"])
+    torch.testing.assert_close(*rows)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused():
     data = arrays(2)

@@ -43,8 +43,8 @@ def picture(store: Store, file: Path) -> str:
     pyplot.close(figure)
     best = curves.groupby("method", sort=False)["accuracy"].max()
     return (
-        "Left: WAFFLE's ten weights by round fall from a tenth each to Alice's alone. Right:"
-        " Alice's test accuracy by round; the best are "
+        "Left: WAFFLE's ten weights by round, at last Alice's alone. Right: Alice's test accuracy"
+        " by round on distribution C, one seed; in the best round "
         + ", ".join(f"{name} {value:.1f} %" for name, value in best.items())
         + "."
     )
