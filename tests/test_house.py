@@ -366,7 +366,7 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 BUDGETS = {
     "engine": 1279,
     "methods": 3033,
-    "federation": 1236,
+    "federation": 1251,
     "models": 550,
     "partitions": 1621,
     "data": 748,

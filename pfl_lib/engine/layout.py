@@ -147,11 +147,11 @@ class Layout:
 
     def in_order(self, reached: Iterable[str]) -> "Layout":
         """The same columns with `layers` in the order of the names `reached`; layers that are not
-        among them come last, as they stand.
+        among them come first, as they stand, so that the last is the network's head.
         """
         layers = {layer.name: layer for layer in self.layers}
         first = [layers.pop(name) for name in dict.fromkeys(reached)]
-        return replace(self, layers=(*first, *layers.values()))
+        return replace(self, layers=(*layers.values(), *first))
 
 
 def views(blocks: tuple[Block, ...], row: Tensor) -> dict[str, Tensor]:

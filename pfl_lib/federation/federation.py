@@ -17,7 +17,7 @@ from pfl_lib.federation import evaluation, model_checks
 from pfl_lib.federation.batches import batches, moves
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
-from pfl_lib.federation.participation import participants
+from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, Step, finite_rows, sgd
@@ -87,6 +87,7 @@ class Federation:
                 raise BadInput(
                     f"availability names client {client}; the clients are 0 to {len(clients) - 1}"
                 )
+        check_availability(schedule, len(clients), alice)
         if schedule.augment != "none" and len(clients.input_shape) != 3:
             raise BadInput(
                 f"augment {schedule.augment!r} moves images, and these inputs have shape"

@@ -13,15 +13,9 @@ def participants(
     schedule: Schedule, clients: int, alice: int | None, seed: int, round: int
 ) -> list[int]:
     """The clients that take part in a round, ascending, the same for every method: drawn by (seed,
-    "participants", round); Alice, where there is one, always does.  Raises BadInput if nobody is
-    available, or Alice is not.
+    "participants", round); Alice, where there is one, always does.
     """
-    named = {client for client, _, _ in schedule.availability}
-    back = {client for client, first, last in schedule.availability if first <= round <= last}
-    there = [i for i in range(clients) if i in back or i not in named]
-    if not there or (alice is not None and alice not in there):
-        who = f"Alice (client {alice}) is not" if there else "no client is"
-        raise BadInput(f"{who} available in round {round}: change the schedule's availability")
+    there = available(schedule, clients, alice, round)
     if schedule.participation == 1:
         return there
     others = [i for i in there if i != alice]
@@ -29,6 +23,26 @@ def participants(
     order = torch.randperm(len(others), generator=generator(seed, "participants", round)).tolist()
     drawn = [others[k] for k in order[:wanted]]
     return sorted(drawn if alice is None else [*drawn, alice])
+
+
+def check_availability(schedule: Schedule, clients: int, alice: int | None) -> None:
+    """BadInput unless somebody is available in every round, and Alice is, where there is one."""
+    entries = schedule.availability
+    changes = {1, *(first for _, first, _ in entries), *(last + 1 for *_, last in entries)}
+    for round in sorted(changes):
+        if round <= schedule.rounds:
+            available(schedule, clients, alice, round)
+
+
+def available(schedule: Schedule, clients: int, alice: int | None, round: int) -> list[int]:
+    """The clients that are there in a round, ascending; BadInput if nobody is, or Alice is not."""
+    named = {client for client, _, _ in schedule.availability}
+    back = {client for client, first, last in schedule.availability if first <= round <= last}
+    there = [i for i in range(clients) if i in back or i not in named]
+    if not there or (alice is not None and alice not in there):
+        who = f"Alice (client {alice}) is not" if there else "no client is"
+        raise BadInput(f"{who} available in round {round}: change the schedule's availability")
+    return there
 
 
 def all_met(schedule: Schedule, clients: int, alice: int | None, seed: int) -> int | None:

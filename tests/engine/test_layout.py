@@ -131,7 +131,7 @@ def test_layers_come_in_forward_order_where_they_are_registered_in_another():
     assert [layer.name for layer in layout.layers] == registered
     found = layout.in_order(["inner.fc", "norm", "inner", "head", "", "head"])
     names = [layer.name for layer in found.layers]
-    assert names == ["inner.fc", "norm", "inner", "head", "", "unused"]
+    assert names == ["unused", "inner.fc", "norm", "inner", "head", ""]
     assert found.parameters == layout.parameters and set(found.layers) == set(layout.layers)
 
 

@@ -259,13 +259,13 @@ def test_only_available_clients_take_part():
 
 
 def test_a_round_without_alice_or_without_anybody_is_refused():
-    away = federation(schedule={"availability": ((2, 1, 1),)}, alice=2)
-    assert away.participants(1) == list(range(6))
+    away = {"schedule": {"availability": ((2, 1, 1),)}, "alice": 2}
+    assert federation(rounds=1, **away).participants(1) == list(range(6))
     sentence = "Alice (client 2) is not available in round 2: change the schedule's availability"
-    assert refusal(away.participants, 2) == sentence
-    empty = federation(sizes=(4,), schedule={"availability": ((0, 1, 1),)})
-    sentence = "no client is available in round 2: change the schedule's availability"
-    assert refusal(empty.participants, 2) == sentence
+    assert refusal(federation, **away) == sentence
+    empty = {"sizes": (4,), "schedule": {"availability": ((0, 1, 2), (0, 4, 9))}}
+    sentence = "no client is available in round 3: change the schedule's availability"
+    assert refusal(federation, **empty) == sentence
 
 
 def test_some_clients_are_trained_as_they_are_among_all():
