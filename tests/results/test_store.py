@@ -247,7 +247,9 @@ def test_every_published_result_is_whole(capsys):
 
 
 def test_published_results_are_not_read_where_they_are_to_be_ignored(monkeypatch, results_dir):
-    assert any(Store(results_dir).results())
+    for unset in ("", "0"):
+        monkeypatch.setenv("PFL_IGNORE_PUBLISHED", unset)
+        assert any(Store(results_dir).results())
     monkeypatch.setenv("PFL_IGNORE_PUBLISHED", "1")
     store = Store(results_dir)
     assert not any(store.results())
