@@ -150,8 +150,8 @@ class Layout:
         among them come first, as they stand, so that the last is the network's head.
         """
         layers = {layer.name: layer for layer in self.layers}
-        first = [layers.pop(name) for name in dict.fromkeys(reached)]
-        return replace(self, layers=(*layers.values(), *first))
+        used = [layers.pop(name) for name in dict.fromkeys(reached)]
+        return replace(self, layers=(*layers.values(), *used))
 
 
 def views(blocks: tuple[Block, ...], row: Tensor) -> dict[str, Tensor]:

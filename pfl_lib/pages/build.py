@@ -69,10 +69,7 @@ def build(
             name = run.job.id
             page, needed = by_name[name]
             count, stored = len(needed.specs), needed.stored(store.has)
-            runs = "" if stored == count else f"{stored} of {count} runs"
-            if needed.profile == "small" and (exact := page.needed("paper").stored(store.has)):
-                command = f"pfl-lib reproduce --profile paper --plots-only --only {page.id}"
-                runs = f"{runs or 'all runs'}, and {exact} in the exact setting ({command})"
+            small = needed.profile == "small"
             stamp = Stamp(
                 id=page.id,
                 status="not run" if run.not_run else "failed" if run.error else "ok",
@@ -83,7 +80,8 @@ def build(
                 seconds=run.seconds,
                 error=run.error,
                 made_from=digests[name],
-                runs=runs,
+                runs="" if stored == count else f"{stored} of {count} runs",
+                exact=page.needed("paper").stored(store.has) if small else 0,
                 megabytes=run.megabytes,
             )
             there = _seen_from(name, by_name, reports)

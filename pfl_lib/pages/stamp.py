@@ -29,9 +29,9 @@ LIBRARIES = ("torch", "numpy", "pandas", "matplotlib", "seaborn", "nbconvert", "
 class Stamp:
     """How and when a page was made; `status` is "ok", "failed" or, where the runs behind it are
     missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30"; `runs` says "42 of 150
-    runs" where some were missing, and how many of the exact setting a smaller page leaves out;
-    `megabytes`: the most memory that its kernel held, 0 where unknown.  The last four are what
-    `summary` reads of it.
+    runs" where some were missing; `exact`: how many stored runs of the exact setting a page of the
+    small profile leaves out; `megabytes`: the most memory that its kernel held, 0 where unknown.
+    The last four are what `summary` reads of it.
     """
 
     id: str
@@ -44,6 +44,7 @@ class Stamp:
     error: str = ""
     made_from: str = ""
     runs: str = ""
+    exact: int = 0
     megabytes: int = 0
     answer: str = ""
     picture: str = ""
