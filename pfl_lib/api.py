@@ -10,7 +10,7 @@ from typing import Any, Never
 from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.engine.private import DPSGD
-from pfl_lib.errors import BadInput, choose, flag, likely, whole
+from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
 from pfl_lib.experiments.own_data import FederationRun, data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -26,7 +26,6 @@ from pfl_lib.results.result import Result, of_each_alice
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import NotStored, Store
 
-MOST_SEEDS = 10_000
 OTHER_NAMES = {"learning_rate": "lr", "epochs": "local_epochs", "distribution": "partition"}
 EACH = "each"  # client as Alice
 ONE_ALICE = "is made for one Alice: give each of them by number"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 LARGEST = 1e15
 """No rate, penalty or step is greater; single precision overflows soon after."""
+MOST_SEEDS = 10_000
 
 
 class BadInput(ValueError):

@@ -7,16 +7,19 @@ import torch
 from torch import nn
 
 import pfl_lib
-from pfl_lib import BadInput, Federation, Schedule, progress
+from pfl_lib import DPSGD, BadInput, Federation, Schedule, progress
 from pfl_lib.federation.from_csv import from_csv
 from pfl_lib.methods import FineTuned, LGFedAvg, Mocha, PFedHN, PFedLA, Waffle
-from pfl_lib.partitions import ByColumn, Latent, Shards
+from pfl_lib.partitions import ByColumn, Classes, Latent, Shards
 
 X, Y = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
+PLAIN = Schedule(1, batch_size=4)
+PRIVATE = Schedule(1, batch_size=4, private=DPSGD(1, 1))
 
 
-def federation(first=(X, Y), model=lambda: nn.Linear(3, 2), **settings) -> Federation:
-    schedule = Schedule(rounds=1, batch_size=4)
+def federation(
+    first=(X, Y), model=lambda: nn.Linear(3, 2), schedule=PLAIN, **settings
+) -> Federation:
     test = [(X, Y)] * 2
     return Federation.from_arrays([first, (X, Y)], test, model, schedule, device="cpu", **settings)
 
@@ -34,6 +37,16 @@ class Lazy(nn.Sequential):
 class Summed(nn.Linear):
     def forward(self, x):
         return super().forward(x).sum(0, keepdim=True)
+
+
+class Branching(nn.Linear):
+    def forward(self, x):
+        return super().forward(x if x.sum() > 0 else -x)
+
+
+def federated(method: str, **settings):
+    schedule = Schedule(1, batch_size=4, **settings)
+    return pfl_lib.run(method, federation=federation(schedule=schedule))
 
 
 HUGE = 10**30
@@ -73,6 +86,17 @@ CALLS = {
             ("rounds", HUGE),
         )
     },
+    "data_dir": (lambda: run(dataset="mnist", data_dir=3), "data_dir 3: give the path"),
+    "no vmap": (lambda: federation(model=Branching(3, 2), engine="vmap"), "or give engine='loop'"),
+    "no vmap in privacy": (
+        lambda: federation(model=Branching(3, 2), schedule=PRIVATE),
+        "DP-SGD takes each example's gradient, which torch.func.vmap cannot do for this network (",
+    ),
+    "a class left out twice": (lambda: Classes(2, leave_out=(9, 9)), "(9, 9): give each class on"),
+    "pFedMe with momentum": (
+        lambda: federated("pfedme", lr=2.0, momentum=0.5, weight_decay=1.0),
+        "pFedMe diverges from 3 on",
+    ),
     "results_dir": (lambda: run(results_dir="\0"), "results_dir '\\x00': give the path"),
     "with_model": (lambda: run(with_model="no"), "with_model 'no': give True or False"),
     "another's name": (lambda: run(learning_rate=0.1), "'learning_rate': did you mean lr?"),

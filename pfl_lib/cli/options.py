@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import MOST_SEEDS, BadInput
 
 if TYPE_CHECKING:  # annotations only: the command line starts without torch and pandas
     from pfl_lib.pages.registry import NotebookPage
@@ -41,7 +41,7 @@ def profile(words: str, default: str | None = None) -> Callable:
 OWN = "a method of your own on the tables that --only names: module:Class or path/to/file.py:Class"
 method = click.option("--method", multiple=True, metavar="M", help=f"{OWN} (several: again)")
 SEEDS = "seeds 1 to N, not the profile's own"
-seeds = click.option("--seeds", type=NUMBER, metavar="N", help=SEEDS)
+seeds = click.option("--seeds", type=click.IntRange(1, MOST_SEEDS), metavar="N", help=SEEDS)
 RESULTS = "folder of results (PFL_RESULTS_DIR, else results)"
 results_dir = click.option("--results-dir", type=folder, metavar="R", help=RESULTS)
 

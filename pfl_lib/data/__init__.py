@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfl_lib.data import emnist, files, scikit_learn, titanic
 from pfl_lib.data.source import Arrays, Dataset, Source
-from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.errors import BadInput, choose, path_of, whole
 
 
 def load(
@@ -55,7 +55,7 @@ def data_root(data_dir: str | os.PathLike | None = None) -> Path:
     """
     given = _given(data_dir)
     if given is not None:
-        root = Path(given).expanduser().absolute()
+        root = path_of("data_dir", given).expanduser().absolute()
         if os.path.isfile(root):
             told = "give the folder that holds the data sets"
             raise BadInput(f"data folder {root} is a file, not a folder: {told}")

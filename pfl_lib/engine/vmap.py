@@ -15,7 +15,7 @@ from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
 from pfl_lib.engine.private import by_example, private_gradient
-from pfl_lib.rows import Batch, Rows, Step, velocity
+from pfl_lib.rows import Batch, Gradient, Rows, Step, velocity
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     }
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
-    gradient, noising = _gradients(flat), [client.noising for client in work]
+    gradient, noising = gradients_of(flat), [client.noising for client in work]
     clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
@@ -67,7 +67,8 @@ def _groups(work: Sequence[Work], number: int) -> list[list[int]]:
     return list(sizes.values())
 
 
-def _gradients(flat: FlatModule):
+def gradients_of(flat: FlatModule) -> Gradient:
+    """Models [n, P] and a batch each, x [n, b, ...], y [n, b], to the gradients [n, P]."""
     network, layout, loss = flat.network, flat.layout, flat.loss
     network.train()
     counters = {

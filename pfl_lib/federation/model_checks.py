@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from pfl_lib.engine import vmap
 from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.private import by_example
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import Split
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.models import Architecture
 from pfl_lib.randomness import number
+from pfl_lib.rows import Batch
 
 
 def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Module:
@@ -182,6 +185,28 @@ def check_private(flat: FlatModule, split: Split, schedule: Schedule) -> None:
                 f" sample at rate {size / len(index):.3g}, above 1: give a batch_size of at most"
                 f" {len(index)}"
             )
+
+
+def check_vmap(flat: FlatModule, split: Split, schedule: Schedule, engine: str) -> None:
+    """BadInput for a model that `torch.func.vmap` refuses, where training goes through it."""
+    client = max(range(len(split.index)), key=lambda i: len(split.index[i]))
+    index, labels = split.index[client][:2], split.labels[client][:2]
+    x, row = split.pool.inputs(index), flat.layout.rows(flat.module)
+    try:
+        if schedule.private:
+            why, cure = "DP-SGD takes each example's gradient", "train it without privacy"
+            by_example(flat, schedule.private.max_norm)(row["theta"], x, labels)
+        elif engine == "vmap":
+            why, cure = "engine 'vmap' takes clients side by side", "give engine='loop'"
+            models = {name: values[None] for name, values in row.items()}
+            batch = Batch(x[None], labels[None], 0, 0.0, 0.0, 0.0)
+            vmap.gradients_of(flat)(models["theta"], batch, models["statistics"])
+    except (RuntimeError, ValueError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise BadInput(
+            f"{why}, which torch.func.vmap cannot do for this network ({said}): change it, or"
+            f" {cure}"
+        ) from error
 
 
 def _random_state(device: torch.device) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import MOST_SEEDS, BadInput, choose
 from pfl_lib.papers.profiles import PROFILES
 
 # What papermill can inject; whatever else a namespace holds (modules, functions, IPython's own) is
@@ -29,7 +29,7 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     profile: str
-    seeds: pydantic.NonNegativeInt
+    seeds: int = pydantic.Field(ge=0, le=MOST_SEEDS)
     data_dir: str
     results_dir: str
     jobs: pydantic.NonNegativeInt

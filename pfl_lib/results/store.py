@@ -49,6 +49,8 @@ class Store:
     ) -> None:
         given = path_of("results_dir", "" if results_dir is None else results_dir)
         self.root = given.expanduser().absolute() if results_dir else default_results_dir()
+        if self.root.is_file():
+            raise BadInput(f"results folder {self.root} is a file, not a folder: give another")
         self._cells, self._checkpoints = self.root / "cells", self.root / "checkpoints"
         ignored = published is PUBLISHED and (os.environ.get("PFL_IGNORE_PUBLISHED") or "0") != "0"
         self.published = None if ignored else published

@@ -48,6 +48,8 @@ def told(capsys, words: str) -> str:
         ("reproduce --hours 1", ["--hours is for --train-only"]),
         ("reproduce --train-only --hours nan", ["--hours nan: give a number above 0"]),
         ("reproduce --seeds two", ["--seeds", "'two'", "integer"]),
+        ("reproduce --seeds 10001", ["--seeds", "10001", "1<=x<=10000"]),
+        (f"results list --results-dir {__file__}", [f"results folder {__file__} is a file"]),
         ("reproduce --device tpu", ["'tpu'", "cuda"]),
         ("reproduce --colour red", ["--colour"]),
         ("reproduce --data-dir /does/not/exist", ["/does/not/exist", "does not exist"]),

@@ -360,6 +360,7 @@ def test_a_sampling_rate_above_one_and_a_setting_that_is_none_are_refused():
     [
         (make_method("pfedme"), "accounts for one gradient of each batch"),
         (make_method("fedavg_data"), "this method shares some"),
+        (make_method("ditto"), "two models on one noise"),
         (Scaffold("I"), "how many examples each batch drew"),
         (Waffle(option="I"), "how many examples each batch drew"),
     ],
