@@ -84,7 +84,7 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
         "page": page,
         "stamp": stamp,
         "index": there[""],
-        "near": [(way, there[id], known[id].title) for way, ids in near.items() for id in ids],
+        "near": [(way, there[id], known[id].heading) for way, ids in near.items() for id in ids],
         "css": styles(),
     }
     text, _ = exporter().from_notebook_node(shown, resources={"pfl_lib": facts})
