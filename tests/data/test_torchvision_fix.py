@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pfl_lib.data import torchvision_fix
-from pfl_lib.errors import BadInput
+from tests.common import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,5 +119,4 @@ def test_where_torchvision_is_missing_one_line_says_how_to_get_it(monkeypatch):
 
     monkeypatch.setattr(torchvision_fix.importlib, "import_module", missing)
     told = "^torchvision, which .*, is not installed: pip install torchvision$"
-    with pytest.raises(BadInput, match=told):
-        torchvision_fix.import_torchvision()
+    refused(told, torchvision_fix.import_torchvision)
