@@ -1,17 +1,14 @@
 """The core needs torch, numpy, pandas and tqdm alone: it runs without notebooks and plots."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from importlib import metadata
-from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.common import fresh
+
 CORE = ("torch", "numpy", "pandas", "tqdm")
 
 # Blocks the modules named in argv[1] as if they were not installed, then goes on.
@@ -61,16 +58,7 @@ def everything_else(core: tuple[str, ...] = CORE) -> list[str]:
 def run_with_the_core_alone(program: str, core: tuple[str, ...] = CORE) -> str:
     """What a fresh interpreter prints for which nothing but the core's packages is installed."""
     program = textwrap.dedent(BLOCK) + textwrap.dedent(program)
-    done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(everything_else(core))],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return fresh(program, json.dumps(everything_else(core)), PYTHONWARNINGS="default").strip()
 
 
 def test_the_packages_of_the_upper_rooms_are_blocked_here_and_the_cores_are_not():

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from importlib import metadata
 from pathlib import Path
@@ -57,6 +58,18 @@ def names(requirements: list[Requirement]) -> set[str]:
     return {canonicalize_name(requirement.name) for requirement in requirements}
 
 
+def imported(nodes: Iterable[ast.AST]) -> list[str]:
+    """What import statements name, in full: `a.b` where b is imported from a."""
+    found = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"from {'.' * node.level}{node.module}: name the package"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
 def imports_of_files(*patterns: str) -> dict[str, str]:
     """Modules that are imported, but for the standard library's and ours, each with a file."""
     found = {}
@@ -65,15 +78,8 @@ def imports_of_files(*patterns: str) -> dict[str, str]:
         if path.suffix == ".ipynb":
             cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
             text = "\n".join("".join(cell["source"]) for cell in cells)
-        for node in ast.walk(ast.parse(text)):
-            modules = []
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                modules = [node.module]
-            found |= {
-                module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules
-            }
+        name = path.relative_to(ROOT).as_posix()
+        found |= {one.partition(".")[0]: name for one in imported(ast.walk(ast.parse(text)))}
     own = {*sys.stdlib_module_names, "pfl_lib", "benchmarks", "tests"}
     return {module: path for module, path in found.items() if module not in own}
 
@@ -227,16 +233,8 @@ DECLARED = {("results", "display")}
 
 def rooms_imported(path: Path) -> set[str]:
     """The rooms of `pfl_lib` that a file imports, at its top or within a function."""
-    rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: name the package"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("pfl_lib.")}
-    return rooms
+    names = imported(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return {name.split(".")[1] for name in names if name.startswith("pfl_lib.")}
 
 
 def test_rooms_import_lower_rooms_alone():
@@ -260,12 +258,9 @@ def test_no_two_files_of_the_package_import_each_other():
     modules = {".".join(of.parts).removesuffix(".__init__"): path for path, of in paths.items()}
     imports = {}
     for module, path in modules.items():
-        names = set()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ImportFrom):
-                # A name of a package is one of its files, or else something in the package's face.
-                named = {f"{node.module}.{alias.name}" for alias in node.names}
-                names |= {name if name in modules else node.module for name in named}
+        named = imported(ast.parse(path.read_text(encoding="utf-8")).body)
+        # A name of a package is one of its files, or else something in the package's face.
+        names = {name if name in modules else name.rpartition(".")[0] for name in named}
         imports[module] = (names & modules.keys()) - {module, "pfl_lib"}
     reached = {module: set(direct) for module, direct in imports.items()}
     for _ in modules:
