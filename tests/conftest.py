@@ -63,6 +63,14 @@ def results_dir(tmp_path) -> Path:
     return folder
 
 
+@pytest.fixture
+def store(results_dir):
+    """A store of this test's alone, empty; no published results are below it."""
+    from pfl_lib.results.store import Store  # not before the environment is set
+
+    return Store(results_dir, published=None)
+
+
 def data_dir() -> Path | None:
     """The folder that PFL_DATA_DIR names."""
     chosen = os.environ.get("PFL_DATA_DIR")

@@ -1,17 +1,14 @@
 """The core needs torch, numpy, pandas and tqdm alone: it runs without notebooks and plots."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from importlib import metadata
-from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.common import fresh
+
 CORE = ("torch", "numpy", "pandas", "tqdm")
 
 # Blocks the modules named in argv[1] as if they were not installed, then goes on.
@@ -61,16 +58,7 @@ def everything_else(core: tuple[str, ...] = CORE) -> list[str]:
 def run_with_the_core_alone(program: str, core: tuple[str, ...] = CORE) -> str:
     """What a fresh interpreter prints for which nothing but the core's packages is installed."""
     program = textwrap.dedent(BLOCK) + textwrap.dedent(program)
-    done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(everything_else(core))],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return fresh(program, json.dumps(everything_else(core)), PYTHONWARNINGS="default").strip()
 
 
 def test_the_packages_of_the_upper_rooms_are_blocked_here_and_the_cores_are_not():
@@ -80,10 +68,16 @@ def test_the_packages_of_the_upper_rooms_are_blocked_here_and_the_cores_are_not(
     assert not {"torch", "numpy", "pandas", "tqdm", "dateutil", "sympy", "pfl_lib"} & set(blocked)
 
 
-def test_every_module_of_the_core_can_be_imported_and_what_is_missing_is_named_when_needed():
+def test_the_core_is_imported_every_method_trains_and_what_is_missing_is_named_when_needed():
+    """A small federation: five clients with validation examples for FedFomo, a norm for FedBN, and
+    rounds enough for pFedMe, whose shared model moves by eta lambda = 0.075 of the way at each
+    batch.
+    """
     program = """
         import importlib, pkgutil
+        import torch
         import pfl_lib, pfl_lib.methods, pfl_lib.engine
+        from pfl_lib.methods import METHODS
 
         core = "experiments.runner results.store partitions data models errors api".split()
         names = ["pfl_lib." + name for name in core]
@@ -101,27 +95,12 @@ def test_every_module_of_the_core_can_be_imported_and_what_is_missing_is_named_w
             pfl_lib.run("fedavg", dataset="digits", rounds=1)
         except pfl_lib.BadInput as error:
             print(error)
-    """
-    assert run_with_the_core_alone(program).splitlines() == [
-        "imported True",
-        "No module named 'sklearn'",
-        "dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn",
-    ]
-
-
-def test_every_method_trains_a_small_federation():
-    program = """
-        import torch
-        import pfl_lib
-        from pfl_lib.methods import METHODS
 
         generator = torch.Generator().manual_seed(0)
         def part(n):
             x = torch.randn(n, 4, generator=generator)
             return x, (x[:, 0] > 0).long()
 
-        # Five clients with validation examples for FedFomo, a norm for FedBN; rounds enough for
-        # pFedMe, whose shared model moves by eta lambda = 0.075 of the way at each batch.
         parts = [part(n) for n in (20, 30, 25, 20, 25)]
         def network():
             return torch.nn.Sequential(
@@ -138,7 +117,12 @@ def test_every_method_trains_a_small_federation():
             assert 0.5 < result.last_accuracy <= 1, (name, result.last_accuracy)
         print("trained", len(METHODS) >= 6)
     """
-    assert run_with_the_core_alone(program) == "trained True"
+    assert run_with_the_core_alone(program).splitlines() == [
+        "imported True",
+        "No module named 'sklearn'",
+        "dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn",
+        "trained True",
+    ]
 
 
 def test_a_pages_run_is_trained_where_no_notebook_package_is_installed(tmp_path):

@@ -1,13 +1,12 @@
 """Memory grows with clients times parameters, and only for methods that keep a model per client."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from pfl_lib.rows import select_rows, with_rows
+from tests.common import fresh
 
 GIB = 2**30
 
@@ -58,11 +57,7 @@ def peaks(
 ) -> list[list[int]]:
     """For each method and Alice (or None): peak bytes before and after, rows, models held."""
     words = [json.dumps(cases), str(clients), str(participation)]
-    done = subprocess.run(
-        [sys.executable, "-c", RUNS, *words], capture_output=True, text=True, timeout=880
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(fresh(RUNS, *words))
 
 
 @pytest.mark.timeout(900)  # two long runs
@@ -82,12 +77,7 @@ def test_ten_thousand_clients_of_whom_a_hundredth_takes_part_need_room_for_that_
 
 def test_a_round_of_fedfomo_with_a_hundred_clients_fits_into_one_gib():
     """All take part, each with five candidates; so does a round of FedAvg before it."""
-    program = "from benchmarks import candidates; print(candidates.memory())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < GIB
+    assert int(fresh("from benchmarks import candidates; print(candidates.memory())")) < GIB
 
 
 def test_apfl_keeps_a_personal_model_for_alice_alone_where_she_alone_is_read():

@@ -3,10 +3,7 @@
 import dataclasses
 import importlib.util
 import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +11,8 @@ import torch
 from benchmarks import __main__ as command
 from benchmarks import candidates, floor, parts, peers, plain, timing, workloads
 from pfl_lib.models import LeNet5
+from tests.common import fresh
 
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = workloads.Workload(
     "small", "pfedla_cnn", (3, 16, 16), clients=3, images=12, batch=5, lr=0.1
 )
@@ -53,10 +50,7 @@ def test_peak_memory_is_this_processes_own_and_stays_when_memory_is_given_back()
         " bytearray(200_000_000); del block; print(before, peak_memory())"
     )
     held = bytearray(600_000_000)  # a parent's memory must not count
-    printed = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    before, after = map(int, printed.split())
+    before, after = map(int, fresh(program).split())
     del held
     assert 190e6 < after - before < 300e6
     assert before < 500e6

@@ -1,7 +1,6 @@
 """`pfl-lib results`: what it shows, takes over and removes, and that results stay."""
 
 import dataclasses
-import errno
 import json
 import os
 import shutil
@@ -13,11 +12,11 @@ import pytest
 import torch
 
 from pfl_lib.__main__ import main
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import Local
 from pfl_lib.results import files as files_of
 from pfl_lib.results import store as stores
 from pfl_lib.results.store import Store
+from tests.common import no_room
 from tests.results.common import RUN, described, layered, result
 
 FEDAVG, LOCAL = RUN, described(Local())
@@ -36,10 +35,6 @@ def store(results_dir, monkeypatch) -> Store:
 @pytest.fixture
 def other(tmp_path) -> Store:
     return Store(tmp_path / "other", published=None)
-
-
-def entry(store: Store, spec: RunSpec) -> Path:
-    return store.root / "cells" / spec.slug
 
 
 def files(store: Store) -> dict[str, bytes]:
@@ -96,7 +91,7 @@ def test_list_keeps_to_the_lines_that_have_all_words_and_says_where_there_are_no
 def test_a_result_is_shown_with_its_settings_rounds_and_matrices(say, store):
     store.save(LOCAL, layered(LOCAL))
     status, lines = say("show", LOCAL.slug)
-    assert status == 0 and lines[0] == str(entry(store, LOCAL))
+    assert status == 0 and lines[0] == str(store.folder(LOCAL))
     assert json.loads("\n".join(lines[1:-5]))["method"] == {"name": "local", "version": 1}
     assert lines[-5:] == [
         "accuracy: best 33.33% (round 2), last 30.00% (round 3)",
@@ -125,11 +120,11 @@ def test_a_name_of_no_result_or_of_several_or_of_a_damaged_one_is_told_in_one_li
     for nothing in ("nothing", "", LOCAL.key[:3], FEDAVG.key[:10] + "zz"):
         assert refused(nothing).startswith(f"pfl-lib: {nothing!r} is no result in")
     digits = "11" if LOCAL.key[8:10] == "00" else "00"
-    other = entry(store, LOCAL).with_name(f"local-else-seed1-{LOCAL.key[:8]}{digits}")
-    shutil.copytree(entry(store, LOCAL), other)
+    other = store.folder(LOCAL).with_name(f"local-else-seed1-{LOCAL.key[:8]}{digits}")
+    shutil.copytree(store.folder(LOCAL), other)
     assert "fits 2 results: give the name or the key of one" in refused(LOCAL.key[:8])
     shutil.rmtree(other)
-    (entry(store, LOCAL) / "metrics.csv").write_text("")
+    (store.folder(LOCAL) / "metrics.csv").write_text("")
     assert "is damaged: 'pfl-lib results prune' removes it" in refused(LOCAL.slug)
 
 
@@ -150,10 +145,10 @@ def test_results_of_another_folder_are_taken_over_whole_and_ones_own_stay(say, s
 def test_what_is_damaged_there_is_not_taken_and_what_is_damaged_here_is_mended(say, store, other):
     other.save(FEDAVG, result(FEDAVG))
     other.save(LOCAL, result(LOCAL))
-    config = entry(other, LOCAL) / "config.json"
+    config = other.folder(LOCAL) / "config.json"
     config.write_text(config.read_text().replace('"diverged": null', '"diverged": 3'))
-    shutil.copytree(entry(other, FEDAVG), entry(other, FEDAVG).with_name("renamed"))
-    (entry(store, FEDAVG) / "metrics.csv").write_text("")
+    shutil.copytree(other.folder(FEDAVG), other.folder(FEDAVG).with_name("renamed"))
+    (store.folder(FEDAVG) / "metrics.csv").write_text("")
     status, lines = say("merge", other.root)
     assert status == 1
     assert sorted(lines) == [
@@ -162,7 +157,7 @@ def test_what_is_damaged_there_is_not_taken_and_what_is_damaged_here_is_mended(s
         "damaged: renamed",
         f"taken: {FEDAVG.slug}",
     ]
-    assert store.find(FEDAVG) is not None and not entry(store, LOCAL).exists()
+    assert store.find(FEDAVG) is not None and not store.folder(LOCAL).exists()
 
 
 def test_a_folder_that_holds_no_results_and_a_full_disk_are_told_in_one_line(
@@ -173,10 +168,7 @@ def test_a_folder_that_holds_no_results_and_a_full_disk_are_told_in_one_line(
     other.save(LOCAL, result(LOCAL))
     kept = files(store)
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(stores, "write", full)
+    monkeypatch.setattr(stores, "write", no_room)
     status, (line,) = say("merge", other.root)
     assert status == 2 and "could not be stored" in line and "make room there" in line
     assert files(store) == kept
@@ -195,7 +187,7 @@ def test_leftovers_go_and_results_and_checkpoints_of_unfinished_runs_stay(say, s
     store.save_checkpoint(FEDAVG, STATE)  # of a run that is finished
     damaged = dataclasses.replace(LOCAL, seed=2)
     store.save(damaged, result(damaged))
-    (entry(store, damaged) / "model.pt").unlink()
+    (store.folder(damaged) / "model.pt").unlink()
     store.checkpoint_path(damaged).write_bytes(b"half")
     for place in ("cells/.killed01", "checkpoints/.killed01"):
         (store.root / place).mkdir()
@@ -240,7 +232,7 @@ def test_a_result_whose_reading_failed_once_stays(say, store, monkeypatch):
     kept, real, failed = files(store), stores.read, []
 
     def flaky(path, key=None):
-        if path == entry(store, FEDAVG) and not failed:
+        if path == store.folder(FEDAVG) and not failed:
             failed.append(1)
             return None
         return real(path, key)

@@ -13,6 +13,7 @@ import torch
 from pfl_lib import data
 from pfl_lib.data import emnist, torchvision_fix
 from pfl_lib.errors import BadInput
+from tests.common import refused
 
 
 def packed(array: torch.Tensor) -> bytes:
@@ -62,8 +63,7 @@ def test_without_the_archive_it_says_what_is_missing_in_one_line(tmp_path):
 
 def test_another_archive_is_refused(tmp_path):
     write_archive(tmp_path)
-    with pytest.raises(BadInput, match=f"damaged or altered.*expected {emnist.MD5}"):
-        data.load("emnist_letters", tmp_path)
+    refused(f"damaged or altered.*expected {emnist.MD5}", data.load, "emnist_letters", tmp_path)
 
 
 def test_the_archives_md5_is_the_one_that_torchvision_checks():

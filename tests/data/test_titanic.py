@@ -1,6 +1,5 @@
 """The Titanic and breast cancer as data sets: preparation by hand, order, files, every refusal."""
 
-import re
 import types
 
 import numpy as np
@@ -11,17 +10,11 @@ import torch
 from pfl_lib import data, partitions
 from pfl_lib.data import preprocessing, scikit_learn, titanic
 from pfl_lib.errors import BadInput
+from tests.common import refusal, refused
 
 # Specification, section 5.1: passengers and survivors of the clients.
 SIZES = {"age_strict": [248, 476, 322, 263], "age_some": [362, 362, 322, 263]}
 SURVIVED = [0.460, 0.391, 0.394, 0.278]
-
-
-def refusal(*args, **kwargs) -> str:
-    with pytest.raises(BadInput) as caught:
-        data.load(*args, **kwargs)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # --- preparation ---
@@ -208,13 +201,14 @@ def titanic_file(root, text: str, name: str = "titanic3.csv"):
 
 
 def test_a_folder_without_a_table_is_told_which_files_would_do(tmp_path):
-    said = refusal("titanic", tmp_path)
+    said = refusal(data.load, "titanic", tmp_path)
     assert f"titanic_tfds_1309.csv or titanic3.csv missing in {tmp_path / 'titanic'}" in said
     assert "give neither to download the data" in said
 
 
 def test_a_table_is_not_cut_short():
-    assert "breast_cancer is a table, which is taken whole" in refusal("breast_cancer", images=100)
+    told = refusal(data.load, "breast_cancer", images=100)
+    assert "breast_cancer is a table, which is taken whole" in told
 
 
 @pytest.mark.parametrize(
@@ -228,9 +222,9 @@ def test_a_table_is_not_cut_short():
     ids=["empty", "no table", "no fare", "one passenger"],
 )
 def test_another_table_is_refused(tmp_path, text, words):
-    assert re.search(words, refusal("titanic", titanic_file(tmp_path, text)))
+    refused(words, data.load, "titanic", titanic_file(tmp_path, text))
 
 
 def test_a_client_that_is_none_is_no_alice():
-    with pytest.raises(BadInput, match="alice 4 is not one of the clients 0 to 3"):
-        partitions.make("radius_strict", data.load("breast_cancer"), alice=4)
+    cancer, told = data.load("breast_cancer"), "alice 4 is not one of the clients 0 to 3"
+    refused(told, partitions.make, "radius_strict", cancer, alice=4)

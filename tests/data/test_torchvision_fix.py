@@ -1,7 +1,5 @@
 """Torchvision beside a torch of another build: cured where it fails, else left alone."""
 
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -9,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from pfl_lib.data import torchvision_fix
-from pfl_lib.errors import BadInput
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.common import fresh, refused
 
 # What a torchvision without its compiled operators does, and a file that counts the attempts to
 # import it.
@@ -38,20 +34,6 @@ def write_torchvision(folder: Path, source: str) -> Path:
     (folder / "torchvision" / "__init__.py").write_text(textwrap.dedent(source))
     (folder / "torchvision" / "left_over.py").write_text("")
     return folder
-
-
-def output_of(program: str, *path: Path) -> list[str]:
-    """The lines that a fresh interpreter prints, whose torch knows no torchvision yet."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 @pytest.fixture
@@ -85,7 +67,8 @@ def test_a_torchvision_without_its_operators_is_imported_at_the_second_try(tmp_p
         print(import_torchvision() is torchvision, sys.modules["torchvision"] is torchvision)
         print(torchvision.left_over is before, sys.modules["torchvision.left_over"] is before)
     """
-    assert output_of(program, write_torchvision(tmp_path, FAULTY)) == [
+    path = str(write_torchvision(tmp_path, FAULTY))  # torch knows no torchvision there yet
+    assert fresh(program, PYTHONPATH=path).splitlines() == [
         "operator torchvision::nms does not exist",  # what a plain import says
         "True True",
         "False False",  # nothing is left of the failed import
@@ -119,5 +102,4 @@ def test_where_torchvision_is_missing_one_line_says_how_to_get_it(monkeypatch):
 
     monkeypatch.setattr(torchvision_fix.importlib, "import_module", missing)
     told = "^torchvision, which .*, is not installed: pip install torchvision$"
-    with pytest.raises(BadInput, match=told):
-        torchvision_fix.import_torchvision()
+    refused(told, torchvision_fix.import_torchvision)

@@ -6,14 +6,13 @@ import math
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import pytest
 import seaborn
 from matplotlib.figure import Figure
 from PIL import Image
 
 from pfl_lib import data, partitions
 from pfl_lib.display import beside, heat_maps, partition, theme
-from pfl_lib.errors import BadInput
+from tests.common import refused
 
 FRAME = pd.DataFrame(
     {
@@ -130,8 +129,7 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     heat_maps.matrix(other, -np.eye(2))
     assert other.collections[0].norm.vmin == -1 and other.collections[0].norm.vmax == 1
     plt.close(figure)
-    with pytest.raises(BadInput, match="2 groups for 3 clients"):
-        heat_maps.matrix(one, np.eye(3), groups=["a", "b"])
+    refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
 
 
 def test_a_figure_a_hair_narrower_than_a_whole_number_of_pixels_is_not_sheared():

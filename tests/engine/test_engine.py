@@ -287,8 +287,6 @@ def test_an_error_in_one_of_several_is_not_lost():
 
 
 def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
-    """Whenever they begin to."""
-
     def noisy(rows, gradient, batch) -> None:
         noise = torch.randn_like(rows["theta"])
         descend(rows, "theta", gradient(rows["theta"], batch) + noise, batch)

@@ -5,10 +5,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from pfl_lib import BadInput, Federation, Schedule, models
+from pfl_lib import Federation, Schedule, models
 from pfl_lib.engine.layout import Layer, Layout
 from pfl_lib.models.cnn import LeNet5, PFedLACNN
 from pfl_lib.models.dla import DLA
+from tests.common import refused
 
 
 class Odd(nn.Module):
@@ -176,8 +177,7 @@ def test_columns_of_layers_are_ascending_each_once_in_whatever_order_they_are_na
     ],
 )
 def test_a_layer_that_is_not_there_is_refused_in_one_line(ask, sentence):
-    with pytest.raises(BadInput, match=f"^{sentence}"):
-        ask(Layout.of(LeNet5()))
+    refused(f"^{sentence}", ask, Layout.of(LeNet5()))
 
 
 def test_a_row_is_found_again_from_its_named_tensors_or_a_state_dict():
@@ -206,5 +206,4 @@ def test_a_row_is_found_again_from_its_named_tensors_or_a_state_dict():
 def test_named_tensors_that_are_no_row_are_refused_in_one_line(change, sentence):
     named = {**Odd().state_dict(), **change}
     named = {name: tensor for name, tensor in named.items() if tensor is not None}
-    with pytest.raises(BadInput, match=f"^{sentence}"):
-        Layout.of(Odd()).row(named)
+    refused(f"^{sentence}", Layout.of(Odd()).row, named)

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -418,20 +419,20 @@ def test_a_difference_in_a_later_round_is_said_and_that_round_is_computed(at_onc
     assert same(found, rounds(flat(module, None), kinds)) and same(found[:2], first)
 
 
+def replayed(monkeypatch, change) -> None:
+    """Each playback becomes `change(play, number, *given)`; all recordings count as one."""
+    record, numbers = recording.Recordings._record, itertools.count(1)
+
+    def recorded(*made_of):
+        play = record(*made_of)
+        return lambda *given: change(play, next(numbers), *given)
+
+    monkeypatch.setattr(recording.Recordings, "_record", recorded)
+
+
 def test_clients_that_played_before_the_difference_are_trained_again_too(at_once, monkeypatch):
     """Compared at batches 1 to 3, wrong from 18 on, compared at 20, in the last client's work."""
-    record, played = recording.Recordings._record, []
-
-    def wrong(*given):
-        play = record(*given)
-
-        def played_wrong(*inputs):
-            played.append(1)
-            return play(*inputs) * (1 + (len(played) >= 18))
-
-        return played_wrong
-
-    monkeypatch.setattr(recording.Recordings, "_record", wrong)
+    replayed(monkeypatch, lambda play, number, *given: play(*given) * (1 + (number >= 18)))
     monkeypatch.setattr("pfl_lib.engine.flat.BETWEEN", 16)
     module = linear()
     with pytest.warns(RuntimeWarning, match="it gives other numbers"):
@@ -441,21 +442,14 @@ def test_clients_that_played_before_the_difference_are_trained_again_too(at_once
 
 def crashing(monkeypatch, at: int) -> None:
     """Recordings whose playback fails the `at`-th time, with statistics half written."""
-    record, played = recording.Recordings._record, []
 
-    def broken(*given):
-        play = record(*given)
+    def broken(play, number, theta, statistics, x, y):
+        if number == at:
+            statistics.fill_(7.0)
+            raise RuntimeError("The following operation failed.\n\nno memory\n")
+        return play(theta, statistics, x, y)
 
-        def broken_play(theta, statistics, x, y):
-            played.append(1)
-            if len(played) == at:
-                statistics.fill_(7.0)
-                raise RuntimeError("The following operation failed.\n\nno memory\n")
-            return play(theta, statistics, x, y)
-
-        return broken_play
-
-    monkeypatch.setattr(recording.Recordings, "_record", broken)
+    replayed(monkeypatch, broken)
 
 
 @pytest.mark.parametrize("at", [1, 4, 12], ids=["first trial", "first play", "later"])
@@ -481,13 +475,7 @@ def test_a_network_that_cannot_be_recorded_is_computed(at_once, monkeypatch):
 
 
 def test_a_recording_that_leaves_other_statistics_is_dropped(at_once, monkeypatch):
-    record = recording.Recordings._record
-
-    def wrong(*args):
-        play = record(*args)
-        return lambda theta, of, x, y: (play(theta, of, x, y), of.add_(1e-6))[0]
-
-    monkeypatch.setattr(recording.Recordings, "_record", wrong)
+    replayed(monkeypatch, lambda play, _, w, of, x, y: (play(w, of, x, y), of.add_(1e-6))[0])
     of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
     walk(of, several(shape=(3, 16, 16), n=2))
     assert of.recordings.dropped == "it gives other numbers than the computed one"

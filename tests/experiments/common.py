@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfl_lib import Schedule
+from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg
@@ -47,6 +47,26 @@ def spec(method=None, rounds: int = 2, clients: int = 2, lr: float = 0.1, **sett
     return RunSpec(
         method or FedAvg(), schedule, **{"dataset": "digits", "clients": clients, **settings}
     )
+
+
+def drawn(clients: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Six random examples of four numbers for each client, of three labels."""
+    random, data = torch.Generator().manual_seed(0), []
+    for _ in range(clients):
+        x = torch.randn(6, 4, generator=random)
+        data.append((x, torch.randint(3, (6,), generator=random)))
+    return data
+
+
+def with_lost(*lost: int, clients: int = 4, since: int = 2, alice: int | None = 0) -> Federation:
+    """Eight rounds; the `lost` clients come in round `since`, with inputs whose gradients
+    overflow.
+    """
+    data = drawn(clients)
+    train = [(x * 1e37 if i in lost else x, y) for i, (x, y) in enumerate(data)]
+    schedule = Schedule(8, batch_size=2, lr=0.2, availability=tuple((i, since, 8) for i in lost))
+    given = {"alice": alice, "device": "cpu"}
+    return Federation.from_arrays(train, data, lambda: torch.nn.Linear(4, 3), schedule, **given)
 
 
 def finished(run: Run) -> Run:

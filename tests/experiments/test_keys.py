@@ -5,31 +5,22 @@ import json
 
 import pytest
 
-from pfl_lib import DPSGD, BadInput, Schedule, data, engine, models
+from pfl_lib import DPSGD, Schedule, data, engine, models
+from pfl_lib import methods as m
 from pfl_lib.experiments import measures
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.methods import (
-    APFL,
-    METHODS,
-    FedAvg,
-    FedFomoMA,
-    Local,
-    PFedLA,
-    Scaffold,
-    Waffle,
-    WeightErosion,
-)  # fmt: skip
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import PROFILES
 from pfl_lib.partitions import PARTITIONS, ByColumn, LabelSkew
-from pfl_lib.results import store
+from pfl_lib.results.store import PUBLISHED, Published
+from tests.common import refused
 from tests.experiments.common import spec
 
 # --- what changes a key ---
 CHANGES = {
-    "the method": {"method": Scaffold()},
-    "a hyper-parameter": {"method": FedAvg(weighting="uniform")},
+    "the method": {"method": m.Scaffold()},
+    "a hyper-parameter": {"method": m.FedAvg(weighting="uniform")},
     "the data set": {"dataset": "mnist"},
     "the partition": {"partition": "B"},
     "the draw of its labels": {"partition": LabelSkew("A*", draw=1)},
@@ -89,7 +80,7 @@ def test_the_key_changes_with_the_version_of_the(of, monkeypatch):
     before = measured.key
     changed = dataclasses.replace(data.DATASETS["digits"], version=2)
     patch, name, value = {
-        "method": (monkeypatch.setattr, (FedAvg, "version"), FedAvg.version + 1),
+        "method": (monkeypatch.setattr, (m.FedAvg, "version"), m.FedAvg.version + 1),
         "partition": (monkeypatch.setattr, (LabelSkew, "version"), LabelSkew.version + 1),
         "engine": (monkeypatch.setattr, (engine, "VERSION"), engine.VERSION + 1),
         "data": (monkeypatch.setattr, ("pfl_lib.data.fingerprint",), lambda name: "another"),
@@ -111,10 +102,10 @@ def test_another_parts_version_changes_no_key(monkeypatch):
 
 
 def test_the_key_is_known_without_the_data_and_its_config_is_json():
-    mnist = RunSpec(Waffle(), Schedule(100))
+    mnist = RunSpec(m.Waffle(), Schedule(100))
     assert mnist.slug == f"waffle-mnist-C-seed1-{mnist.key[:10]}"
     assert json.loads(json.dumps(mnist.config()))["fingerprint"]
-    shifted = RunSpec(Waffle(), Schedule(100), partition="A*")
+    shifted = RunSpec(m.Waffle(), Schedule(100), partition="A*")
     assert shifted.slug.startswith("waffle-mnist-Astar-seed1-")
 
 
@@ -122,10 +113,10 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ({"method": Waffle(slope=3)}, {"method": Waffle(slope=3.0)}),
-        ({"method": WeightErosion(p_d=1, p_s=0)}, {"method": WeightErosion(p_d=1.0, p_s=0.0)}),
-        ({"method": APFL(alpha=1)}, {"method": APFL(alpha=1.0)}),
-        ({"method": Scaffold(clip=1)}, {"method": Scaffold(clip=1.0)}),
+        ({"method": m.Waffle(slope=3)}, {"method": m.Waffle(slope=3.0)}),
+        ({"method": m.WeightErosion(p_d=1, p_s=0)}, {"method": m.WeightErosion(p_d=1.0, p_s=0.0)}),
+        ({"method": m.APFL(alpha=1)}, {"method": m.APFL(alpha=1.0)}),
+        ({"method": m.Scaffold(clip=1)}, {"method": m.Scaffold(clip=1.0)}),
         ({"lr": 1}, {"lr": 1.0}),
         ({"schedule": {"lr_decay": 1, "participation": 1}}, {}),
         ({"schedule": {"private": DPSGD(1, 1)}}, {"schedule": {"private": DPSGD(1.0, 1.0)}}),
@@ -169,22 +160,19 @@ class Own(LabelSkew):
 def test_a_recipe_by_a_name_of_the_packages_has_no_key():
     own = spec(partition=Own("C"))
     assert own.partition == Own("C") and own != spec()
-    with pytest.raises(BadInput, match="'label_skew' is a name of the package's: give it another"):
-        own.config()
+    refused("'label_skew' is a name of the package's: give it another", own.config)
 
 
-class Tuned(FedAvg):
+class Tuned(m.FedAvg):
     """Goes by FedAvg's name."""
 
 
 @pytest.mark.parametrize("method", [Tuned(), "fedavg"], ids=str)
-def test_what_cannot_be_told_from_the_packages_is_neither_stored_nor_read(method, results_dir):
-    shelf = store.Store(results_dir, published=None)
-    run_one(spec(rounds=1), shelf)
-    for go in (lambda c: run_one(c, shelf), lambda c: run_many([c], shelf, jobs=1), shelf.find):
-        with pytest.raises(BadInput, match=r"method .* cannot be stored: "):
-            go(spec(method, rounds=1))
-    assert len(list((results_dir / "cells").iterdir())) == 1
+def test_what_cannot_be_told_from_the_packages_is_neither_stored_nor_read(method, store):
+    run_one(spec(rounds=1), store)
+    for go in (lambda c: run_one(c, store), lambda c: run_many([c], store, jobs=1), store.find):
+        refused(r"method .* cannot be stored: ", go, spec(method, rounds=1))
+    assert len(list((store.root / "cells").iterdir())) == 1
 
 
 # --- stored results stay valid ---
@@ -195,11 +183,11 @@ DIGITS = {"dataset": "digits", "clients": 15, "alice": None}
 
 # Of what no page runs; the pages' keys stand in tests/papers/frozen.json.
 GOLDEN = {
-    "fedavg-mnist-C-seed1-895c08f3a2": RunSpec(FedAvg(), Schedule(100)),
+    "fedavg-mnist-C-seed1-895c08f3a2": RunSpec(m.FedAvg(), Schedule(100)),
     "local-breast_cancer-radius_some-seed1-3f94578038": RunSpec(
-        Local(), SELDOM, alice=None, evaluate_every=5, **RADII
+        m.Local(), SELDOM, alice=None, evaluate_every=5, **RADII
     ),
-    "fedfomo_ma-digits-C-seed1-4c68b02b75": RunSpec(FedFomoMA(), FIFTEEN, **DIGITS),
+    "fedfomo_ma-digits-C-seed1-4c68b02b75": RunSpec(m.FedFomoMA(), FIFTEEN, **DIGITS),
 }
 
 
@@ -209,13 +197,13 @@ def test_keys_are_those_of_results_stored_earlier(slug):
 
 
 def test_a_field_that_came_later_is_in_the_key_only_where_it_is_not_at_its_default():
-    assert spec(APFL(mixture_step="first batch")).config()["method"].keys() == {
+    assert spec(m.APFL(mixture_step="first batch")).config()["method"].keys() == {
         "name", "version", "alpha", "adaptive"
     }  # fmt: skip
-    assert spec(APFL(mixture_step="round")).config()["method"]["mixture_step"] == "round"
+    assert spec(m.APFL(mixture_step="round")).config()["method"]["mixture_step"] == "round"
     assert "augment" not in spec(schedule={"augment": "none"}).config()["schedule"]
     assert spec(schedule={"augment": "crop_flip"}).config()["schedule"]["augment"] == "crop_flip"
-    for described in (Schedule, *METHODS.values()):
+    for described in (Schedule, *m.METHODS.values()):
         names = {field.name for field in dataclasses.fields(described)}
         assert set(getattr(described, "later", ())) <= names
 
@@ -227,25 +215,25 @@ def test_every_published_result_has_the_key_of_a_pages_run():
         for profile in PROFILES
         for spec in page.needed(profile).specs
     }
-    published = set(store.Published(store.PUBLISHED).places())
+    published = set(Published(PUBLISHED).places())
     assert published <= wanted
     stored = {slug.partition("-")[0] for slug in (*published, *GOLDEN)}
-    assert set(METHODS) <= stored, "every method has a key that was stored earlier"
+    assert set(m.METHODS) <= stored, "every method has a key that was stored earlier"
 
 
-@pytest.mark.parametrize("method", [APFL(), PFedLA()], ids=["apfl", "pfedla"])
+@pytest.mark.parametrize("method", [m.APFL(), m.PFedLA()], ids=["apfl", "pfedla"])
 def test_mixtures_have_a_version_of_their_own_where_the_network_has_running_statistics(method):
     assert "versions" not in RunSpec(method, Schedule(2)).config()
     normed = RunSpec(method, Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
-    version = 3 if method == PFedLA() else 2
+    version = 3 if method == m.PFedLA() else 2
     assert normed.config()["versions"] == {"statistics of the mixture": version}
-    plain = RunSpec(FedAvg(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
+    plain = RunSpec(m.FedAvg(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
     assert "versions" not in plain.config()
 
 
 def test_c_as_printed_has_a_version_of_its_own_where_not_all_clients_take_part():
     def versions(control: str, participation: float) -> dict | None:
-        method = Waffle(control=control)
+        method = m.Waffle(control=control)
         return (
             spec(method=method, schedule={"participation": participation}).config().get("versions")
         )
@@ -262,11 +250,11 @@ def test_a_runs_length_counts_what_its_method_computes():
         schedule = Schedule(3, local_epochs=2)
         return RunSpec(method, schedule, dataset="digits", **settings).examples()
 
-    assert examples(FedAvg()) == examples(Scaffold()) == examples(Waffle()) == local
-    assert examples(Local()) == pytest.approx(local / 10, abs=1)
-    assert examples(Local(), alice=None) == local
-    assert examples(APFL()) == pytest.approx(local * 1.1, abs=1)
-    assert examples(APFL(), alice=None) == 2 * local
-    assert examples(Scaffold("I")) == examples(Waffle(option="I")) == local * 3 / 2
+    assert examples(m.FedAvg()) == examples(m.Scaffold()) == examples(m.Waffle()) == local
+    assert examples(m.Local()) == pytest.approx(local / 10, abs=1)
+    assert examples(m.Local(), alice=None) == local
+    assert examples(m.APFL()) == pytest.approx(local * 1.1, abs=1)
+    assert examples(m.APFL(), alice=None) == 2 * local
+    assert examples(m.Scaffold("I")) == examples(m.Waffle(option="I")) == local * 3 / 2
     batches = Schedule(3, local_batches=5)
-    assert RunSpec(FedAvg(), batches, dataset="digits", clients=2).examples() == 2 * 5 * 32 * 3
+    assert RunSpec(m.FedAvg(), batches, dataset="digits", clients=2).examples() == 2 * 5 * 32 * 3

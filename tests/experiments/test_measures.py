@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib.errors import BadInput
 from pfl_lib.experiments import runner
 from pfl_lib.experiments.measures import batch_accuracy
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, Local
+from tests.common import refusal
 from tests.experiments import common
 
 
@@ -104,9 +104,7 @@ def test_validation_is_measured_on_validation_data():
 
 
 def test_validation_without_validation_data_is_refused_before_training():
-    with pytest.raises(BadInput) as refused:
-        runner.Run(FedAvg(), federation(), ("validation",))
-    assert str(refused.value) == (
+    assert refusal(runner.Run, FedAvg(), federation(), ("validation",)) == (
         "measure 'validation' needs validation data, and the clients have none: give a validation"
         " share, or leave the measure out"
     )

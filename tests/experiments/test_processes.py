@@ -143,15 +143,15 @@ def test_a_worker_that_would_train_two_runs_in_one_process_is_refused(monkeypatc
     assert failure.message.endswith("start it with --nthreads 1")
 
 
-def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch, results_dir):
+def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch, store):
     pytest.importorskip("distributed", reason="needs Dask")
     monkeypatch.setattr(backends, "CONNECT_SECONDS", 1)
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     for address in ("tcp://127.0.0.1:9", f"127.0.0.1:{port}", "tcp://x", "carrier-pigeon://x"):
         with pytest.raises(BadInput, match=f"^no Dask scheduler answers at '{address}': start"):
-            run_many([spec()], Store(results_dir, None), scheduler=address)
+            run_many([spec()], store, scheduler=address)
     silent.close()
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(BadInput, match="needs Dask, here too: pip install distributed$"):
-        run_many([spec()], Store(results_dir, None), scheduler="tcp://x:1")
+        run_many([spec()], store, scheduler="tcp://x:1")

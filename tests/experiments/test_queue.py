@@ -2,7 +2,6 @@
 
 import pytest
 
-from pfl_lib import BadInput
 from pfl_lib.__main__ import main
 from pfl_lib.cli.training import queue_of
 from pfl_lib.experiments.queue import queued
@@ -11,6 +10,7 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.pages.registry import page
 from pfl_lib.results.store import Store
+from tests.common import refusal, refused
 
 
 def of_page(name: str) -> tuple[RunSpec, ...]:
@@ -54,18 +54,15 @@ def test_an_entry_keeps_what_it_names_by_seed_and_short_runs_first(tmp_path):
 )
 def test_a_misspelt_entry_is_told_in_one_line(entry, says, tmp_path):
     (tmp_path / "queue.yaml").write_text(f"profile: paper\nruns:\n- page: waffle-fig4\n- {entry}\n")
-    with pytest.raises(BadInput) as refused:
-        queued(tmp_path / "queue.yaml", "paper", of_page)
-    assert str(refused.value).startswith(f"{tmp_path / 'queue.yaml'}, entry 2: {says}")
-    assert "\n" not in str(refused.value)
+    told = refusal(queued, tmp_path / "queue.yaml", "paper", of_page)
+    assert told.startswith(f"{tmp_path / 'queue.yaml'}, entry 2: {says}")
 
 
 @pytest.mark.parametrize("text", ["runs: [", "- page: a", "profile: paper\nruns: {}", "\xff"])
 def test_a_file_that_is_no_queue_is_told_in_one_line(text, tmp_path):
     (tmp_path / "queue.yaml").write_text(text, encoding="latin-1")
-    with pytest.raises(BadInput, match=r"queue\.yaml(:| cannot be read)") as refused:
-        queued(tmp_path / "queue.yaml", "paper", of_page)
-    assert "\n" not in str(refused.value)
+    file = tmp_path / "queue.yaml"
+    refused(r"queue\.yaml(:| cannot be read)", queued, file, "paper", of_page)
 
 
 def test_hours_end_the_training_of_the_queue_and_the_next_call_goes_on(

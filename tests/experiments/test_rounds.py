@@ -15,7 +15,6 @@ from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.methods import FedAvg, Local
 from pfl_lib.progress import Bar
 from pfl_lib.results.result import Result
-from pfl_lib.results.store import Store
 from tests.experiments.common import spec
 
 
@@ -35,8 +34,6 @@ class Patient(Local):
 
 @dataclass(frozen=True)
 class Fails(Local):
-    """Its second round fails."""
-
     name, title, version = "fails", "Fails", 1
 
     def round(self, fed, state, r):
@@ -78,10 +75,10 @@ def bar(tmp_path, monkeypatch) -> Recorded:
 
 @pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_bar_counts_rounds_and_moves_before_a_run_has_ended(jobs, bar, results_dir, tmp_path):
+def test_the_bar_counts_rounds_and_moves_before_a_run_has_ended(jobs, bar, store, tmp_path):
     """A round that waits for the bar to move would wait for ever if only ended runs moved it."""
     method = Patient(seen=str(bar.moved))
-    results = run_many([spec(method, 3), spec(method, 4)], Store(results_dir, None), jobs=jobs)
+    results = run_many([spec(method, 3), spec(method, 4)], store, jobs=jobs)
     assert all(isinstance(result, Result) for result in results)
     assert bar.total == bar.steps == 7
     assert [*dict.fromkeys(bar.labels)] == [
@@ -90,8 +87,7 @@ def test_the_bar_counts_rounds_and_moves_before_a_run_has_ended(jobs, bar, resul
     assert not any((tmp_path / "temporary").iterdir())
 
 
-def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(bar, results_dir):
-    store = Store(results_dir, None)
+def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(bar, store):
     run_one(spec(), store)
     diverged, failed = spec(FedAvg(), 9, lr=1e6, model="lenet5-relu"), spec(Fails(), 5)
     results = run_many([spec(), diverged, failed], store, jobs=1)
@@ -99,8 +95,8 @@ def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(bar,
     assert bar.total == bar.steps == 14
 
 
-def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, results_dir, tmp_path):
-    store, going_on = Store(results_dir, None), spec(Patient(seen=str(tmp_path / "go")), 3)
+def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, store, tmp_path):
+    going_on = spec(Patient(seen=str(tmp_path / "go")), 3)
     look = rounds.Rounds.look
 
     def interrupt(shown) -> None:
@@ -118,11 +114,11 @@ def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, res
     assert bar.total == bar.steps == 3 and set(bar.labels) == {"training"}
 
 
-def test_runs_go_on_where_their_counts_cannot_be_written(bar, results_dir, tmp_path, monkeypatch):
+def test_runs_go_on_where_their_counts_cannot_be_written(bar, store, tmp_path, monkeypatch):
     def vanished(*asked):
         [shutil.rmtree(folder) for folder in (tmp_path / "temporary").iterdir()]
         return bar.progress(*asked)
 
     monkeypatch.setattr(rounds, "progress", vanished)
-    assert isinstance(run_many([spec()], Store(results_dir, None), jobs=1)[0], Result)
+    assert isinstance(run_many([spec()], store, jobs=1)[0], Result)
     assert bar.steps == 2 and not any((tmp_path / "temporary").iterdir())

@@ -1,8 +1,6 @@
 """Cells: what is refused, the same bits, interrupted or not, what failures leave behind."""
 
-import errno
 import math
-import os
 import shutil
 
 import pandas as pd
@@ -10,47 +8,29 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib import Federation, Schedule
+from pfl_lib import methods as m
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.experiments.training import Run
-from pfl_lib.methods import (
-    CFL,
-    METHODS,
-    FedAvg,
-    FedAvgData,
-    FedFomo,
-    Local,
-    Mocha,
-    PerFedAvg,
-    PFedHN,
-    PFedLA,
-    Scaffold,
-    Waffle,
-    WeightErosion,
-)  # fmt: skip
 from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
-from tests.experiments.common import same_bits, spec
+from tests.common import no_room, refusal, refused
+from tests.experiments.common import drawn, same_bits, spec
 
 OTHERS = {
-    "weight_erosion": WeightErosion(p_d=0.1),
-    "fedfomo": FedFomo(n=2),
-    "fedavg_data": FedAvgData(share=0.5),
-    "mocha": Mocha(coefficient=100),
-    "cfl": CFL(epsilon_1=2, epsilon_2=0, start_round=4),
-    "per_fedavg": PerFedAvg(hessian="differences"),
-    "pfedla": PFedLA(retained=1),
-    "pfedhn": PFedHN(hidden=(4,)),
+    "weight_erosion": m.WeightErosion(p_d=0.1),
+    "fedfomo": m.FedFomo(n=2),
+    "fedavg_data": m.FedAvgData(share=0.5),
+    "mocha": m.Mocha(coefficient=100),
+    "cfl": m.CFL(epsilon_1=2, epsilon_2=0, start_round=4),
+    "per_fedavg": m.PerFedAvg(hessian="differences"),
+    "pfedla": m.PFedLA(retained=1),
+    "pfedhn": m.PFedHN(hidden=(4,)),
 }
-EVERY = [OTHERS.get(name) or kind() for name, kind in METHODS.items()]
+EVERY = [OTHERS.get(name) or kind() for name, kind in m.METHODS.items()]
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
-
-
-@pytest.fixture
-def store(results_dir) -> Store:
-    return Store(results_dir, published=None)
 
 
 # --- specs that cannot be ---
@@ -72,9 +52,7 @@ def store(results_dir) -> Store:
     ],
 )
 def test_a_cell_that_cannot_be_is_refused(wrong, sentence):
-    with pytest.raises(BadInput) as refused:
-        spec(**wrong)
-    assert str(refused.value).startswith(sentence) and "\n" not in str(refused.value)
+    assert refusal(spec, **wrong).startswith(sentence)
 
 
 # --- the same bits ---
@@ -88,11 +66,7 @@ class Normed(nn.Module):
 
 
 def small(alice: int | None = 0) -> Federation:
-    random = torch.Generator().manual_seed(0)
-    data = [
-        (torch.randn(6, 4, generator=random), torch.randint(3, (6,), generator=random))
-        for _ in range(4)
-    ]
+    data = drawn(4)
     schedule = Schedule(
         6, batch_size=3, momentum=0.9, participation=0.7, lr_decay=0.9, availability=((3, 3, 6),)
     )
@@ -125,7 +99,7 @@ def test_a_run_restored_from_any_checkpoint_gives_the_same_bits(method, alice, s
 
 
 def test_a_damaged_checkpoint_starts_from_round_one_and_is_told_in_one_line(store, capsys):
-    chosen = spec(Waffle(), rounds=3)
+    chosen = spec(m.Waffle(), rounds=3)
     whole = run_one(chosen, Store(store.root / "whole", None))
     store.check_writable()
     for content in (b"", b"not a checkpoint", b"PK\x03\x04" + bytes(5000)):
@@ -161,7 +135,7 @@ OTHER_PARTS = {
 
 def test_a_checkpoint_that_holds_something_else_starts_from_round_one():
     """Its checksum is right, so that nothing else tells."""
-    chosen, first = Waffle(), Run(Waffle(), small())
+    chosen, first = m.Waffle(), Run(m.Waffle(), small())
     for r in first.rounds():
         if r == 2:
             break
@@ -174,7 +148,7 @@ def test_a_checkpoint_that_holds_something_else_starts_from_round_one():
 
 @pytest.mark.parametrize("name", ["metrics.csv", "model.pt"])
 def test_a_damaged_entry_is_told_in_one_line_and_run_again_to_the_same_bits(store, name, capsys):
-    chosen = spec(Scaffold())
+    chosen = spec(m.Scaffold())
     whole = run_one(chosen, store)
     path = store.folder(chosen) / name
     path.write_bytes(path.read_bytes()[:-20])
@@ -210,7 +184,7 @@ def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_aske
 # --- failures ---
 def test_a_diverged_run_stops_is_recorded_and_reads_back(store):
     """ReLU, so that a learning rate of a million has no limit."""
-    chosen = spec(FedAvg(), rounds=9, lr=1e6, model="lenet5-relu")
+    chosen = spec(m.FedAvg(), rounds=9, lr=1e6, model="lenet5-relu")
     rounds = []
     result = run_one(chosen, store, progress=rounds.append)
     assert result.diverged == rounds[-1] < 9
@@ -225,7 +199,7 @@ def test_a_diverged_run_stops_is_recorded_and_reads_back(store):
 
 def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
     bad = spec(images=500)  # too few for the partition
-    results = run_many([bad, spec(Local()), bad], store, jobs=1)
+    results = run_many([bad, spec(m.Local()), bad], store, jobs=1)
     assert [type(result) for result in results] == [RunFailure, Result, RunFailure]
     assert results[0].spec == bad and "\n" not in results[0].message
     assert results[0].message.startswith("BadInput: distribution 'C' needs at least 99")
@@ -238,13 +212,12 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trai
         lambda: run_one(spec(), Store(tmp_path / "results", None), progress=rounds.append),
         lambda: run_many([spec()], Store(tmp_path / "results", None)),
     ):
-        with pytest.raises(BadInput, match=r"^results folder .*results cannot be written \(.*\): "):
-            run()
+        refused(r"^results folder .*results cannot be written \(.*\): ", run)
     assert rounds == []
 
 
 def test_results_come_in_the_order_of_the_cells_and_each_cell_is_run_once(store):
-    first, second = spec(Local()), spec(FedAvg())
+    first, second = spec(m.Local()), spec(m.FedAvg())
     results = run_many([second, first, second], store, jobs=1)
     assert [result.config["key"] for result in results] == [second.key, first.key, second.key]
     assert len(list((store.root / "cells").iterdir())) == 2
@@ -255,17 +228,12 @@ def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(stor
     run_one(spec(rounds=1), store)
     for wrong in ({"device": "x"}, {"engine": "x"}):
         for go in (run_one, lambda one, *rest, **asked: run_many([one], *rest, **asked)):
-            with pytest.raises(BadInput, match=" 'x' is not one of auto, "):
-                go(spec(rounds=1), store, **wrong)
-
-
-def no_room(*_) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            refused(" 'x' is not one of auto, ", go, spec(rounds=1), store, **wrong)
 
 
 def test_runs_stop_at_the_first_result_that_cannot_be_stored(store, monkeypatch):
     """Three runs: the first is stored, the second is not, the third is not trained."""
-    specs = [spec(Local(), rounds=rounds, model="linear") for rounds in (3, 2, 1)]
+    specs = [spec(m.Local(), rounds=rounds, model="linear") for rounds in (3, 2, 1)]
     trained, save = [], stores.Store._write
 
     def write(self, slug, result):

@@ -12,7 +12,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from pfl_lib import Results, data, explore, partitions
-from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.explore import of_partition
@@ -22,6 +21,7 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
+from tests.common import refused
 
 pytestmark = pytest.mark.xdist_group("explorers")  # drawn once
 
@@ -149,8 +149,7 @@ def test_in_jupyterlab_round_client_and_layer_draw_their_picture():
     ],
 )
 def test_weights_that_cannot_be_shown_are_told_in_one_line(of, layers, says):
-    with pytest.raises(BadInput, match=says):
-        explore.weights(of, layers)
+    refused(says, explore.weights, of, layers)
 
 
 # --- matrix ---
@@ -159,10 +158,8 @@ def test_a_matrix_is_the_weights_or_what_the_method_logs():
     logged = result(EACH.weights, None, matrices=affinity, matrices_rounds=np.array([1, 2]))
     assert explore.matrix(logged, "affinity").words.startswith("Round 2: own affinity 13.00")
     assert explore.matrix(BY_LAYER).words.startswith("Round 2: layer 1: own weight 1.00")
-    with pytest.raises(BadInput, match="matrix 'gain' is not one of weights, affinity"):
-        explore.matrix(logged, "gain")
-    with pytest.raises(BadInput, match=r"has no matrix of clients; weights\(\) shows its weights"):
-        explore.matrix(OF_ALICE)
+    refused("matrix 'gain' is not one of weights, affinity", explore.matrix, logged, "gain")
+    refused(r"has no matrix of clients; weights\(\) shows its weights", explore.matrix, OF_ALICE)
 
 
 # --- partition ---
@@ -212,11 +209,11 @@ def described(rounds: int = 3) -> RunSpec:
 
 
 def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(
-    results_dir, tmp_path, monkeypatch
+    store, tmp_path, monkeypatch
 ):
     """Stopped while the second round is looked at, which ends it after the third."""
     monkeypatch.setattr("pfl_lib.explore.of_training.DRAWN_EVERY", 0)
-    long, store = described(rounds=5), Store(results_dir, published=None)
+    long = described(rounds=5)
     live = Training(long, store, device="cpu")
     live.watch = lambda of: of.stop() if of.done == 2 else None
     live.start()
@@ -231,8 +228,8 @@ def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(
     pd.testing.assert_frame_equal(again.result.metrics, whole.metrics)
 
 
-def test_a_run_that_fails_says_so(results_dir, monkeypatch):
-    live = Training(described(), Store(results_dir, published=None), data_dir="/nowhere")
+def test_a_run_that_fails_says_so(store, monkeypatch):
+    live = Training(described(), store, data_dir="/nowhere")
     monkeypatch.setattr("pfl_lib.explore.of_training.training", lambda *_, **__: 1 / 0)
     live.start()
     live._thread.join(60)
@@ -243,12 +240,11 @@ def test_on_a_page_nothing_is_trained(results_dir):
     shown = explore.live(described(), results_dir)
     assert shown.words == "fedavg: not started; round 0 of 3."
     assert "not started" in shown.to_html() and not any(results_dir.iterdir())
-    with pytest.raises(BadInput, match="give a run description"):
-        explore.live("fedavg")
+    refused("give a run description", explore.live, "fedavg")
 
 
-def test_the_buttons_start_and_stop(results_dir):
-    widget = explore.live(described(), results_dir, device="cpu").widget()
+def test_the_buttons_start_and_stop(store):
+    widget = explore.live(described(), store.root, device="cpu").widget()
     buttons, bar, view = widget.children
     start, stop = buttons.children
     start.click()
@@ -256,5 +252,4 @@ def test_the_buttons_start_and_stop(results_dir):
     while "finished" not in view.value and time.monotonic() - began < 120:
         time.sleep(0.05)
     assert bar.value == 3 and "finished and stored" in view.value and "<img alt=" in view.value
-    store = Store(results_dir, published=None)
     assert store.find(described()) and Training(described(), store).state == "stored"

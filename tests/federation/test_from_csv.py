@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from pfl_lib import BadInput, Federation, Schedule, models, run
+from pfl_lib import Federation, Schedule, models, run
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.federation import from_csv
 from pfl_lib.methods import WeightErosion
 from pfl_lib.papers import weight_erosion
 from pfl_lib.results.store import Store
+from tests.common import refusal, refused
 
 PEOPLE = """age,town,weight,ill
 25,Ayr,70,no
@@ -47,13 +48,6 @@ def people(table):
 
 
 BY_AGE = {"label": "ill", "split_by": "age", "bins": (25, 50), "alice": 0}
-
-
-def refusal(path, **given) -> str:
-    with pytest.raises(BadInput) as caught:
-        from_csv.from_csv(path, **given)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def rows_of(clients, split: str, client: int) -> list[int]:
@@ -109,25 +103,21 @@ def test_weight_erosion_runs_on_it(people):
     make, schedule = lambda: models.build("linear", (3,), 2), Schedule(4, batch_size=2, lr=0.5)
     result = run("weight_erosion", federation=Federation(clients, make, schedule, alice=0))
     assert result.weights.shape == (4, 4) and 0 <= result.last_accuracy <= 1
-    with pytest.raises(BadInput, match="client 1 has no test examples"):
-        Federation(clients, make, schedule, alice=1)
+    refused("client 1 has no test examples", Federation, clients, make, schedule, alice=1)
 
 
-def test_flags_with_gaps_are_an_input_and_numbers_beside_words_are_words(tmp_path):
-    path = tmp_path / "flags.csv"
+def test_flags_with_gaps_are_an_input_and_numbers_beside_words_are_words(table):
     flags, labels = ("True", "False", ""), ("0", "1", "yes")
     rows = [f"{'ab'[k % 2]},{flags[k % 3]},{labels[k // 4]}" for k in range(12)]
-    path.write_text("\n".join(["site,smokes,ill", *rows]))
-    found = from_csv.from_csv(path, label="ill", split_by="site")
+    found = from_csv.from_csv(table("site,smokes,ill", rows), label="ill", split_by="site")
     assert (len(found), found.classes) == (2, 3) and found.input_shape[0] > 0
 
 
-def test_rows_of_more_cells_than_the_header_names_are_refused(tmp_path):
+def test_rows_of_more_cells_than_the_header_names_are_refused(table):
     """Pandas would take the first column for names of rows, and every other for its neighbour."""
-    path = tmp_path / "commas.csv"
-    path.write_text("site,ill,age,weight\n" + "0,1,3,2,\n1,0,4,1,\n" * 4)
-    with pytest.raises(BadInput, match="commas.csv has rows of more cells than its header line"):
-        from_csv.from_csv(path, label="ill", split_by="site")
+    path = table("site,ill,age,weight", ["0,1,3,2,", "1,0,4,1,"] * 4)
+    told = refusal(from_csv.from_csv, path, label="ill", split_by="site")
+    assert "table.csv has rows of more cells than its header line" in told
 
 
 @pytest.mark.parametrize(
@@ -158,7 +148,7 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(tmp_path):
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(people, given, words):
-    assert words in refusal(people, **BY_AGE | given)
+    assert words in refusal(from_csv.from_csv, people, **BY_AGE | given)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +161,7 @@ def test_what_does_not_fit_is_refused_in_one_line(people, given, words):
 )
 def test_labels_of_one_class_or_too_many_are_refused(table, labels, words):
     path = table("group,x,y", (f"1,{i},{label}" for i, label in enumerate(labels)))
-    assert words in refusal(path, label="y", split_by="group")
+    assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
 
 
 def test_three_classes_are_numbered_in_alphabetical_order(table):
@@ -210,7 +200,7 @@ def test_marks_of_missing_values_are_gaps_and_every_column_is_told(table, capsys
 )
 def test_a_column_that_is_no_input_is_refused(cells, words, table):
     path = table("group,x,y", (f"{i % 2},{cell},{i % 3 % 2}" for i, cell in enumerate(cells)))
-    assert words in refusal(path, label="y", split_by="group")
+    assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
 
 
 @pytest.mark.parametrize("text", [None, "", "a,b\n"])
@@ -218,7 +208,7 @@ def test_a_file_that_is_not_there_or_empty_is_refused(tmp_path, text):
     path = tmp_path / "table.csv"
     if text is not None:
         path.write_text(text)
-    assert str(path) in refusal(path, label="a", split_by="b")
+    assert str(path) in refusal(from_csv.from_csv, path, label="a", split_by="b")
 
 
 def test_run_takes_the_papers_whole_setting(results_dir):

@@ -13,6 +13,7 @@ from pfl_lib.experiments.training import Run
 from pfl_lib.federation.privacy import epsilon, epsilons
 from pfl_lib.methods import FedAvg
 from pfl_lib.rows import average, copies, uniform
+from tests.common import refused
 
 SETTING = {"rate": 50 / 2667, "steps": 5400, "delta": 1e-5}
 
@@ -61,9 +62,7 @@ def test_without_noise_it_is_infinite_and_without_steps_0():
     ],
 )
 def test_bad_input_is_refused_in_one_line(wrong, told):
-    with pytest.raises(BadInput, match=told) as refused:
-        epsilon(**{"noise": 1.0, **SETTING, **wrong})
-    assert "\n" not in str(refused.value)
+    refused(told, epsilon, **{"noise": 1.0, **SETTING, **wrong})
 
 
 def test_without_opacus_the_error_says_how_to_get_it(monkeypatch):
@@ -96,8 +95,7 @@ def test_steps_before_the_first_round_count_with_it_and_need_noise_of_their_own(
     one = Run(Warm(), fed)
     list(one.rounds())
     assert [row["private_steps"] for row in one.metrics] == [6, 8, 3, 4]
-    with pytest.raises(BadInput, match="twice in a round by the same noise"):
-        list(Run(Again(), fed).rounds())
+    refused("twice in a round by the same noise", list, Run(Again(), fed).rounds())
 
 
 def test_a_runs_epsilons_are_each_clients_own(tmp_path):
@@ -109,8 +107,7 @@ def test_a_runs_epsilons_are_each_clients_own(tmp_path):
     ]
     found = epsilons(pd.DataFrame(rows), 1.5, 1e-5)
     assert found.to_dict() == {0: epsilon(1.5, 0.8, 8, 1e-5), 1: epsilon(1.5, 0.2, 20, 1e-5)}
-    with pytest.raises(BadInput, match="metrics of some rounds are missing"):
-        epsilons(pd.DataFrame(rows[1:]), 1.5, 1e-5)
+    refused("metrics of some rounds are missing", epsilons, pd.DataFrame(rows[1:]), 1.5, 1e-5)
     # The initial model, as round 0, is no trained round.
     first = [{"round": 0, "client": c} for c in (0, 1)]
     assert epsilons(pd.DataFrame(first + rows), 1.5, 1e-5).equals(found)
@@ -118,7 +115,6 @@ def test_a_runs_epsilons_are_each_clients_own(tmp_path):
         epsilons(pd.DataFrame(first + rows[2:]), 1.5, 1e-5)
     settings = {"rounds": 1, "model": "linear", "clients": 2, "results_dir": tmp_path}
     plain = run("fedavg", **settings)
-    with pytest.raises(BadInput, match="metrics without private_steps and sampling_rate"):
-        epsilons(plain.metrics, 1.0, 1e-5)
+    refused("metrics without private_steps and sampling_rate", epsilons, plain.metrics, 1.0, 1e-5)
     noised = run("fedavg", batch_size=20, private=DPSGD(noise=1.0, max_norm=1.0), **settings)
     assert (epsilons(noised.metrics, 1.0, 1e-5) > 0).all()

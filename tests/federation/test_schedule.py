@@ -5,6 +5,7 @@ import math
 import pytest
 
 from pfl_lib import BadInput, Schedule
+from tests.common import refusal
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,7 @@ from pfl_lib import BadInput, Schedule
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(wrong, sentence):
-    with pytest.raises(BadInput) as refused:
-        Schedule(**{"rounds": 5, **wrong})
-    assert str(refused.value) == sentence
+    assert refusal(Schedule, **{"rounds": 5, **wrong}) == sentence
 
 
 @pytest.mark.parametrize(

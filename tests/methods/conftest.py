@@ -138,6 +138,13 @@ def small() -> Callable[..., Federation]:
     return make
 
 
+def same(one: dict, other: dict) -> bool:
+    """Whether two states are equal; nan marks clients that Weight Erosion has not met yet."""
+    return one.keys() == other.keys() and all(
+        torch.equal(one[n].nan_to_num(-1), other[n].nan_to_num(-1)) for n in one
+    )
+
+
 @pytest.fixture
 def play() -> Callable[..., list[tuple[dict, dict]]]:
     """All rounds, or `rounds`, by a method, from its start or `state`: [(state, log), ...]."""

@@ -5,7 +5,6 @@ import torch
 
 from pfl_lib import BadInput
 from pfl_lib.methods import APFL, FedAvg
-from tests.methods.conftest import normed
 
 POINTS = [[(4, 0), (-1, 0)], [(1.5, -2)]]
 IFEDAVG = {"mixture_step": "round", "averaged": "mixtures", "own_gradient": "outputs"}
@@ -74,10 +73,7 @@ def test_alone_with_a_random_start_the_end_at_one_trains_that_start(small, play)
         torch.testing.assert_close(state["theta"], local["theta"].mean(0), rtol=1e-12, atol=1e-12)
 
 
-def test_mixed_outputs_are_refused_where_they_measure_nothing(small):
-    fed = small(model=normed, batch_size=3)
-    with pytest.raises(BadInput, match="^own_gradient 'outputs' measures no running statistics"):
-        APFL(**IFEDAVG).start(fed)
+def test_the_first_batchs_mixture_needs_the_gradient_there():
     with pytest.raises(BadInput, match="^mixture_step 'first batch' needs the gradient at the mix"):
         APFL(own_gradient="outputs")
 

@@ -4,12 +4,14 @@ import math
 
 import pytest
 
-from pfl_lib import BadInput
 from pfl_lib import methods as m
+from tests.common import refusal, refused
+from tests.methods.conftest import normed
 
 PENALTY, NUMBER = "give a penalty of 0 or more", "give a number 0 or more"
 FLAG, COUNT = "give True or False", "give a whole number, 1 or more"
 MIXTURE = "give a mixture from 0 (shared model) to 1 (own model)"
+WEIGHING = m.FedAvg, m.FedBN, m.FedRep, m.LGFedAvg, m.FedProx, m.Ditto, m.FineTuned, m.FedAvgData
 BAD = [
     *((m.APFL, "alpha", value, MIXTURE) for value in (-0.1, 1.1, math.nan, "x", True)),
     *((m.APFL, "adaptive", value, FLAG) for value in ("false", 1, None)),
@@ -26,16 +28,7 @@ BAD = [
     ),
     *(
         (one, "weighting", "sizes", "not one of size, uniform: did you mean size?")
-        for one in (
-            m.FedAvg,
-            m.FedBN,
-            m.FedRep,
-            m.LGFedAvg,
-            m.FedProx,
-            m.Ditto,
-            m.FineTuned,
-            m.FedAvgData,
-        )
+        for one in WEIGHING
     ),
     (m.FedAvgData, "share", 1.5, "give a share from 0 to 1"),
     (m.FedAvgData, "pool", "own", "not one of all, client"),
@@ -105,18 +98,43 @@ BAD = [
 
 @pytest.mark.parametrize(("method", "name", "value", "allowed"), BAD)
 def test_a_setting_that_makes_no_sense_is_refused_in_one_line(method, name, value, allowed):
-    with pytest.raises(BadInput) as refused:
-        method(**{name: value})
-    told = str(refused.value)
-    named = (
-        "a hidden layer's size 0" if allowed == COUNT and name == "hidden" else f"{name} {value!r}"
-    )
-    assert told.startswith(named) and told.endswith(allowed) and "\n" not in told
+    told, size = refusal(method, **{name: value}), allowed == COUNT and name == "hidden"
+    named = "a hidden layer's size 0" if size else f"{name} {value!r}"
+    assert told.startswith(named) and told.endswith(allowed)
 
 
-@pytest.mark.parametrize("method", [m.Waffle, m.WeightErosion])
-def test_one_clients_model_needs_that_client(small, method):
-    with pytest.raises(BadInput) as refused:
-        method().start(small(alice=None))
-    said = f"{method.title} makes one client's model: give alice=0, or another client's number, or"
-    assert str(refused.value).startswith(said)
+OUTPUTS = m.APFL(mixture_step="round", averaged="mixtures", own_gradient="outputs")
+NORMED, NOBODY = {"model": normed, "batch_size": 3}, {"alice": None}
+HEAD = "^body_epochs 3: of 3 local epochs the head gets one at "
+HERS = "give alice=0, or another client's number, or"
+TOO_MANY = "^retained 3: the network has 2 layers that are not norms; give 2 or less$"
+NAME = lambda of: getattr(of, "name", None)  # noqa: E731
+UNFIT = [
+    (OUTPUTS, NORMED, "^own_gradient 'outputs' measures no running statistics"),
+    (m.FedAvgData(0.01), {}, "^share 0.01 of all 25 training examples is no whole"),
+    (m.FedAvgData(pool="client"), {}, "^share 0.05 of 6.25 training examples a client is no"),
+    (m.FedBN(), {}, "^FedBN keeps the norms of a network with its clients, and"),
+    (m.FedFomo(), {}, "^n 5: there are 4 clients, so give .* from 1 to 4$"),
+    (m.FedFomo(4, counts_own=False), {}, "^n 4: there are 4 clients, so give .* from 1 to 3$"),
+    (m.FedFomoMA(), {"clients": 1}, "leaves one model out of an average: give two clients"),
+    (m.FedRep(), {"local_batches": 3}, "^local_batches 3: FedRep divides local epochs between"),
+    (m.FedRep(body_epochs=3), {"local_epochs": 3}, HEAD),
+    *(
+        (one, {}, "^layer 'fc3' is not one of 0, 2$")
+        for one in (m.FedRep(head=("fc3",)), m.LGFedAvg(local=("fc3",)), m.PFedLA(("fc3",)))
+    ),
+    *((m.PFedLA(retained=3), given, TOO_MANY) for given in ({}, NORMED)),
+    (m.PFedMe(lam=10), {}, "lr 0.3 times lam 10 is 3, .* give a smaller lr or lam"),
+    (m.PFedMe(lam=5, eta=0.5), {}, "eta 0.5 times lam 5 is 2.5, .* give a smaller eta or lam"),
+    *(
+        (one, NOBODY, f"^{one.title} makes one client's model: {HERS}")
+        for one in (m.Waffle(), m.WeightErosion())
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "given", "words"), UNFIT, ids=NAME)
+def test_a_federation_that_a_method_does_not_fit_is_refused_in_one_line(
+    small, method, given, words
+):
+    refused(words, method.start, small(**given))

@@ -9,6 +9,7 @@ from torch import nn
 from pfl_lib import Federation, Schedule
 from pfl_lib import methods as m
 from pfl_lib.methods import METHODS, make_method
+from tests.methods.conftest import same
 
 ALL = [
     *(m.Local(), m.FedAvg(), m.FineTuned(), m.Ditto(0.5), m.FedAvg("uniform"), m.Scaffold()),
@@ -44,13 +45,6 @@ def small(small, request):
     if given.get("name", getattr(given.get("method"), "name", None)) == "fedbn":
         return lambda **settings: small(model=normed, **settings)
     return small
-
-
-def same(one: dict, other: dict) -> bool:
-    # nan marks clients that Weight Erosion has not met yet
-    return one.keys() == other.keys() and all(
-        torch.equal(one[n].nan_to_num(-1), other[n].nan_to_num(-1)) for n in one
-    )
 
 
 @pytest.mark.parametrize("method", ALL, ids=repr)

@@ -28,12 +28,3 @@ def test_two_rounds_by_hand_with_uniform_weights(pencil, play, exactly):
     (first, _), (second, _) = play(FedAvg(weighting="uniform"), pencil(POINTS))
     exactly(first["theta"], [2.5, 0])
     exactly(second["theta"], [3.4375, 0])
-
-
-def test_one_full_batch_of_equal_clients_is_gradient_descent_on_the_mean_loss(
-    pencil, play, exactly
-):
-    """Points (2, 0) and (4, 6): the mean loss's gradient at x is x - (3, 3)."""
-    (first, _), (second, _) = play(FedAvg(), pencil([[(2, 0)], [(4, 6)]]))
-    exactly(first["theta"], [1.5, 1.5])
-    exactly(second["theta"], [2.25, 2.25])

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from pfl_lib import BadInput
 from pfl_lib.experiments.spec import described
 from pfl_lib.methods.fedavg_data import FedAvgData, gifts
 
@@ -79,10 +78,3 @@ def test_gifts_follow_the_seed_alone():
     assert one.keys() == again.keys() != other.keys()
     assert all(torch.equal(one[client], again[client]) for client in one)
     assert len({tuple(places.tolist()) for places in one.values()}) == len(one), "each its own"
-
-
-def test_a_share_without_a_whole_example_is_refused(small):
-    with pytest.raises(BadInput, match="^share 0.05 of 6.25 training examples a client is no"):
-        FedAvgData(pool="client").start(small())
-    with pytest.raises(BadInput, match="^share 0.01 of all 25 training examples is no whole"):
-        FedAvgData(0.01).start(small())

@@ -1,25 +1,16 @@
 """A client whose training ends in NaN or infinity: without weight, or the run diverges."""
 
+import functools
+
 import pytest
 import torch
 
 from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, WeightErosion
+from tests.experiments.common import with_lost
 
-ROUNDS = 8
-
-
-def federation(*lost: int, clients: int = 4, since: int = 1, alice: int = 0) -> Federation:
-    """The `lost` clients come in round `since`, with inputs whose gradients overflow."""
-    random = torch.Generator().manual_seed(0)
-    x, y = torch.randn(4, 6, 4, generator=random), torch.randint(3, (4, 6), generator=random)
-    data = list(zip(x, y, strict=True))[:clients]
-    train = [(x * 1e37 if i in lost else x, y) for i, (x, y) in enumerate(data)]
-    away = tuple((i, since, ROUNDS) for i in lost)
-    schedule = Schedule(ROUNDS, batch_size=2, lr=0.2, availability=away)
-    make = lambda: torch.nn.Linear(4, 3)  # noqa: E731
-    return Federation.from_arrays(train, data, make, schedule, alice=alice, device="cpu")
+federation = functools.partial(with_lost, since=1)
 
 
 def finished(method, fed: Federation) -> Run:
@@ -34,7 +25,7 @@ def finished(method, fed: Federation) -> Run:
 @pytest.mark.parametrize("since", [1, 4])
 def test_a_lost_client_has_no_weight_and_the_run_goes_on(method, since):
     run = finished(method, federation(2, since=since))
-    assert run.diverged is None and run.done == ROUNDS and run.non_finite == {2: since}
+    assert run.diverged is None and run.done == 8 and run.non_finite == {2: since}
     weights = torch.stack(run.weights)
     assert weights.isfinite().all() and (weights[:, 2] == 0).all()
     assert (weights[0, [1, 3]] > 0).all()

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfl_lib import BadInput
 from pfl_lib.methods import Local, Scaffold, Waffle, waffle
+from tests.common import refusal, refused
 
 POINTS = [[(48, -16), (120, 8)], [(144, 72)], [(288, 0)]]
 
@@ -232,8 +232,7 @@ def test_omega_is_above_zero_and_at_most_one_for_every_slope(r, rounds, slope, t
 
 @pytest.mark.parametrize("round", [0, -1, 101])
 def test_omega_refuses_rounds_that_do_not_exist(round):
-    with pytest.raises(BadInput, match=f"^round {round} is not between 1 and 100"):
-        waffle.omega(round, 100)
+    refused(f"^round {round} is not between 1 and 100", waffle.omega, round, 100)
 
 
 @pytest.mark.parametrize(
@@ -314,6 +313,4 @@ def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, person
     ],
 )
 def test_weights_refuse_what_is_no_distance_client_or_share(arguments, sentence):
-    with pytest.raises(BadInput) as refused:
-        waffle.weights(*arguments)
-    assert str(refused.value) == sentence
+    assert refusal(waffle.weights, *arguments) == sentence

@@ -82,11 +82,6 @@ def test_passes_are_those_made_where_the_printed_formula_counts_more(pencil, pla
     assert 29 * 161 // 263 == 17
 
 
-def test_equal_data_and_batches_never_erode(pencil, play):
-    played = play(WeightErosion(p_d=10.0), pencil([[(1, 2), (3, 5)]] * 3))
-    assert all(log["weights"].tolist() == [1, 1, 1] for _, log in played)
-
-
 def test_erode_is_equation_5():
     """max(0, alpha - (1 + p_s passes) p_d d), by hand."""
     found = erode([1.0, 0.9, 0.1], [0.0, 2.0, 2.0], p_d=0.1, p_s=0.5, passes=1)

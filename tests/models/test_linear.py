@@ -8,8 +8,8 @@ import torch
 
 from pfl_lib import models
 from pfl_lib.engine import LOSSES
-from pfl_lib.errors import BadInput
 from pfl_lib.models import linear
+from tests.common import refused
 
 
 def test_it_is_one_linear_map_of_the_flattened_input():
@@ -33,8 +33,7 @@ def test_biases_start_at_zero_and_the_authors_start_is_always_the_same():
     _, zero, authors = made = [models.build(name, (9,), 2).linear for name in names]
     assert not any(of.bias.any() for of in made) and not zero.weight.any()
     assert torch.equal(authors.weight, torch.tensor(linear.AUTHORS))
-    with pytest.raises(BadInput, match="9 inputs and 2 classes, not 10 and 2"):
-        models.build("linear-authors", (10,), 2)
+    refused("9 inputs and 2 classes, not 10 and 2", models.build, "linear-authors", (10,), 2)
 
 
 def threefry(key: tuple[int, int], count: np.ndarray) -> np.ndarray:

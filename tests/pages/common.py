@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from pfl_lib.pages import parameters
 
 TYPES = {name: field.annotation for name, field in parameters.Settings.model_fields.items()}
-DEFAULTS = {
-    "profile": "quick",
-    "seeds": 0,
-    "data_dir": "",
-    "results_dir": "",
-    "jobs": 0,
-    "device": "auto",
-    "plots_only": False,
-}
+DEFAULTS = {"profile": "quick", "seeds": 0, "data_dir": "", "results_dir": "", "jobs": 0}
+DEFAULTS |= {"device": "auto", "plots_only": False}
 
 
 def settings(own_types=None, **changed) -> parameters.Settings:

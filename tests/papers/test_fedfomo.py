@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-import torch
 
-from pfl_lib import data, papers, partitions
+from pfl_lib import papers
 from pfl_lib.federation.privacy import epsilon
 from pfl_lib.pages import registry
 from pfl_lib.papers import fedfomo, groups
 from pfl_lib.papers.fedfomo import TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6
 from pfl_lib.papers.metrics import EPSILON
 from pfl_lib.partitions import Latent, Shards
-from pfl_lib.partitions.emd import earth_movers_distance
 from pfl_lib.results.result import Result
 
 TABLES = (TABLE1, TABLE2, TABLE5)
@@ -96,14 +94,3 @@ def test_a_small_page_costs_at_most_50_runs_and_a_quick_one_at_most_one(page):
     needed = {name: registry.page(page).needed(name).specs for name in papers.PROFILES}
     cost = {name: sum(run.examples() for run in specs) for name, specs in needed.items()}
     assert cost["quick"] <= A_RUN and cost["small"] <= 50 * A_RUN < cost["paper"]
-
-
-def test_ten_latent_distributions_are_2_70_from_everybody_as_table_2_prints():
-    """A client then has one class of ten: |1 - 0.1| on its own class, and 0.9 + 9 x 0.1 on all."""
-    digits = data.load("digits")
-    labels = torch.arange(1500) % 10  # as CIFAR10 has, equally many of each class
-    even = replace(digits, train_x=digits.test_x[:1].expand(1500, 1, 28, 28), train_y=labels)
-    split = partitions.make(Latent(10), even, 15, 1, None)
-    assert earth_movers_distance(split, even).mean().item() == pytest.approx(2.70)
-    sizes = [len(held) for held in split.train]
-    assert sorted(sizes) == [75] * 10 + [150] * 5, "two clients for each of the first five classes"

@@ -2,7 +2,6 @@ import dataclasses
 
 import pytest
 
-from pfl_lib.errors import BadInput
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Local
 from pfl_lib.pages.registry import pages
@@ -10,6 +9,7 @@ from pfl_lib.papers.profiles import Profile, only, smaller
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
+from tests.common import refused
 
 SETTING = Setting("mnist", "C", "lenet5", Schedule(rounds=20))
 PROFILE = Profile("small", (SETTING,), (1,), 5, make=smaller(rounds=5, images=10), note="Less.")
@@ -17,8 +17,7 @@ PROFILE = Profile("small", (SETTING,), (1,), 5, make=smaller(rounds=5, images=10
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "3"])
 def test_a_number_of_seeds_below_one_or_not_whole_is_refused(count):
-    with pytest.raises(BadInput, match="seeds .*: give a whole number, 1 or more"):
-        PROFILE.with_seeds(count)
+    refused("seeds .*: give a whole number, 1 or more", PROFILE.with_seeds, count)
 
 
 def test_a_profile_makes_a_setting_smaller_and_never_larger():

@@ -1,9 +1,7 @@
 import math
 
-import pytest
-
-from pfl_lib.errors import BadInput
 from pfl_lib.papers import values
+from tests.common import refused
 
 
 def test_the_papers_print_558_values_126_settings_and_432_results():
@@ -32,14 +30,12 @@ def test_each_agents_shares_of_distribution_c_sum_to_one():
 
 def test_a_wrong_name_is_refused_with_the_names_the_table_has():
     words = "method of the printed values 'SGD' is not one of Local, FedAvg, SCAFFOLD, WE, WAFFLE"
-    with pytest.raises(BadInput, match=words):
-        values.value("waffle", "table1", "MNIST", "C", "SGD")
+    refused(words, values.value, "waffle", "table1", "MNIST", "C", "SGD")
 
 
 def test_where_a_table_prints_two_numbers_the_metric_must_be_named():
     place = ("fedfomo", "table4", "CIFAR10", "dp_sigma1_D5_15_clients", "FedFomo")
-    with pytest.raises(BadInput, match="epsilon, accuracy_percent"):
-        values.value(*place)
+    refused("epsilon, accuracy_percent", values.value, *place)
     assert values.value(*place, metric="epsilon").value == 6.89
 
 

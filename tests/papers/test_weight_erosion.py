@@ -21,6 +21,7 @@ from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.runs import Runs
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
+from tests.pages.common import DEFAULTS
 
 FULL, QUICK = paper.ALL_PROFILES["paper"], paper.ALL_PROFILES["quick"]
 
@@ -136,15 +137,6 @@ def store(tmp_path_factory) -> Store:
 
 
 ONE_CLIENT = paper.FIGURES.only(["client 0"], datasets=["AGE_STRICT"])
-PARAMETERS = {
-    "profile": "quick",
-    "seeds": 0,
-    "data_dir": "",
-    "results_dir": "",
-    "jobs": 1,
-    "device": "cpu",
-    "plots_only": False,
-}
 
 
 @pytest.mark.parametrize("by", ["notebook", "reproduce"])
@@ -160,7 +152,7 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
         theirs.publish(spec)
     mine = Store(tmp_path / "mine", tmp_path / "published")
     for plots_only, trained in ((True, 0), (False, 4)):
-        given = PARAMETERS | {"plots_only": plots_only}
+        given = DEFAULTS | {"jobs": 1, "device": "cpu", "plots_only": plots_only}
         if by == "notebook":
             kinds = {name: type(value) for name, value in given.items()}
             page = Page("weight-erosion-fig2", given | {"__annotations__": kinds})

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pfl_lib import data
-from pfl_lib.errors import BadInput
 
 
 @pytest.fixture(scope="session")
@@ -22,19 +21,6 @@ def labelled() -> Callable[..., data.Dataset]:
         return data.Dataset("made", *pool(train), *pool(test), classes, (0.5,), (0.5,), "none")
 
     return make
-
-
-@pytest.fixture(scope="session")
-def refusal() -> Callable[..., str]:
-    """What a call is refused with, which is one line."""
-
-    def of(make, *args, **kwargs) -> str:
-        with pytest.raises(BadInput) as refused:
-            make(*args, **kwargs)
-        assert "\n" not in str(refused.value)
-        return str(refused.value)
-
-    return of
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,11 @@ import torch
 
 from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import from_partition
 from pfl_lib.partitions import Classes, Dominant, Neighbours, Partition, Relatives
 from pfl_lib.partitions.base import pooled_examples
 from pfl_lib.partitions.dealing import apportion
+from tests.common import refusal, refused
 
 
 def counts(made: Partition, dataset: Dataset, split: str) -> torch.Tensor:
@@ -137,7 +137,7 @@ def test_checksums_of_version_1_never_change(digits):
         (Relatives(), 2, "clients 2: give a whole number, 3 or more"),
     ],
 )
-def test_what_the_data_set_cannot_serve_is_refused(cifar10, refusal, recipe, clients, words):
+def test_what_the_data_set_cannot_serve_is_refused(cifar10, recipe, clients, words):
     assert words in refusal(partitions.make, recipe, cifar10, clients)
 
 
@@ -152,15 +152,14 @@ def test_what_the_data_set_cannot_serve_is_refused(cifar10, refusal, recipe, cli
         ({"examples": 4, "train_share": 0.9}, "leaves none to test on"),
     ],
 )
-def test_settings_that_make_no_client_are_refused(settings, words, refusal):
+def test_settings_that_make_no_client_are_refused(settings, words):
     for family in (Classes, Neighbours, Relatives):
         assert words in refusal(family, **settings)
 
 
 @pytest.mark.parametrize("share", [0, 1, 1.2, True, "half"])
 def test_a_share_of_dominant_classes_lies_between_0_and_1(share):
-    with pytest.raises(BadInput, match="give a share between 0 and 1"):
-        Dominant(share=share)
+    refused("give a share between 0 and 1", Dominant, share=share)
 
 
 def test_a_class_that_is_left_out_is_held_by_nobody_and_leaves_other_draws_alone(digits):
@@ -184,8 +183,7 @@ def test_a_class_that_is_left_out_is_held_by_nobody_and_leaves_other_draws_alone
     ],
 )
 def test_classes_that_cannot_be_left_out_are_refused_in_one_line(leave_out, words, digits):
-    with pytest.raises(BadInput, match=words):
-        Classes(4, examples=40, leave_out=leave_out).split(digits, 6, 1, None)
+    refused(words, lambda: Classes(4, examples=40, leave_out=leave_out).split(digits, 6, 1, None))
 
 
 def test_what_nobody_holds_limits_nobody_and_a_client_trains_on_its_share(labelled):

@@ -6,6 +6,7 @@ import torch
 from pfl_lib import partitions
 from pfl_lib.errors import BadInput
 from pfl_lib.partitions import Dirichlet, earth_movers_distance
+from tests.common import refusal, refused
 
 
 def test_a_greater_alpha_is_nearer_to_everybody(cifar10):
@@ -41,8 +42,7 @@ def test_a_whole_alpha_and_the_same_fraction_are_one():
 
 @pytest.mark.parametrize("alpha", [0, -1, float("nan"), float("inf"), "1", True])
 def test_an_alpha_that_is_none_is_refused(alpha):
-    with pytest.raises(BadInput, match="give a finite number above 0"):
-        Dirichlet(alpha)
+    refused("give a finite number above 0", Dirichlet, alpha)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_alpha_that_is_none_is_refused(alpha):
         (Dirichlet(least=1), 10_001, "made has 50000 and 10000"),
     ],
 )
-def test_more_than_there_is_is_refused_in_one_line(cifar10, refusal, recipe, clients, words):
+def test_more_than_there_is_is_refused_in_one_line(cifar10, recipe, clients, words):
     assert words in refusal(partitions.make, recipe, cifar10, clients)
 
 

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from pfl_lib.errors import BadInput
 from pfl_lib.partitions import groups
+from tests.common import refused
 
 AGES = np.array([20.0, 20.5, 35, 36, np.nan, 3, 80, np.nan, 35, 12])
 
@@ -71,5 +71,4 @@ def test_without_an_alice_everybody_is_halved():
     ],
 )
 def test_a_client_without_rows_to_train_or_to_test_on_is_refused(rows, alice, words):
-    with pytest.raises(BadInput, match=words):
-        groups.hold_out("made", rows, alice)
+    refused(words, groups.hold_out, "made", rows, alice)

@@ -17,6 +17,7 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.partitions import Latent, latent
 from pfl_lib.partitions.embedding import Embedding, small_cnn
+from tests.common import refusal, refused
 
 PUBLISHED = sorted((latent.files("pfl_lib.partitions") / latent.LABELS).iterdir())
 
@@ -129,7 +130,7 @@ def test_distances_of_the_published_groups_on_the_real_labels(name):
         assert distance == pytest.approx(expected, abs=0.01)
 
 
-def test_groups_that_are_not_published_are_refused_with_those_that_are(digits, refusal):
+def test_groups_that_are_not_published_are_refused_with_those_that_are(digits):
     told = refusal(partitions.make, Latent(7), digits)
     assert "groups 7 of dataset 'digits' do not come with the package, which has" in told
     assert "digits-D5" in told
@@ -148,14 +149,13 @@ def test_groups_of_other_content_are_refused(digits):
         (1700, "examples for 340 clients: give fewer clients, or more images"),
     ],
 )
-def test_a_number_of_clients_that_does_not_fit_is_refused(digits, refusal, clients, words):
+def test_a_number_of_clients_that_does_not_fit_is_refused(digits, clients, words):
     assert words in refusal(partitions.make, Latent(5), digits, clients)
 
 
 @pytest.mark.parametrize("groups", [0, -1, 2.5, True])
 def test_groups_are_counted_in_whole_numbers(groups):
-    with pytest.raises(BadInput, match="give a whole number, 1 or more"):
-        Latent(groups)
+    refused("give a whole number, 1 or more", Latent, groups)
 
 
 def test_groups_are_made_of_any_embedding_and_read_back(digits, tmp_path):

@@ -8,7 +8,7 @@ import torch
 
 from pfl_lib import data, run
 from pfl_lib import partitions as p
-from pfl_lib.errors import BadInput
+from tests.common import refusal, refused
 
 
 def test_short_names_mean_recipes():
@@ -59,38 +59,16 @@ def test_a_recipe_runs_with_its_papers_clients_and_is_stored_with_its_settings(
     assert len(torch.cat(parts).unique()) == sum(map(len, parts))
 
 
-@dataclasses.dataclass(frozen=True)
-class Halves:
-    """Client 0 holds the even examples, client 1 the odd ones."""
-
-    name: ClassVar[str] = "halves"
-    default_clients: ClassVar[int] = 2
-
-    step: int = 2
-
-    def split(self, dataset, clients, seed, alice) -> p.Partition:
-        train = tuple(torch.arange(i, len(dataset.train_y), self.step) for i in range(2))
-        test = tuple(torch.arange(i, len(dataset.test_y), self.step) for i in range(2))
-        return p.Partition("halves", train, test)
-
-
-def test_a_recipe_of_ones_own_runs_with_its_own_number_of_clients_and_is_not_stored(results_dir):
-    settings = {"model": "linear", "alice": None, "results_dir": results_dir}
-    result = run("fedavg", partition=Halves(), rounds=1, **settings)
-    assert sorted(result.metrics["client"]) == [0, 1]
-    assert not (results_dir / "cells").exists()
-
-
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
-        (Halves, "give a short name"),
+        (p.Shards, "give a short name"),
         ("halves", "distribution 'halves' is not one of"),
         (3, "give a short name"),
         (lambda dataset: None, "or of a frozen dataclass of your own with name, default_clients"),
     ],
 )
-def test_what_is_no_recipe_is_refused_in_one_line(recipe, words, refusal):
+def test_what_is_no_recipe_is_refused_in_one_line(recipe, words):
     assert words in refusal(p.find, recipe)
 
 
@@ -123,15 +101,14 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
         (((A, B), (A, B), (B, B)), "gives client 1 an example twice"),
     ],
 )
-def test_a_partition_from_outside_is_checked(digits, refusal, parts, words):
+def test_a_partition_from_outside_is_checked(digits, parts, words):
     assert words in refusal(p.make, made_by(parts), digits)
 
 
 def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
     table = data.load("breast_cancer")
     assert p.make(made_by(((A, B), (B, A))), table).clients == 2
-    with pytest.raises(BadInput, match="gives client 0 an example twice"):
-        p.make(made_by(((A, B), (A, A))), table)
+    refused("gives client 0 an example twice", p.make, made_by(((A, B), (A, A))), table)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +127,7 @@ def test_a_split_by_a_column_says_its_groups(settings, title):
 
 @pytest.mark.parametrize("bins", [(), (35, 20), (20, 20), 20, "ab", (float("inf"),)])
 def test_bins_that_are_none_are_refused(bins):
-    with pytest.raises(BadInput, match="give one number or more, in ascending order"):
-        p.ByColumn("age", bins)
+    refused("give one number or more, in ascending order", p.ByColumn, "age", bins)
 
 
 @pytest.mark.parametrize(
@@ -163,5 +139,4 @@ def test_bins_that_are_none_are_refused(bins):
     ],
 )
 def test_a_table_that_cannot_be_split_so_is_refused(recipe, clients, words):
-    with pytest.raises(BadInput, match=words):
-        p.make(recipe, data.load("breast_cancer"), clients)
+    refused(words, p.make, recipe, data.load("breast_cancer"), clients)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
-from pfl_lib.errors import BadInput
 from pfl_lib.partitions import Shards
+from tests.common import refusal, refused
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,10 @@ def test_the_seed_decides_who_draws_what(cifar10):
         (Shards(), 10_000, "class 0 of made has 1000 test examples for 2000 shards"),
     ],
 )
-def test_what_cannot_be_shared_out_is_refused(cifar10, refusal, recipe, clients, words):
+def test_what_cannot_be_shared_out_is_refused(cifar10, recipe, clients, words):
     assert words in refusal(partitions.make, recipe, cifar10, clients)
 
 
 @pytest.mark.parametrize("per_client", [0, -1, 1.5, True, 1001])
 def test_shards_are_counted_in_whole_numbers(per_client):
-    with pytest.raises(BadInput, match="give a whole number(, 1 or more| of 1,000 at most)$"):
-        Shards(per_client)
+    refused("give a whole number(, 1 or more| of 1,000 at most)$", Shards, per_client)

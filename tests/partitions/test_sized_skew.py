@@ -5,6 +5,7 @@ import torch
 
 from pfl_lib import partitions
 from pfl_lib.partitions import SizedSkew
+from tests.common import refusal
 
 STUDY = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)
 
@@ -70,7 +71,7 @@ def test_partitions_of_version_1_never_change(labelled):
         (("A", (3, 0.5)), "size 0.5: give a whole number, 1 or more"),
     ],
 )
-def test_bad_settings_are_refused_in_one_line(refusal, given, sentence):
+def test_bad_settings_are_refused_in_one_line(given, sentence):
     assert refusal(SizedSkew, *given) == sentence
 
 
@@ -83,7 +84,7 @@ def test_bad_settings_are_refused_in_one_line(refusal, given, sentence):
         ((1,), [100] * 10, [10] * 10, 0, "clients 0: give a whole number, 1 or more"),
     ],
 )
-def test_what_does_not_fit_is_refused(labelled, refusal, sizes, train, test, clients, words):
+def test_what_does_not_fit_is_refused(labelled, sizes, train, test, clients, words):
     made = labelled(train, test, classes=len(train))
     assert words in refusal(partitions.make, SizedSkew("A", sizes), made, clients)
 

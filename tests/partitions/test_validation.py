@@ -7,6 +7,7 @@ from pfl_lib import data, partitions, run
 from pfl_lib.errors import BadInput
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.validation import hold_out_validation
+from tests.common import refusal
 
 
 def test_what_is_held_out_depends_on_the_seed_and_the_client_alone(digits):
@@ -43,7 +44,7 @@ def test_validation_examples_are_drawn_from_the_target_whose_test_examples_a_cli
         (-0.1, "validation -0.1: give a share"),
     ],
 )
-def test_a_share_that_leaves_a_client_without_data_is_refused(digits, refusal, share, words):
+def test_a_share_that_leaves_a_client_without_data_is_refused(digits, share, words):
     assert words in refusal(partitions.make, "A", digits, validation=share)
 
 

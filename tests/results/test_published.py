@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from pfl_lib import BadInput
 from pfl_lib.methods import Local
 from pfl_lib.results.published import MOST_NUMBERS, signed, thinned
 from pfl_lib.results.store import Store
+from tests.common import refused
 from tests.results.common import assert_same, described, layered, result
 
 RUNS = [described(seed=seed) for seed in (1, 2, 3)]
@@ -71,7 +71,6 @@ def test_what_a_reader_changes_in_a_result_is_not_seen_by_the_next(mine, reader)
 
 
 def flipped(content: bytes, bit: int) -> bytes:
-    """The file with one bit turned over."""
     place, mask = bit // 8, 1 << bit % 8
     return content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :]
 
@@ -91,8 +90,7 @@ def test_a_flipped_bit_loses_no_other_run_is_told_and_is_never_written_over(mine
         assert [one.config["key"] for one in reader.results()] == [second.key]
         assert "fedavg-digits.jsonl, line 1 is damaged" in capsys.readouterr().err
         before = path.read_bytes()
-        with pytest.raises(BadInput, match="line 1 is damaged: restore it .git checkout."):
-            mine.publish(RUNS[2])
+        refused("line 1 is damaged: restore it .git checkout.", mine.publish, RUNS[2])
         assert path.read_bytes() == before
     path.write_bytes(whole)
     assert mine.publish(RUNS[2]) and Store(mine.root, mine.published).find(first)
@@ -159,17 +157,14 @@ def test_a_published_run_is_shown_by_its_name_or_its_key(mine, reader):
         path, found = reader.named(name)
         assert path == mine.published / "fedavg-digits.jsonl"
         assert found.config["key"] == RUNS[0].key
-    with pytest.raises(BadInput, match="is no result in .* and not published: give the name"):
-        reader.named(RUNS[1].slug)
+    refused("is no result in .* and not published: give the name", reader.named, RUNS[1].slug)
 
 
 def test_a_folder_or_volume_that_cannot_be_published_into_is_told_in_one_line(mine, reader):
     mine.published.mkdir()
     (mine.published / "fedavg-digits.jsonl").mkdir()
     assert reader.find(RUNS[0]) is None
-    with pytest.raises(BadInput, match="cannot be read .Is a directory.: restore it"):
-        mine.publish(RUNS[0])
+    refused("cannot be read .Is a directory.: restore it", mine.publish, RUNS[0])
     shutil.rmtree(mine.published)
     mine.published.write_text("")
-    with pytest.raises(BadInput, match=f"^{RUNS[0].slug} cannot be published in .*\\)$"):
-        mine.publish(RUNS[0])
+    refused(f"^{RUNS[0].slug} cannot be published in .*\\)$", mine.publish, RUNS[0])

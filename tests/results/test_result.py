@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_lib import BadInput
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results
 from pfl_lib.results.weights import alone_from, shares, vanishing
+from tests.common import refused
 
 
 def result(alice: int | None = None, diverged: int | None = None, **columns) -> Result:
@@ -108,8 +108,7 @@ def test_what_a_run_does_not_have_is_not_a_number():
     ids=str,
 )
 def test_an_unknown_reading_is_refused(wrong, sentence):
-    with pytest.raises(BadInput, match=f"^{sentence}$"):
-        result().value(**wrong)
+    refused(f"^{sentence}$", result().value, **wrong)
 
 
 def test_seeds_are_gathered_by_the_protocol_a_table_names():

@@ -9,6 +9,7 @@ from pfl_lib import BadInput, Results, compare
 from pfl_lib.display import theme
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import half_interval
+from tests.common import refusal, refused
 
 
 def result(seed: int, *accuracy: float, diverged: int | None = None, name: str = "m") -> Result:
@@ -70,8 +71,7 @@ def test_differences_are_paired_by_seed():
     assert (level["difference"], level["seeds"], level["than several"]) == (0, 2, "undecided")
     last = comparison.differences("one", protocol="last").set_index("method")
     assert last.loc["several", "difference"] == pytest.approx(10)
-    with pytest.raises(BadInput, match="name 'two' is not one of one, several, again"):
-        comparison.differences("two")
+    refused("name 'two' is not one of one, several, again", comparison.differences, "two")
 
 
 def test_the_interval_is_students_and_one_seed_decides_nothing():
@@ -121,8 +121,7 @@ def test_a_comparison_is_written_as_csv_with_every_number(tmp_path):
     assert sums == pytest.approx({"several": 3.6, "one": 0.6})
     compare({"several": SEVERAL, "one": ONE}).to_csv(tmp_path / "table.csv", of="table")
     assert pd.read_csv(tmp_path / "table.csv")["method"].tolist() == ["several", "one"]
-    with pytest.raises(BadInput, match="of 'clients'"):
-        compare({"one": ONE}).to_csv(tmp_path / "mine.csv", of="clients")
+    refused("of 'clients'", compare({"one": ONE}).to_csv, tmp_path / "mine.csv", of="clients")
     with pytest.raises(BadInput, match="give a file in a folder that exists"):
         compare({"one": ONE}).to_csv(tmp_path / "nowhere" / "mine.csv")
 
@@ -144,9 +143,7 @@ def test_what_is_no_result_is_refused():
         ([ONE], "results [<Result of m"),
         ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it"),
     ):
-        with pytest.raises(BadInput) as refused:
-            compare(wrong)
-        assert str(refused.value).startswith(sentence)
+        assert refusal(compare, wrong).startswith(sentence)
 
 
 def test_the_order_in_which_a_partition_is_described_makes_no_setting_apart():

@@ -18,23 +18,13 @@ import pytest
 import torch
 
 from pfl_lib import BadInput, compare
-from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import Local
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
 from pfl_lib.results.published import Published
 from pfl_lib.results.store import PUBLISHED, NotStored, Store, default_results_dir
+from tests.common import refused
 from tests.results.common import RUN, assert_same, described, layered, result
-
-
-@pytest.fixture
-def store(results_dir) -> Store:
-    return Store(results_dir, published=None)
-
-
-def folder(store: Store, spec: RunSpec = RUN) -> Path:
-    return store.root / "cells" / spec.slug
-
 
 EMPTY = pd.DataFrame(columns=["round", "client", "accuracy", "loss"])
 
@@ -72,7 +62,7 @@ def test_weights_keep_their_shape_and_those_by_client_and_client_their_single_pr
     found = store.find(RUN)
     assert np.array_equal(found.weights, weights) and found.weights.dtype == weights.dtype
     assert found.weights_rounds.tolist() == list(range(1, shape[0] + 1))
-    names = {path.name for path in folder(store).iterdir()}
+    names = {path.name for path in store.folder(RUN).iterdir()}
     assert ("weights.csv" in names, "matrices.npz" in names) == (len(shape) == 2, len(shape) > 2)
 
 
@@ -147,7 +137,7 @@ BAD = {
 @pytest.mark.parametrize(("name", "content"), BAD.values(), ids=BAD)
 def test_bad_content_with_a_right_checksum_is_damage(store, name, content):
     store.save(RUN, result())
-    signed(folder(store), name, content)
+    signed(store.folder(RUN), name, content)
     assert store.find(RUN) is None and list(store.results()) == []
     assert [*store.prune().values()] == ["damaged result"]
 
@@ -166,7 +156,7 @@ def test_a_bad_checkpoint_with_a_right_checksum_is_damage(store, content):
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_noticed_and_replaced(store, damage):
     store.save(RUN, result())
-    DAMAGES[damage](folder(store))
+    DAMAGES[damage](store.folder(RUN))
     assert store.find(RUN) is None
     assert all(result.config["key"] != RUN.key for result in store.results())
     store.save(RUN, result())
@@ -261,9 +251,9 @@ def test_published_results_are_not_read_where_they_are_to_be_ignored(monkeypatch
 
 def test_saving_what_is_there_already_keeps_it(store):
     store.save(RUN, result())
-    before = {path.name: path.stat().st_ino for path in folder(store).iterdir()}
+    before = {path.name: path.stat().st_ino for path in store.folder(RUN).iterdir()}
     store.save(RUN, result(seconds=9.0))
-    assert {path.name: path.stat().st_ino for path in folder(store).iterdir()} == before
+    assert {path.name: path.stat().st_ino for path in store.folder(RUN).iterdir()} == before
 
 
 # --- checkpoints ---
@@ -344,7 +334,7 @@ def test_published_results_are_read_below_ones_own_and_never_written(above):
 @pytest.mark.parametrize("lost", ["metrics.csv", "config.json"])
 def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(above, lost, tmp_path):
     above.save(RUN, result(seconds=2.0))
-    (folder(above) / lost).unlink()
+    (above.folder(RUN) / lost).unlink()
     assert above.find(RUN).seconds == 1.0
     assert [result.config["key"] for result in above.results()] == [RUN.key]
     assert above.named(RUN.key[:16])[0] == above.named(RUN.key[:4])[0]  # 16 digits, as on pages
@@ -352,15 +342,15 @@ def test_in_place_of_ones_own_damaged_result_the_published_one_is_used(above, lo
     assert path.parent == above.published and found.seconds == 1.0
     alone = Store(above.root, None)
     assert alone.find(RUN) is None
-    with pytest.raises(BadInput, match=f"{folder(alone)} is damaged: 'pfl-lib results prune' rem"):
-        alone.named(RUN.key[:10])
+    told = f"{alone.folder(RUN)} is damaged: 'pfl-lib results prune' rem"
+    refused(told, alone.named, RUN.key[:10])
 
 
 def test_the_cells_of_a_store_are_listed_once_each_and_not_while_they_are_written(store):
     other = described(Local())
     store.save(RUN, result())
     store.save(other, result(other))
-    shutil.copytree(folder(store), store.root / "cells" / ".tmp" / "spec")  # a killed process's
+    shutil.copytree(store.folder(RUN), store.root / "cells" / ".tmp" / "spec")  # a killed process's
     found = [result.config["key"] for result in store.results()]
     assert sorted(found) == sorted([RUN.key, other.key])
 
@@ -483,5 +473,4 @@ def test_a_result_is_asked_for_with_its_model(above):
 
 
 def test_a_results_folder_that_is_no_path_is_refused():
-    with pytest.raises(BadInput, match="^results_dir 3: give the path of a file or folder$"):
-        Store(3)
+    refused("^results_dir 3: give the path of a file or folder$", Store, 3)

@@ -1,0 +1,76 @@
+"""Forked kernels: what a kernel that starts by itself would have, and no other one's variables."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+from jupyter_client.manager import KernelManager
+from jupyter_client.provisioning import KernelProvisionerFactory
+
+from pfl_lib.pages.kernels import Forked, fork_kernels
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux alone")
+
+
+@pytest.fixture
+def start(monkeypatch, tmp_path):
+    """Start a kernel; returns it, and a function that says what a cell prints or raises."""
+    factory, started = KernelProvisionerFactory.instance(), []
+    monkeypatch.setattr(factory, "default_provisioner_name", factory.default_provisioner_name)
+    monkeypatch.setenv("MARK", "here")
+    monkeypatch.delenv("MPLBACKEND")
+    fork_kernels()
+
+    def one(**settings):
+        manager = KernelManager(**settings)
+        log = ["--IPKernelApp.log_level=CRITICAL"]
+        manager.start_kernel(cwd=str(tmp_path), extra_arguments=log, stderr=open(os.devnull, "w"))
+        client = manager.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=120)
+        started.append((manager, client))
+
+        def cell(code: str) -> str:
+            said = []
+            client.execute_interactive(code, output_hook=lambda out: said.append(out["content"]))
+            return "".join(part.get("text", "") or part.get("ename", "") for part in said).strip()
+
+        return manager, client, cell
+
+    yield one
+    for manager, client in started:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_a_kernel_has_its_imports_its_folder_and_environment_and_nobody_elses_variables(
+    start, tmp_path
+):
+    for _ in range(2):
+        manager, _, cell = start()
+        assert isinstance(manager.provisioner, Forked)
+        assert cell("import sys; print('torch' in sys.modules, sys.path[0] == '')") == "True True"
+        assert cell("import os; print(os.getcwd(), os.environ['MARK'])") == f"{tmp_path} here"
+        assert cell("print('mine' in dir())") == "False"
+        backend = cell("import matplotlib; mine = 1; print(matplotlib.get_backend())")
+        assert backend.endswith("inline")
+        assert cell("import subprocess; print(subprocess.call(['false']))") == "1"
+
+
+def test_a_kernel_is_interrupted_and_one_that_is_killed_is_told_dead(start):
+    manager, client, cell = start()
+    waiting = client.execute("import time; print('begun', flush=True); time.sleep(600)")
+    while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
+        pass
+    manager.interrupt_kernel()
+    while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != waiting:
+        pass
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    assert cell("print(2)") == "2" and manager.is_alive()
+    os.kill(manager.provisioner.pid, signal.SIGKILL)
+    until = time.monotonic() + 60
+    while manager.is_alive() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not manager.is_alive()
