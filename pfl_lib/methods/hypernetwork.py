@@ -11,10 +11,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from pfl_lib.engine.layout import Block
 from pfl_lib.errors import BadInput, whole
 
-Shapes = Mapping[str, tuple[int, ...]]
 WIDEST = 100_000
 
 
@@ -34,15 +32,6 @@ def hidden_shapes(embedding: int, hidden: Sequence[int]) -> dict[str, tuple[int,
     for k, (inputs, outputs) in enumerate(pairwise((embedding, *hidden)), start=1):
         shapes |= {f"weight {k}": (outputs, inputs), f"bias {k}": (outputs,)}
     return shapes
-
-
-def blocks(shapes: Shapes) -> tuple[Block, ...]:
-    """The columns of a row [K] that hold tensors of these shapes, one after the other."""
-    found, start = [], 0
-    for name, shape in shapes.items():
-        found.append(Block(name, tuple(shape), start, start + math.prod(shape)))
-        start = found[-1].stop
-    return tuple(found)
 
 
 def drawn_hidden(embedding: int, hidden: Sequence[int], random: torch.Generator) -> Tensor:

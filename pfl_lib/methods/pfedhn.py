@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.engine.layout import Block, views
+from pfl_lib.engine.layout import Block, blocks_of, views
 from pfl_lib.errors import number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import hypernetwork
@@ -110,7 +110,7 @@ class PFedHN:
     def _blocks(self, fed: Federation) -> tuple[Block, ...]:
         """The columns of the hypernetwork's row."""
         width, last = self._width(fed), (self._width(fed), *self.hidden)[-1]
-        return hypernetwork.blocks(
+        return blocks_of(
             {
                 "embeddings": (len(fed), width),
                 **hypernetwork.hidden_shapes(width, self.hidden),

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfl_lib.engine.layout import Block, Layer, views
+from pfl_lib.engine.layout import Block, Layer, blocks_of, views
 from pfl_lib.errors import BadInput, choose, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
@@ -98,7 +98,8 @@ class PFedLA:
         not fit the network.
         """
         if isinstance(self.retained, tuple):
-            fed.layout.columns(self.retained)
+            for name in self.retained:
+                fed.layout.layer(name)
         elif self.retained > len(countable := _countable(fed.layout.layers)):
             raise BadInput(
                 f"retained {self.retained}: the network has {len(countable)} layers that are not"
@@ -152,7 +153,7 @@ class PFedLA:
         """The columns of a hypernetwork's row."""
         clients, layers = len(fed), len(fed.layout.layers)
         width = (self.embedding, *self.hidden)[-1]
-        return hypernetwork.blocks(
+        return blocks_of(
             {
                 "embedding": (self.embedding,),
                 **hypernetwork.hidden_shapes(self.embedding, self.hidden),
