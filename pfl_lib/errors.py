@@ -1,7 +1,8 @@
 """One exception for everything a user can get wrong, and the sentences that tell it."""
 
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def check_alice(alice: object, clients: int) -> None:
     """BadInput unless `alice` is None or the number of one of so many clients."""
     if alice is not None and not (_is_whole(alice) and 0 <= alice < clients):
         raise BadInput(f"alice {alice!r} is not one of the clients 0 to {clients - 1}")
+
+
+@contextmanager
+def needs(what: str, package: str) -> Iterator[None]:
+    """BadInput, with how to install it, where `package` cannot be imported within."""
+    try:
+        yield
+    except ImportError:
+        raise BadInput(f"{what}, which is missing: pip install {package}") from None
 
 
 def _is_whole(value: object) -> bool:

@@ -140,10 +140,20 @@ def models_of(state: Rows, clients: Sequence[int]) -> Rows:
     return {name: select_rows(matrix, clients) for name, matrix in model(state).items()}
 
 
-def models_beside(shared: Rows, n: int, clients: Sequence[int], own: Rows) -> Rows:
-    """All n clients' models: `own` [m, P] those of `clients`, `shared` [P] that of the others."""
-    rows = {name: own[name] for name in ("theta", "statistics")}
-    return {name: with_rows(shared[name].expand(n, -1), clients, rows[name]) for name in rows}
+def with_models(state: Rows, clients: Sequence[int], own: Rows) -> Rows:
+    """All clients' models out of a state, with `own` ones ([n, P] and [n, S]) for `clients`."""
+    models = model(state).items()
+    return {name: with_rows(matrix, clients, own[name]) for name, matrix in models}
+
+
+def personal(models: Rows) -> Rows:
+    """Models under the names that they have in a state with a shared model beside them."""
+    return {"personal": models["theta"], "personal statistics": models["statistics"]}
+
+
+def personal_models(state: Rows) -> Rows:
+    """The way back from `personal`: {"theta", "statistics"}."""
+    return {"theta": state["personal"], "statistics": state["personal statistics"]}
 
 
 def weights_of_all(weights: Tensor, clients: list[int], n: int) -> Tensor:

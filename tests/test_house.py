@@ -353,13 +353,13 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1280,
-    "methods": 3033,
-    "federation": 1277,
-    "models": 550,
-    "partitions": 1621,
-    "data": 748,
-    "experiments": 1727,
+    "engine": 1209,
+    "methods": 2953,
+    "federation": 1247,
+    "models": 537,
+    "partitions": 1610,
+    "data": 728,
+    "experiments": 1726,
     "results": 1362,
     "papers": 2967,
     "display": 1040,

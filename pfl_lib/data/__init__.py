@@ -42,13 +42,6 @@ def load(
     return dataset if images is None else _first(dataset, images)
 
 
-def fingerprint(name: str) -> str:
-    """The data set's identity, 16 hex digits, known without its files; `BadInput` if the name is
-    unknown.
-    """
-    return DATASETS[choose("dataset", name, DATASETS)].fingerprint
-
-
 def data_root(data_dir: str | os.PathLike | None = None) -> Path:
     """The folder data sets are read from: the argument, else PFL_DATA_DIR, else the user's cache
     folder for pfl_lib.  Raises `BadInput` if it is a file.

@@ -6,7 +6,6 @@ Both are checked by content, so that a result's key says what it was computed fr
 
 import functools
 import hashlib
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.data.source import Arrays
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, needs
 
 DIGITS_FINGERPRINT = "bb9f5f473e46f85a"
 CANCER_FINGERPRINT = "8bf2ce2ae2ae9816"
@@ -74,13 +73,9 @@ def _cancer() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _loaded(name: str, loader: str) -> Any:
-    try:
-        datasets = importlib.import_module("sklearn.datasets")
-    except ImportError:
-        raise BadInput(
-            f"dataset {name!r} comes with scikit-learn, which is missing: pip install scikit-learn"
-        ) from None
-    return getattr(datasets, loader)()
+    with needs(f"dataset {name!r} comes with scikit-learn", "scikit-learn"):
+        import sklearn.datasets
+    return getattr(sklearn.datasets, loader)()
 
 
 def _check_content(name: str, expected: str, *arrays: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.data.source import Arrays
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, needs
 
 TITANIC_FILES = ("titanic_tfds_1309.csv", "titanic3.csv")
 TITANIC_COLUMNS = ("pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived")
@@ -43,12 +43,8 @@ def read_titanic(root: Path, as_run: bool) -> Arrays:
     fraction of minors among the known ages; with `as_run` it is 0.2009, the fraction of unknown
     ages, as in the authors' code: evidently a slip.
     """
-    try:
+    with needs("the Titanic is prepared by scikit-learn", "scikit-learn"):
         from pfl_lib.data import preprocessing
-    except ImportError:
-        raise BadInput(
-            "the Titanic is prepared by scikit-learn, which is missing: pip install scikit-learn"
-        ) from None
     table = titanic_table(root)
     labels = torch.from_numpy(table["survived"].to_numpy().astype(np.int64))
     inputs = torch.from_numpy(preprocessing.titanic(as_run).fit_transform(table).astype(np.float32))
@@ -93,12 +89,8 @@ def titanic_table(root: Path) -> pd.DataFrame:
 
 def download_titanic(root: Path) -> None:
     """Write OpenML's table 40945 to `<root>/titanic/titanic3.csv`, with scikit-learn."""
-    try:
+    with needs("the Titanic is downloaded by scikit-learn", "scikit-learn"):
         from sklearn.datasets import fetch_openml
-    except ImportError:
-        raise RuntimeError(
-            "scikit-learn, which downloads it, is missing: pip install scikit-learn"
-        ) from None
     home = str(root / "openml")
     frame = fetch_openml(data_id=OPENML, as_frame=True, parser="auto", data_home=home).frame
     (root / "titanic").mkdir(parents=True, exist_ok=True)

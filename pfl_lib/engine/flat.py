@@ -32,9 +32,8 @@ class FlatModule:
         dtype: torch.dtype,
         recorded_as: Hashable | None = None,
     ) -> None:
-        self.module = (
-            copy.deepcopy(module).to(device, dtype).train()
-        )  # all of it, as after every evaluation
+        # In training mode, all of it, as after every evaluation
+        self.module = copy.deepcopy(module).to(device, dtype).train()
         self.loss = loss
         self.layout = Layout.of(self.module)
         rows = self.layout.rows(self.module)
@@ -148,9 +147,8 @@ class FlatModule:
         return self.loss(logits, y), (logits.argmax(-1) == y).to(logits.dtype)
 
     def _mode(self, train: bool) -> None:
-        if (
-            self.module.training != train
-        ):  # setting it walks the whole module: a tenth of a small model's step
+        # Setting it walks the whole module: a tenth of a small model's step
+        if self.module.training != train:
             self.module.train(train)
 
 

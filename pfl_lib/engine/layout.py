@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from torch import LongTensor, Tensor, nn
+from torch import Tensor, nn
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import choose
 
 
 @dataclass(frozen=True)
@@ -64,31 +64,15 @@ class Layout:
 
     @classmethod
     def of(cls, module: nn.Module) -> "Layout":
-        running = (
-            (name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()
-        )
-        parameters, statistics = _blocks(module.named_parameters()), _blocks(running)
+        buffers = module.named_buffers()
+        parameters = blocks_of({name: tensor.shape for name, tensor in module.named_parameters()})
+        statistics = blocks_of({name: b.shape for name, b in buffers if b.is_floating_point()})
         return cls(parameters, statistics, _layers(module, parameters, statistics))
 
     def layer(self, name: str) -> Layer:
         """The layer of that name; BadInput listing the layers where there is none."""
         names = [layer.name for layer in self.layers]
         return self.layers[names.index(choose("layer", name, names))]
-
-    def columns(self, names: Iterable[str], of: str = "theta") -> LongTensor:
-        """The columns of `theta` (or, `of` "statistics", of the running statistics) that hold the
-        named layers, ascending.
-        """
-        if isinstance(names, str):
-            raise BadInput(f"layers {names!r}: give a list of names, such as [{names!r}]")
-        layers = [self.layer(name) for name in dict.fromkeys(names)]
-        if choose("of", of, ("theta", "statistics")) == "theta":
-            ranges = [torch.arange(layer.start, layer.stop) for layer in layers]
-        else:
-            ranges = [
-                torch.arange(layer.statistics_start, layer.statistics_stop) for layer in layers
-            ]
-        return torch.cat(ranges).sort().values if ranges else torch.zeros(0, dtype=torch.int64)
 
     @property
     def P(self) -> int:
@@ -115,36 +99,6 @@ class Layout:
         """Views of rows by name: [..., P] and [..., S] give {name: [..., *shape]}."""
         return {**views(self.parameters, theta), **views(self.statistics, statistics)}
 
-    def row(self, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The way back from named tensors: {name: [..., *shape]} gives new rows {"theta": [..., P],
-        "statistics": [..., S]}.
-
-        Integer tensors, such as BatchNorm's counter in a state dict, are left out.  BadInput for a
-        missing or an unknown name and for a shape that does not fit.
-        """
-        blocks = (*self.parameters, *self.statistics)
-        names = [block.name for block in blocks]
-        for name, tensor in named.items():
-            if tensor.is_floating_point():
-                choose("tensor", name, names)
-        if missing := [name for name in names if name not in named]:
-            raise BadInput(
-                f"tensors {', '.join(missing)} are missing: give every tensor of the row"
-            )
-        leads = {_lead(tuple(named[block.name].shape), block) for block in blocks}
-        if len(leads) > 1:
-            raise BadInput(
-                "tensors are given for different numbers of models,"
-                f" {' and '.join(map(str, sorted(leads)))}: give all for the same"
-            )
-        lead = leads.pop()
-
-        def flat(blocks: tuple[Block, ...]) -> Tensor:
-            parts = [named[block.name].detach().reshape(*lead, -1) for block in blocks]
-            return torch.cat(parts, -1) if parts else named[names[0]].new_zeros(*lead, 0)
-
-        return {"theta": flat(self.parameters), "statistics": flat(self.statistics)}
-
     def in_order(self, reached: Iterable[str]) -> "Layout":
         """The same columns with `layers` in the order of the names `reached`; layers that are not
         among them come first, as they stand, so that the last is the network's head.
@@ -164,24 +118,13 @@ def views(blocks: tuple[Block, ...], row: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _blocks(named: Iterable[tuple[str, Tensor]]) -> tuple[Block, ...]:
-    blocks, start = [], 0
-    for name, tensor in named:
-        stop = start + math.prod(tensor.shape)
-        blocks.append(Block(name, tuple(tensor.shape), start, stop))
-        start = stop
-    return tuple(blocks)
-
-
-def _lead(shape: tuple[int, ...], block: Block) -> tuple[int, ...]:
-    """The dimensions of a tensor that come before its block's own: () for one model, (n,) for n."""
-    own = len(shape) - len(block.shape)
-    if own < 0 or shape[own:] != block.shape:
-        raise BadInput(
-            f"tensor {block.name} has shape {shape}; give {block.shape}, or that for each of n"
-            " models"
-        )
-    return shape[:own]
+def blocks_of(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Block, ...]:
+    """The columns of a row that hold tensors of these shapes, one after the other."""
+    found, start = [], 0
+    for name, shape in shapes.items():
+        found.append(Block(name, tuple(shape), start, start + math.prod(shape)))
+        start = found[-1].stop
+    return tuple(found)
 
 
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)

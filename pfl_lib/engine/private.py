@@ -83,8 +83,10 @@ class Noising:
         return clipped / (taken if self.expected is None else self.expected)
 
 
-Clipped = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A model [P] and a batch x [b, ...], y [b] to the sum [P] of the examples' clipped gradients."""
+Clipped = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""A model [P] and a batch x [b, ...], y [b] to the sum [P] of the examples' clipped gradients, and
+the norms [b] of these before clipping.
+"""
 
 
 def clip_factors(norms: Tensor, bound: float) -> Tensor:
@@ -99,14 +101,6 @@ def by_example(flat: FlatModule, bound: float) -> Clipped:
     """The sum of clipped gradients for any network, from the gradient of each example; one whose
     gradient is not finite counts for nothing, since nothing bounds it.
     """
-    sum_and_norms = _by_example(flat, bound)
-    return lambda theta, x, y: sum_and_norms(theta, x, y)[0]
-
-
-def _by_example(
-    flat: FlatModule, bound: float
-) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The sum [P], and the norms [b] of the gradients before clipping."""
     flat.module.train()
 
     def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -140,7 +134,7 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
     2019).  On the first batch of two examples or more the sum, and every example's norm, are
     compared with those by example, which stays where they differ.
     """
-    whole, sum_and_norms = by_example(flat, bound), _by_example(flat, bound)
+    whole = by_example(flat, bound)
     layers = {m: name for name, m in flat.module.named_modules() if [*m.parameters(recurse=False)]}
     known = {block.name for block in flat.layout.parameters}
     if not all(_is_plain(layer, name, known) for layer, name in layers.items()):
@@ -198,23 +192,25 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
 
     agrees: bool | None = None
 
-    def clipped(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    def clipped(theta: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         nonlocal agrees
         if agrees is False or (agrees is None and len(y) < 2):  # one example tells too little
             return whole(theta, x, y)
-        total, norms = torch.zeros_like(theta), []
+        total, norms = torch.zeros_like(theta), [theta.new_empty(0)]
         into = views(flat.layout.parameters, total)
         with torch.enable_grad():
             for part, labels in _pieces(x, y, at_once):
-                norms.append(add(theta, part, labels, into))
-                if norms[-1] is None:
+                of_part = add(theta, part, labels, into)
+                if of_part is None:
                     agrees = False
                     return whole(theta, x, y)
+                norms.append(of_part)
+        found = total, torch.cat(norms)
         if agrees is None:
-            expected, expected_norms = sum_and_norms(theta, x, y)
-            agrees = _close(torch.cat(norms), expected_norms) and _close(total, expected)
-            return total if agrees else expected
-        return total
+            expected = whole(theta, x, y)
+            agrees = all(map(_close, found, expected))
+            return found if agrees else expected
+        return found
 
     return clipped
 
@@ -268,9 +264,9 @@ def private_gradient(clipped: Clipped, noising: Noising | Sequence[Noising]) -> 
             )
         asked, taken = True, batch.y.shape[-1]
         if isinstance(noising, Noising):
-            return noising.noised(clipped(theta, batch.x, batch.y), taken)
+            return noising.noised(clipped(theta, batch.x, batch.y)[0], taken)
         side_by_side = max(1, MOST_NUMBERS // max(1, taken * theta.shape[1]))
-        sums = vmap(clipped, chunk_size=side_by_side)(theta, batch.x, batch.y)
+        sums, _ = vmap(clipped, chunk_size=side_by_side)(theta, batch.x, batch.y)
         return torch.stack([own.noised(row, taken) for own, row in zip(noising, sums, strict=True)])
 
     return gradient

@@ -91,9 +91,8 @@ class Recordings:
         """None where the library cannot record the network, for whatever reason: it is then
         computed as it always was.
         """
-        from torch.fx.experimental.proxy_tensor import (
-            make_fx,
-        )  # half a second, for those who get here
+        # Half a second, for those who get here
+        from torch.fx.experimental.proxy_tensor import make_fx
 
         def gradient(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> Tensor:
             named = views(self.layout.parameters, theta)

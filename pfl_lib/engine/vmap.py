@@ -39,11 +39,9 @@ def train(
     clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
-            part = (
-                rows
-                if len(group) == len(work)
-                else {name: matrix[group] for name, matrix in rows.items()}
-            )
+            part = rows
+            if len(group) < len(work):
+                part = {name: matrix[group] for name, matrix in rows.items()}
             positions = [work[i].batches[number] for i in group]
             index = torch.stack([work[i].index[p] for i, p in zip(group, positions, strict=True)])
             labels = torch.stack([work[i].labels[p] for i, p in zip(group, positions, strict=True)])
@@ -80,19 +78,13 @@ def gradients_of(flat: FlatModule) -> Gradient:
         # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
         # Each copy is dense; into columns of a matrix vmap's rule would write nothing, without a
         # word.
-        running = {
-            name: value.clone() for name, value in views(layout.statistics, statistics).items()
-        }
+        held = views(layout.statistics, statistics)
+        running = {within + name: value.clone() for name, value in held.items()}
         counted = {name: counter.clone() for name, counter in counters.items()}
-        named = {
-            within + name: value
-            for name, value in {**views(layout.parameters, theta), **running}.items()
-        }
-        logits = functional_call(network, {**named, **counted}, (x,))
-        written = (
-            torch.cat([value.reshape(-1) for value in running.values()]) if running else statistics
-        )
-        return loss(logits, y).mean(), written
+        named = {within + name: value for name, value in views(layout.parameters, theta).items()}
+        logits = functional_call(network, {**named, **running, **counted}, (x,))
+        written = [value.reshape(-1) for value in running.values()]
+        return loss(logits, y).mean(), torch.cat(written) if written else statistics
 
     each = vmap(grad(mean_loss, has_aux=True))
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, needs
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
 from pfl_lib.results.store import NotStored
 
@@ -159,10 +159,8 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
     A run whose worker dies is given to another one, which resumes from the last checkpoint; a run
     that four workers died of counts as failed.
     """
-    try:
+    with needs("a Dask cluster needs Dask, here too", "distributed"):
         from distributed import Client
-    except ImportError:
-        raise BadInput("a Dask cluster needs Dask, here too: pip install distributed") from None
     try:
         kind, _, place = scheduler.rpartition("://")
         host, _, port = place.rpartition(":")

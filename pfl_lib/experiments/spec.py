@@ -74,9 +74,10 @@ class RunSpec:
         the package's is ever one of these.  Raises BadInput for one that cannot be stored.
         """
         recipe, is_named = self.recipe, isinstance(self.partition, str)
+        dataset = data.DATASETS[self.dataset]
         foreign = check_storable(self.method, recipe)
         versions = {
-            f"dataset {self.dataset}": data.DATASETS[self.dataset].version,
+            f"dataset {self.dataset}": dataset.version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
             **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
             **versions_of(self.method, self.schedule, self.model in models.WITH_STATISTICS),
@@ -94,7 +95,7 @@ class RunSpec:
         return {
             "method": described(self.method),
             "dataset": self.dataset,
-            "fingerprint": data.fingerprint(self.dataset),
+            "fingerprint": dataset.fingerprint,
             "images": self.images,
             "partition": {
                 "name": self.partition if is_named else recipe.name,

@@ -29,10 +29,11 @@ def batches(
     Under DP-SGD's Poisson sampling as many batches, each with each example by a chance of its own.
     """
     private, size = schedule.private, schedule.batch_size
+    of_a_pass = math.ceil(examples / size)
+    passes = schedule.local_epochs if epochs is None else epochs
+    counted = schedule.local_batches if epochs is None else None  # in place of passes
     if private is not None and private.sampling == "poisson":
-        steps = (schedule.local_epochs if epochs is None else epochs) * math.ceil(examples / size)
-        if epochs is None and schedule.local_batches is not None:
-            steps = schedule.local_batches
+        steps = passes * of_a_pass if counted is None else counted
         random = generator(seed, f"poisson {purpose}", round, client)
         drawn = (torch.rand(examples, generator=random) < size / examples for _ in range(steps))
         return tuple(torch.nonzero(mine).flatten() for mine in drawn)
@@ -42,15 +43,12 @@ def batches(
             order = torch.randperm(examples, generator=generator(seed, purpose, *key))
         else:
             order = torch.arange(examples)
-        return order.split(schedule.batch_size)
+        return order.split(size)
 
-    if epochs is None and schedule.local_batches is not None:
+    if counted is not None:
         # Batch b, counted over all rounds, is batch b mod n of pass b div n.
-        n = math.ceil(examples / schedule.batch_size)
-        first = (round - 1) * schedule.local_batches
-        numbers = range(first, first + schedule.local_batches)
-        return tuple(one_pass(b // n, client)[b % n] for b in numbers)
-    passes = schedule.local_epochs if epochs is None else epochs
+        numbers = range((round - 1) * counted, round * counted)
+        return tuple(one_pass(b // of_a_pass, client)[b % of_a_pass] for b in numbers)
     return tuple(batch for epoch in range(passes) for batch in one_pass(round, client, epoch))
 
 

@@ -80,7 +80,8 @@ def from_arrays(
     BadInput for clients without examples, shapes or lengths that differ, inputs that are not finite
     and labels that are no whole numbers or out of range.
     """
-    for name, pairs in (("train", train), ("test", test), ("validation", validation)):
+    given = {"train": train, "test": test, "validation": validation}
+    for name, pairs in given.items():
         if not isinstance(pairs, list | tuple):
             raise BadInput(
                 f"{name} is {type(pairs).__name__}: give a list with a pair (inputs, labels) for"
@@ -93,7 +94,7 @@ def from_arrays(
         )
     tensors = {
         name: [_pair(name, i, pair) for i, pair in enumerate(pairs)]
-        for name, pairs in (("train", train), ("test", test), ("validation", validation))
+        for name, pairs in given.items()
         if len(pairs)
     }
     shapes = {tuple(x.shape[1:]) for pairs in tensors.values() for x, _ in pairs}
@@ -138,18 +139,11 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     if not (x.dim() and y.dim()):
         raise BadInput(f"{where} has a single number for inputs or labels: give one an example")
     if not len(x) or len(x) != len(y):
-        raise BadInput(
-            f"client {client} has {len(x)} inputs and {len(y)} labels in its {split} split: give as"
-            " many of each, at least one"
-        )
+        counts = f"{len(x)} inputs and {len(y)} labels"
+        raise BadInput(f"{where} has {counts}: give as many of each, at least one")
     if y.dim() != 1 or not torch.equal(y, y.long().to(y.dtype)):
-        raise BadInput(
-            f"client {client} has labels in its {split} split that are no whole numbers from 0:"
-            " number the classes"
-        )
+        raise BadInput(f"{where} has labels that are no whole numbers from 0: number the classes")
     if x.is_floating_point() and not x.isfinite().all():
-        raise BadInput(
-            f"client {client} has inputs in its {split} split that are infinite or not a number:"
-            " fill or drop them"
-        )
+        what = "inputs that are infinite or not a number"
+        raise BadInput(f"{where} has {what}: fill or drop them")
     return x, y.long()

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, path_of, whole
+from pfl_lib.errors import BadInput, needs, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import groups
 from pfl_lib.progress import tell
@@ -105,48 +105,38 @@ def _are_names(inputs: object) -> bool:
 
 def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, int]:
     """Each row's class, and how many there are."""
-    column = table[label]
-    if column.isna().any():
-        raise BadInput(
-            f"column {label!r} of {path} is empty in {int(column.isna().sum())} rows: every row"
-            " needs a label"
-        )
+    column, where = table[label], f"column {label!r} of {path}"
+    if gaps := int(column.isna().sum()):
+        raise BadInput(f"{where} is empty in {gaps} rows: every row needs a label")
     values = sorted(column.unique())
     if not 2 <= len(values) <= MOST_WORDS:
         some = ", ".join(map(str, values[:5])) + (", ..." if len(values) > 5 else "")
-        raise BadInput(
-            f"column {label!r} of {path} has {len(values)} different"
-            f" value{'' if len(values) == 1 else 's'} ({some}): a label has 2 to {MOST_WORDS}"
-            " classes"
-        )
+        different = f"{len(values)} different value{'' if len(values) == 1 else 's'} ({some})"
+        raise BadInput(f"{where} has {different}: a label has 2 to {MOST_WORDS} classes")
     return np.searchsorted(values, column.to_numpy()).astype(np.int64), len(values)
 
 
 def _groups(
     path: Path, column: pd.Series, bins: Sequence[float] | None, seed: int
 ) -> list[groups.Rows]:
+    where, numeric = f"column {column.name!r} of {path}", pd.api.types.is_numeric_dtype(column)
     if bins is None:
-        if column.isna().any():
+        if gaps := int(column.isna().sum()):
+            raise BadInput(f"{where} is empty in {gaps} rows: whose are they?")
+        if column.nunique() > MOST_WORDS and numeric:
             raise BadInput(
-                f"column {column.name!r} of {path} is empty in {int(column.isna().sum())} rows:"
-                " whose are they?"
-            )
-        if column.nunique() > MOST_WORDS and pd.api.types.is_numeric_dtype(column):
-            raise BadInput(
-                f"column {column.name!r} of {path} has {column.nunique()} different numbers, each a"
-                " client: group them with bins=(..., ...)"
+                f"{where} has {column.nunique()} different numbers, each a client: group them with"
+                " bins=(..., ...)"
             )
         return groups.by_value(column.tolist(), seed)
-    if not pd.api.types.is_numeric_dtype(column):
-        raise BadInput(
-            f"column {column.name!r} of {path} holds words, which bins cannot split: leave bins out"
-        )
+    if not numeric:
+        raise BadInput(f"{where} holds words, which bins cannot split: leave bins out")
     numbers = isinstance(bins, list | tuple) and all(
         isinstance(bound, int | float) and math.isfinite(bound) for bound in bins
     )
     if not numbers or not bins or sorted(set(bins)) != list(bins):
         raise BadInput(f"bins {bins}: give one number or more, in ascending order")
-    _check_finite(path, column)
+    _check_finite(where, column)
     rows = groups.by_bins(column.to_numpy(dtype=float), bins, seed)
     where = [f"up to {bins[0]}", *(f"above {a} up to {b}" for a, b in itertools.pairwise(bins))]
     for words, group in zip([*where, f"above {bins[-1]}"], rows, strict=False):
@@ -156,35 +146,31 @@ def _groups(
 
 
 def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
-    try:
+    with needs("tables are prepared by scikit-learn", "scikit-learn"):
         from pfl_lib.data import preprocessing
-    except ImportError:
-        raise BadInput(
-            "tables are prepared by scikit-learn, which is missing: pip install scikit-learn"
-        ) from None
     for name in names:
-        words = table[name].nunique()
+        words, where = table[name].nunique(), f"column {name!r} of {path}"
         if not words:
-            raise BadInput(f"column {name!r} of {path} is empty: leave it out of inputs")
+            raise BadInput(f"{where} is empty: leave it out of inputs")
         if pd.api.types.is_numeric_dtype(table[name]):
-            _check_finite(path, table[name])
+            _check_finite(where, table[name])
             continue
         known = table[name].dropna()
         no_numbers = known[pd.to_numeric(known, errors="coerce").isna()]
         if 0 < len(no_numbers) < len(known) / 2:
             raise BadInput(
-                f"column {name!r} of {path} holds numbers but for {len(no_numbers)} rows, such as"
+                f"{where} holds numbers but for {len(no_numbers)} rows, such as"
                 f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
             )
         if words == len(table) > 2:
             raise BadInput(
-                f"column {name!r} of {path} holds another word in each row, from which nothing is"
-                " learned: name the columns to use with inputs=[...]"
+                f"{where} holds another word in each row, from which nothing is learned: name the"
+                " columns to use with inputs=[...]"
             )
         if words > MOST_WORDS:
             raise BadInput(
-                f"column {name!r} of {path} holds {words} different words, at most {MOST_WORDS} can"
-                " be an input: name the columns to use with inputs=[...]"
+                f"{where} holds {words} different words, at most {MOST_WORDS} can be an input: name"
+                " the columns to use with inputs=[...]"
             )
     if not names:
         raise BadInput(
@@ -195,11 +181,9 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
     return preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
 
 
-def _check_finite(path: Path, column: pd.Series) -> None:
+def _check_finite(where: str, column: pd.Series) -> None:
     if np.isinf(column.to_numpy(dtype=float)).any():
-        raise BadInput(
-            f"column {column.name!r} of {path} holds an infinite number: mend it or leave it empty"
-        )
+        raise BadInput(f"{where} holds an infinite number: mend it or leave it empty")
 
 
 def _became(path: Path, table: pd.DataFrame) -> str:

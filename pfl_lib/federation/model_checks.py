@@ -79,22 +79,17 @@ def check(
     evaluated_clients: Sequence[int],
 ) -> None:
     """BadInput for a module that local training would fail on or misread."""
-    if any(
-        isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None
-        for part in flat.module.modules()
-    ):
-        raise BadInput(
-            "BatchNorm with momentum=None weighs by a count of batches that no row carries: give it"
-            " a number"
-        )
-    if any(
-        isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.track_running_stats
-        for part in flat.module.modules()
-    ):
-        raise BadInput(
-            "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"
-            " batch, other clients' examples too: let it track them"
-        )
+    for part in flat.module.modules():
+        if isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None:
+            raise BadInput(
+                "BatchNorm with momentum=None weighs by a count of batches that no row carries:"
+                " give it a number"
+            )
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.track_running_stats:
+            raise BadInput(
+                "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"
+                " batch, other clients' examples too: let it track them"
+            )
     for name, parameter in flat.module.named_parameters():
         if not parameter.requires_grad:
             raise BadInput(

@@ -11,7 +11,7 @@ import math
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose, number, whole
+from pfl_lib.errors import BadInput, choose, needs, number, whole
 
 ACCOUNTANTS = ("rdp", "prv")
 
@@ -32,10 +32,8 @@ def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str
         return 0.0
     if not noise:
         return math.inf
-    try:
+    with needs("epsilon is computed by Opacus", "opacus"):
         return _spent(accountant, float(noise), float(rate), int(steps), float(delta))
-    except ImportError:
-        raise BadInput("epsilon is computed by Opacus: pip install opacus") from None
 
 
 @functools.lru_cache(4096)  # it may take half a second, and clients and runs share their steps

@@ -17,9 +17,12 @@ from pfl_lib.rows import (
     descend,
     each_sends_a_model,
     model,
-    models_beside,
+    models_of,
+    personal,
+    personal_models,
     select_rows,
     uniform,
+    with_models,
     with_rows,
 )
 
@@ -110,8 +113,7 @@ class APFL:
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
         return {
             **fed.initial(),
-            "personal": own["theta"],
-            "personal statistics": own["statistics"],
+            **personal(own),
             "alpha": alpha,
         }
 
@@ -148,10 +150,9 @@ class APFL:
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         mixing, evaluated = self._mixing(fed), fed.evaluated_clients
-        own = state | {"alpha": state["alpha"][evaluated]}
-        for name in ("personal", "personal statistics"):
-            own[name] = select_rows(state[name], [mixing.index(i) for i in evaluated])
-        return models_beside(state, len(fed), evaluated, mixture(own))
+        own = models_of(personal_models(state), [mixing.index(i) for i in evaluated])
+        mixed = mixture(state | personal(own) | {"alpha": state["alpha"][evaluated]})
+        return with_models(copies(state, len(fed)), evaluated, mixed)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         w, v, alpha = rows["theta"], rows["personal"], rows["alpha"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfl_lib.errors import flag, number, whole
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, average, copies, model, models_of, select_rows, uniform, with_rows
+from pfl_lib.rows import Rows, average, copies, model, models_of, uniform, with_models, with_rows
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,14 @@ class CFL:
             unit = torch.linalg.vector_norm(updates[clients], dim=1).double().mean().cpu()
 
         cluster, norms = self._split(state["cluster"], updates, met, unit.item(), r)
-        after, weights = dict(model(state)), torch.zeros(len(fed), len(fed), dtype=torch.float64)
+        after, weights = model(state), torch.zeros(len(fed), len(fed), dtype=torch.float64)
         for number_ in cluster.unique().tolist():
             members = (cluster == number_).nonzero().flatten().tolist()
             there = [i for i in members if i in clients]
             if there:
                 places = [clients.index(i) for i in there]
-                rows = {name: select_rows(matrix, places) for name, matrix in trained.items()}
-                mean = average(uniform(len(there)), rows)
-                after = {
-                    name: with_rows(after[name], members, row.expand(len(members), -1))
-                    for name, row in mean.items()
-                }
+                mean = average(uniform(len(there)), models_of(trained, places))
+                after = with_models(after, members, copies(mean, len(members)))
                 weights[torch.tensor(members)[:, None], torch.tensor(there)] = 1 / len(there)
         log = {
             "weights": weights,

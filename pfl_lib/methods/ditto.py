@@ -13,9 +13,10 @@ from pfl_lib.rows import (
     Rows,
     copies,
     descend,
-    models_beside,
-    select_rows,
-    with_rows,
+    models_of,
+    personal,
+    personal_models,
+    with_models,
 )
 
 
@@ -50,31 +51,23 @@ class Ditto:
     def start(self, fed: Federation) -> Rows:
         if fed.schedule.private:
             raise BadInput(f"{self.title} trains a client's two models on one noise: no DP-SGD")
-        # Rows "personal ..." belong to the evaluated clients, in their order.
-        own = copies(fed.initial(), len(fed.evaluated_clients))
-        personal = {"personal": own["theta"], "personal statistics": own["statistics"]}
-        return fed.initial() | personal
+        # Personal models are those of the evaluated clients, in their order.
+        return fed.initial() | personal(copies(fed.initial(), len(fed.evaluated_clients)))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         shared, log = FedAvg(self.weighting).round(fed, state, r)
         there = set(fed.participants(r))
         place = {i: k for k, i in enumerate(fed.evaluated_clients) if i in there}
-        own = list(place.values())
-        rows = {
-            "theta": select_rows(state["personal"], own),
-            "statistics": select_rows(state["personal statistics"], own),
-            "anchor": copies(state, len(own))["theta"],
-        }
-        trained, _ = fed.train(rows, r, list(place), self._step, uploaded=())
-        names = {"personal": "theta", "personal statistics": "statistics"}
-        personal = {name: with_rows(state[name], own, trained[of]) for name, of in names.items()}
-        return shared | personal, log
+        own, before = list(place.values()), personal_models(state)
+
+        def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+            raw = gradient(rows["theta"], batch, rows["statistics"])
+            pull = self.strength * (rows["theta"] - state["theta"])
+            descend(rows, "theta", raw + pull, batch)
+
+        trained, _ = fed.train(models_of(before, own), r, list(place), step, uploaded=())
+        return shared | personal(with_models(before, own, trained)), log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
-        own = {"theta": state["personal"], "statistics": state["personal statistics"]}
-        return models_beside(state, len(fed), fed.evaluated_clients, own)
-
-    def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
-        raw = gradient(rows["theta"], batch, rows["statistics"])
-        pull = self.strength * (rows["theta"] - rows["anchor"])
-        descend(rows, "theta", raw + pull, batch)
+        everybody = copies(state, len(fed))
+        return with_models(everybody, fed.evaluated_clients, personal_models(state))

@@ -1,6 +1,5 @@
 """Federated Averaging (McMahan et al. 2017): the server averages what clients have trained."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +7,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model, uniform
+from pfl_lib.rows import Rows, Step, average, copies, each_sends_a_model, model, sgd, uniform
 
 
 @dataclass(frozen=True)
@@ -34,19 +33,22 @@ class FedAvg:
         return fed.initial()
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
-        clients = fed.participants(r)
-        trained, _ = fed.train(copies(state, len(clients)), r, clients)
-        weights = averaging_weights(self.weighting, fed, clients)
-        log = each_sends_a_model(weights, clients, len(fed))
-        return average(weights, trained), log
+        return averaged_training(fed, state, r, self.weighting)
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
 
 
-def averaging_weights(weighting: str, fed: Federation, clients: Sequence[int]) -> Tensor:
+def averaged_training(
+    fed: Federation, state: Rows, r: int, weighting: str, step: Step = sgd
+) -> tuple[Rows, dict]:
+    """The round's participants train the shared model; their average, and the log."""
+    clients = fed.participants(r)
+    trained, _ = fed.train(copies(state, len(clients)), r, clients, step)
+    weights = averaging_weights(weighting, fed.sizes(clients))
+    return average(weights, trained), each_sends_a_model(weights, clients, len(fed))
+
+
+def averaging_weights(weighting: str, sizes: Tensor) -> Tensor:
     """The participants' weights [n], float64: n_i / sum n for "size", 1/n for "uniform"."""
-    if weighting == "uniform":
-        return uniform(len(clients))
-    sizes = fed.sizes(clients)
-    return sizes / sizes.sum()
+    return uniform(len(sizes)) if weighting == "uniform" else sizes / sizes.sum()

@@ -13,8 +13,9 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.participation import round_half_up
+from pfl_lib.methods.fedavg import averaging_weights
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model, uniform
+from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model
 
 CLIENTS = 15  # FedFomo's
 POOLS = {"all": "all {total:g} training examples", "client": "{mean:g} training examples a client"}
@@ -77,7 +78,7 @@ class FedAvgData:
         trained, _ = fed.train(copies(state, len(clients)), r, clients, shared=given)
         pool = sum(map(len, given.values()))
         sizes = fed.sizes(clients) + torch.tensor([pool - len(given.get(i, ())) for i in clients])
-        weights = sizes / sizes.sum() if self.weighting == "size" else uniform(len(clients))
+        weights = averaging_weights(self.weighting, sizes)
         log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
 

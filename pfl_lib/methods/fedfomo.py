@@ -13,7 +13,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, copies, finite_rows, model, models_of, with_rows
+from pfl_lib.rows import Rows, copies, finite_rows, model, models_of, with_models
 
 NORMS = {"l2": 2, "l1": 1}
 
@@ -109,9 +109,8 @@ class FedFomo:
             )
             near = sorted([client, *others])
             places = [clients.index(i) for i in near]
-            reference = {name: matrix[k : k + 1] for name, matrix in references.items()}
-            near_models = {name: matrix[places] for name, matrix in trained.items()}
-            signed, lost = self._signed(fed, client, reference, near_models)
+            reference = models_of(references, [k])
+            signed, lost = self._signed(fed, client, reference, models_of(trained, places))
             share = normalised(signed)
             shares[client, near] = share
             affinity[client, near] += signed if self.affinity == "signed" else relative(signed)
@@ -134,8 +133,7 @@ class FedFomo:
             "models_up": len(clients),
             "models_down": sent,
         }
-        after = {name: with_rows(state[name], clients, matrix) for name, matrix in mixed.items()}
-        return {**after, "affinity": affinity}, log
+        return {**with_models(state, clients, mixed), "affinity": affinity}, log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

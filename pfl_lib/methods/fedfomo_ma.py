@@ -9,7 +9,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedfomo import check_validation, normalised
-from pfl_lib.rows import Rows, average, copies, finite_rows, model, models_of, with_rows
+from pfl_lib.rows import Rows, average, copies, finite_rows, model, models_of, with_models
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,10 @@ class FedFomoMA:
 
         finite = torch.stack([finite_rows(matrix) for matrix in trained.values()]).all(0)
         sound = finite.nonzero().flatten().tolist()  # places of models that can be averaged
-        places = {name: matrix[sound] for name, matrix in trained.items()}
         m = len(sound)
         shares = torch.zeros(len(fed), len(fed), dtype=torch.float64)
         if m > 1:
-            averages = average(leave_one_out(m), places)
+            averages = average(leave_one_out(m), models_of(trained, sound))
             columns = [clients[place] for place in sound]
             for client in clients:
                 losses, _ = fed.evaluate(averages, "validation", [client] * (m + 1))
@@ -66,19 +65,14 @@ class FedFomoMA:
 
         mine = shares[clients]
         mixed = average(mine[:, clients], trained)
-        stays = (mine.sum(1) == 0)[:, None]
-        mixed = {
-            name: torch.where(stays.to(matrix.device), references[name], matrix)
-            for name, matrix in mixed.items()
-        }
+        stays = (mine.sum(1) == 0).nonzero().flatten().tolist()
+        mixed = with_models(mixed, stays, models_of(references, stays))
         log = {
             "weights": shares,
             "models_up": len(clients),
             "models_down": len(clients) * (m + 2 if m > 1 else 0),
         }
-        return {
-            name: with_rows(state[name], clients, matrix) for name, matrix in mixed.items()
-        }, log
+        return with_models(state, clients, mixed), log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods.fedavg import averaging_weights
-from pfl_lib.rows import Batch, Gradient, Rows, average, copies, descend, each_sends_a_model, model
+from pfl_lib.methods.fedavg import averaged_training
+from pfl_lib.rows import Batch, Gradient, Rows, descend, model
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,12 @@ class FedProx:
         return fed.initial()
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
-        clients = fed.participants(r)
-        rows = copies(state, len(clients))
-        trained, _ = fed.train(rows | {"received": rows["theta"]}, r, clients, self._step)
-        weights = averaging_weights(self.weighting, fed, clients)
-        log = each_sends_a_model(weights, clients, len(fed))
-        return average(weights, trained), log
+        def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+            theta = rows["theta"]
+            raw = gradient(theta, batch, rows["statistics"])
+            descend(rows, "theta", raw + self.mu * (theta - state["theta"]), batch)
+
+        return averaged_training(fed, state, r, self.weighting, step)
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)
-
-    def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
-        theta = rows["theta"]
-        raw = gradient(theta, batch, rows["statistics"])
-        descend(rows, "theta", raw + self.mu * (theta - rows["received"]), batch)

@@ -11,7 +11,7 @@ from pfl_lib.errors import choose, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods.fedavg import FedAvg
-from pfl_lib.rows import Rows, copies, model, models_beside
+from pfl_lib.rows import Rows, copies, model, with_models
 
 
 @dataclass(frozen=True)
@@ -51,4 +51,4 @@ class FineTuned:
             return model(state)
         clients, r = fed.evaluated_clients, int(state["next round"])
         tuned, _ = fed.train(copies(state, len(clients)), r, clients, epochs=self.epochs)
-        return models_beside(state, len(fed), clients, tuned)
+        return with_models(copies(state, len(fed)), clients, tuned)

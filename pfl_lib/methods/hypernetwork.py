@@ -11,10 +11,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from pfl_lib.engine.layout import Block
+from pfl_lib.engine.layout import Block, blocks_of
 from pfl_lib.errors import BadInput, whole
 
-Shapes = Mapping[str, tuple[int, ...]]
 WIDEST = 100_000
 
 
@@ -28,39 +27,37 @@ def check_sizes(embedding: int | None, hidden: Sequence[int]) -> None:
         whole("a hidden layer's size", size, 1, WIDEST)
 
 
-def hidden_shapes(embedding: int, hidden: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """The hidden layers' tensors by name: "weight k" [outputs, inputs] and "bias k" [outputs]."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for k, (inputs, outputs) in enumerate(pairwise((embedding, *hidden)), start=1):
-        shapes |= {f"weight {k}": (outputs, inputs), f"bias {k}": (outputs,)}
-    return shapes
-
-
-def blocks(shapes: Shapes) -> tuple[Block, ...]:
-    """The columns of a row [K] that hold tensors of these shapes, one after the other."""
-    found, start = [], 0
-    for name, shape in shapes.items():
-        found.append(Block(name, tuple(shape), start, start + math.prod(shape)))
-        start = found[-1].stop
-    return tuple(found)
-
-
-def drawn_hidden(embedding: int, hidden: Sequence[int], random: torch.Generator) -> Tensor:
-    """Starting values of the hidden layers as one row, float32: uniform within 1 / sqrt(inputs), as
-    `nn.Linear` draws them.
+def columns(
+    embedding: tuple[int, ...], hidden: Sequence[int], heads: tuple[int, ...]
+) -> tuple[Block, ...]:
+    """The columns of a row [K] that hold an "embedding" of this shape, [..., D]; of each hidden
+    layer "weight k" [outputs, inputs] and "bias k" [outputs]; "head weight" [*heads, inputs] and
+    "head bias" [*heads].
     """
-    parts = [torch.zeros(0)]
-    for inputs, outputs in pairwise((embedding, *hidden)):
-        drawn = torch.rand(outputs * inputs + outputs, generator=random)
-        parts.append((2 * drawn - 1) / math.sqrt(inputs))
-    return torch.cat(parts)
+    shapes, widths = {"embedding": embedding}, (embedding[-1], *hidden)
+    for k, (inputs, outputs) in enumerate(pairwise(widths), start=1):
+        shapes |= {f"weight {k}": (outputs, inputs), f"bias {k}": (outputs,)}
+    return blocks_of(shapes | {"head weight": (*heads, widths[-1]), "head bias": heads})
+
+
+def drawn(blocks: Sequence[Block], random: torch.Generator) -> Tensor:
+    """Starting values of a row of these columns, float32: embeddings from a normal distribution;
+    hidden layers uniform within 1 / sqrt(inputs), as `nn.Linear` draws them; heads 0.
+    """
+    embedding, *hidden, _, last = blocks
+    row = torch.zeros(last.stop)
+    row[: embedding.stop] = torch.randn(embedding.stop, generator=random)
+    for weight, bias in zip(hidden[::2], hidden[1::2], strict=True):
+        uniform = torch.rand(bias.stop - weight.start, generator=random)
+        row[weight.start : bias.stop] = (2 * uniform - 1) / math.sqrt(weight.shape[1])
+    return row
 
 
 def features(named: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
     """The last hidden layer's values [..., width] for embeddings [..., D]; the embeddings
     themselves where there is no hidden layer.
 
-    `named` holds the tensors of `hidden_shapes`, of one network or of as many as there are
+    `named` holds the tensors by the names of `columns`, of one network or of as many as there are
     embeddings.
     """
     k, x = 1, embedding

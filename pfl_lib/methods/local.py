@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, copies, model, models_of, weights_of_all, with_rows
+from pfl_lib.rows import Rows, copies, model, models_of, weights_of_all, with_models
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,10 @@ class Local:
         evaluated_clients = set(fed.evaluated_clients)
         clients = [i for i in fed.participants(r) if i in evaluated_clients]
         trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=())
-        after = {name: with_rows(state[name], clients, matrix) for name, matrix in trained.items()}
         log = {"models_up": 0, "models_down": 0}
         if fed.alice is not None:
             log["weights"] = weights_of_all(torch.ones(1), [fed.alice], len(fed))
-        return after, log
+        return with_models(state, clients, trained), log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pfl_lib.errors import number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
-from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, select_rows, with_rows
+from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, models_of, with_models
 
 SMALL = 1e-4  # a pull of which no step of training is felt
 
@@ -62,11 +62,11 @@ class Mocha:
             loss = gradient(own, batch, rows["statistics"])
             descend(rows, "theta", loss + double * (2 * own - mean), batch)
 
-        rows = {name: select_rows(matrix, clients) for name, matrix in state.items()}
+        rows = models_of(state, clients)
         rows["others"] = state["theta"].sum(0) - rows["theta"]
         trained, _ = fed.train(rows, r, clients, step)
-        after = {name: with_rows(state[name], clients, matrix) for name, matrix in trained.items()}
-        return after, {"models_up": len(clients), "models_down": len(clients)}
+        log = {"models_up": len(clients), "models_down": len(clients)}
+        return with_models(state, clients, trained), log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

@@ -11,7 +11,7 @@ from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaging_weights
-from pfl_lib.rows import Rows, average, weights_of_all, with_rows
+from pfl_lib.rows import Rows, average, weights_of_all, with_models
 
 
 def check_names(setting: str, names: object) -> None:
@@ -46,15 +46,13 @@ def averaged(
 
     Sent, up and down, are the shared layers alone: so many P-ths of a model.
     """
-    weights = averaging_weights(weighting, fed, clients)
-    mean, after = average(weights, trained), {}
-    for name in ("theta", "statistics"):
-        after[name] = with_rows(state[name], clients, trained[name])
-        for layer in shared:
-            columns = slice(layer.start, layer.stop)
-            if name == "statistics":
-                columns = slice(layer.statistics_start, layer.statistics_stop)
-            after[name][:, columns] = mean[name][columns]
+    weights = averaging_weights(weighting, fed.sizes(clients))
+    mean, after = average(weights, trained), with_models(state, clients, trained)
+    for layer in shared:
+        columns = slice(layer.start, layer.stop)
+        after["theta"][:, columns] = mean["theta"][columns]
+        columns = slice(layer.statistics_start, layer.statistics_stop)
+        after["statistics"][:, columns] = mean["statistics"][columns]
     sent = len(clients) * sum(layer.size for layer in shared) / fed.layout.P
     log = {
         "weights": weights_of_all(weights, clients, len(fed)),

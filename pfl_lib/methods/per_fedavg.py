@@ -8,18 +8,8 @@ from torch import Tensor
 
 from pfl_lib.errors import choose, flag, number
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import (
-    Batch,
-    Gradient,
-    Rows,
-    average,
-    copies,
-    descend,
-    each_sends_a_model,
-    model,
-    uniform,
-    with_rows,
-)
+from pfl_lib.methods.fedavg import averaged_training
+from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, with_models
 
 
 @dataclass(frozen=True)
@@ -72,11 +62,7 @@ class PerFedAvg:
         return fed.initial()
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
-        clients = fed.participants(r)
-        trained, _ = fed.train(copies(state, len(clients)), r, clients, self._step)
-        weights = uniform(len(clients))
-        log = each_sends_a_model(weights, clients, len(fed))
-        return average(weights, trained), log
+        return averaged_training(fed, state, r, "uniform", self._step)
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         if not self.adapt or not self.alpha:
@@ -88,9 +74,8 @@ class PerFedAvg:
         found, _ = fed.train(
             rows, 1, clients, add_gradient, trained=("gradient",), epochs=1, purpose="adaptation"
         )
-        everybody = copies(state, len(fed))
-        adapted = rows["theta"] - self.alpha * found["gradient"]
-        return everybody | {"theta": with_rows(everybody["theta"], clients, adapted)}
+        rows["theta"] = rows["theta"] - self.alpha * found["gradient"]
+        return with_models(copies(state, len(fed)), clients, rows)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         first, second = halves(batch)

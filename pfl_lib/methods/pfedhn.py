@@ -63,12 +63,9 @@ class PFedHN:
 
     def start(self, fed: Federation) -> Rows:
         """The hypernetwork as one row, its momentum, and all clients' running statistics."""
-        width, random = self._width(fed), generator(fed.seed, "hypernetwork")
         initial, blocks = fed.initial(), self._blocks(fed)
-        embeddings = torch.randn(len(fed) * width, generator=random)
-        drawn = torch.cat([embeddings, hypernetwork.drawn_hidden(width, self.hidden, random)])
-        row = torch.zeros(blocks[-1].stop, device=fed.device, dtype=fed.dtype)
-        row[: len(drawn)] = drawn.to(row)
+        row = hypernetwork.drawn(blocks, generator(fed.seed, "hypernetwork"))
+        row = row.to(fed.device, fed.dtype)
         row[blocks[-1].start :] = initial["theta"]
         return {
             "hypernetwork": row,
@@ -104,24 +101,14 @@ class PFedHN:
         theta = models(state["hypernetwork"], self._blocks(fed), range(len(fed)))
         return {"theta": theta, "statistics": state["statistics"]}
 
-    def _width(self, fed: Federation) -> int:
-        return 1 + len(fed) // 4 if self.embedding is None else self.embedding
-
     def _blocks(self, fed: Federation) -> tuple[Block, ...]:
         """The columns of the hypernetwork's row."""
-        width, last = self._width(fed), (self._width(fed), *self.hidden)[-1]
-        return hypernetwork.blocks(
-            {
-                "embeddings": (len(fed), width),
-                **hypernetwork.hidden_shapes(width, self.hidden),
-                "head weight": (fed.layout.P, last),
-                "head bias": (fed.layout.P,),
-            }
-        )
+        width = 1 + len(fed) // 4 if self.embedding is None else self.embedding
+        return hypernetwork.columns((len(fed), width), self.hidden, (fed.layout.P,))
 
 
 def models(network: Tensor, blocks: tuple[Block, ...], clients: range | list[int]) -> Tensor:
     """h(v_i; phi): the models [n, P] that a hypernetwork [K] makes for `clients`."""
     named = views(blocks, network)
-    features = hypernetwork.features(named, select_rows(named["embeddings"], clients))
+    features = hypernetwork.features(named, select_rows(named["embedding"], clients))
     return features @ named["head weight"].T + named["head bias"]

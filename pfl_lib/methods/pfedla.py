@@ -16,7 +16,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import hypernetwork, partial
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, select_rows, with_rows
+from pfl_lib.rows import Rows, select_rows, with_models, with_rows
 
 AT_ONCE = 32
 """Hypernetworks used or stepped in one operation: a thousand at once would take their memory, 2 GB,
@@ -98,20 +98,14 @@ class PFedLA:
         not fit the network.
         """
         if isinstance(self.retained, tuple):
-            fed.layout.columns(self.retained)
+            for name in self.retained:
+                fed.layout.layer(name)
         elif self.retained > len(countable := _countable(fed.layout.layers)):
             raise BadInput(
                 f"retained {self.retained}: the network has {len(countable)} layers that are not"
                 f" norms; give {len(countable)} or less"
             )
-        random = generator(fed.seed, "hypernetwork")
-        parts = [
-            torch.randn(self.embedding, generator=random),
-            hypernetwork.drawn_hidden(self.embedding, self.hidden, random),
-        ]
-        blocks = self._blocks(fed)
-        row = torch.zeros(blocks[-1].stop)
-        row[: sum(map(len, parts))] = torch.cat(parts)
+        row = hypernetwork.drawn(self._blocks(fed), generator(fed.seed, "hypernetwork"))
         rows = {**fed.initial(), "hypernetworks": row.to(fed.device, fed.dtype)}
         return {name: row.expand(len(fed), -1) for name, row in rows.items()}
 
@@ -130,7 +124,7 @@ class PFedLA:
         if self.step:
             networks = self._stepped(networks, slopes, self._blocks(fed))
         after = {
-            **{name: with_rows(state[name], clients, trained[name]) for name in trained},
+            **with_models(state, clients, trained),
             "hypernetworks": with_rows(state["hypernetworks"], clients, networks),
         }
         log_weights = torch.zeros(len(layers), len(fed), len(fed), dtype=torch.float64)
@@ -150,16 +144,8 @@ class PFedLA:
 
     def _blocks(self, fed: Federation) -> tuple[Block, ...]:
         """The columns of a hypernetwork's row."""
-        clients, layers = len(fed), len(fed.layout.layers)
-        width = (self.embedding, *self.hidden)[-1]
-        return hypernetwork.blocks(
-            {
-                "embedding": (self.embedding,),
-                **hypernetwork.hidden_shapes(self.embedding, self.hidden),
-                "head weight": (layers, clients, width),
-                "head bias": (layers, clients),
-            }
-        )
+        heads = (len(fed.layout.layers), len(fed))
+        return hypernetwork.columns((self.embedding,), self.hidden, heads)
 
     def _weights(
         self, fed: Federation, networks: Tensor, clients: Sequence[int]

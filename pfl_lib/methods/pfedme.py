@@ -18,8 +18,10 @@ from pfl_lib.rows import (
     descend,
     each_sends_a_model,
     model,
+    personal,
+    personal_models,
     uniform,
-    with_rows,
+    with_models,
 )
 
 
@@ -77,8 +79,7 @@ class PFedMe:
                     f"{name} {step:g} times lam {pull:g} is {step * pull:g}, and pFedMe"
                     f" diverges from {most:g} on: give a smaller {name} or lam"
                 )
-        own = copies(fed.initial(), len(fed))
-        return {**fed.initial(), "personal": own["theta"], "personal statistics": own["statistics"]}
+        return fed.initial() | personal(copies(fed.initial(), len(fed)))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
@@ -88,15 +89,12 @@ class PFedMe:
         weights = uniform(len(clients))
         mean = average(weights, trained)
         moved = {name: row + self.beta * (mean[name] - row) for name, row in model(state).items()}
-        personal = {"personal": "personal", "personal statistics": "statistics"}
-        after = moved | {
-            name: with_rows(state[name], clients, trained[of]) for name, of in personal.items()
-        }
-        log = each_sends_a_model(weights, clients, len(fed))
-        return after, log
+        own = {"theta": trained["personal"], "statistics": trained["statistics"]}
+        after = moved | personal(with_models(personal_models(state), clients, own))
+        return after, each_sends_a_model(weights, clients, len(fed))
 
     def served(self, fed: Federation, state: Rows) -> Rows:
-        return {"theta": state["personal"], "statistics": state["personal statistics"]}
+        return personal_models(state)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         w, theta = rows["theta"], rows["personal"]

@@ -1,6 +1,5 @@
 """SCAFFOLD (Karimireddy et al. 2020): control variates take the drift out of local training."""
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -96,22 +95,26 @@ def corrected_training(
     """The clients' part of a round: their trained models ([n, P]) and all control variates after it
     ([N, P]).
     """
-    rows = {
-        **copies(state, len(clients)),
-        "correction": state["control"] - select_rows(state["controls"], clients),
-    }
+    rows = copies(state, len(clients))
+    rows["correction"] = state["control"] - select_rows(state["controls"], clients)
+
+    def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        # y <- y - lr (g_i(y) - c_i + c)
+        raw = clipped(gradient(rows["theta"], batch, rows["statistics"]), clip)
+        descend(rows, "theta", raw + rows["correction"], batch)
+        if option == "II":
+            rows["gradient sum"].add_(raw)
+
     if option == "I":
         if fed.schedule.private:
             raise BadInput(
                 "option 'I' weighs gradients by how many examples each batch drew, which DP-SGD"
                 " does not protect: give option='II'"
             )
-        step = functools.partial(corrected_step, clip=clip)
         trained, _ = fed.train(rows, r, clients, step)
         means = gradients_at(fed, state, r, clients, clip)
     else:
         rows["gradient sum"] = fed.zeros(1).expand(len(clients), -1)
-        step = functools.partial(summed_step, clip=clip)
         trained, steps = fed.train(rows, r, clients, step, trained=("theta", "gradient sum"))
         means = trained.pop("gradient sum").div_(steps.to(fed.device, fed.dtype)[:, None])
     del rows  # with a thousand clients every [n, P] counts
@@ -134,18 +137,6 @@ def gradients_at(
         rows, r, clients, add, trained=("gradient sum",), epochs=1, purpose="control variates"
     )
     return sums["gradient sum"].div_(fed.sizes(clients).to(fed.device, fed.dtype)[:, None])
-
-
-def corrected_step(rows: Rows, gradient: Gradient, batch: Batch, clip: float | None) -> Tensor:
-    """y <- y - lr (g_i(y) - c_i + c); returns g_i(y)."""
-    raw = clipped(gradient(rows["theta"], batch, rows["statistics"]), clip)
-    descend(rows, "theta", raw + rows["correction"], batch)
-    return raw
-
-
-def summed_step(rows: Rows, gradient: Gradient, batch: Batch, clip: float | None) -> None:
-    """The same, and g_i(y) is added to the row "gradient sum"."""
-    rows["gradient sum"].add_(corrected_step(rows, gradient, batch, clip))
 
 
 def clipped(gradient: Tensor, clip: float | None) -> Tensor:

@@ -13,7 +13,7 @@ from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.pfedla import mixed_models
-from pfl_lib.rows import Rows, copies, distances, model, models_of, with_rows
+from pfl_lib.rows import Rows, copies, distances, model, models_of, with_models
 
 FINDING = 60  # halvings of the interval in which the temperature is looked for
 WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance times this
@@ -65,7 +65,6 @@ class Similarity:
         by_layer = weights.expand(len(layers), -1, -1).transpose(0, 1).to(trained["theta"])
         mixed = mixed_models(by_layer, trained, layers)
 
-        after = {name: with_rows(state[name], clients, mixed[name]) for name in mixed}
         shown = torch.zeros(len(weights), len(fed), len(fed), dtype=torch.float64)
         shown[:, torch.tensor(clients)[:, None], torch.tensor(clients)] = weights
         log = {
@@ -73,7 +72,7 @@ class Similarity:
             "models_up": len(clients),
             "models_down": len(clients),
         }
-        return after, log
+        return with_models(state, clients, mixed), log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

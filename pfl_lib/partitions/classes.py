@@ -28,7 +28,29 @@ from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True)
-class Classes:
+class _EqualParts:
+    """A few classes for each of eight clients, with the same number of examples of each."""
+
+    version: ClassVar[int] = 1
+    default_clients: ClassVar[int] = 8
+    training_examples = property(training_examples)
+
+    per_client: int = 4
+    examples: int = EXAMPLES
+    train_share: float = TRAIN_SHARE
+
+    def __post_init__(self) -> None:
+        whole("per_client", self.per_client, 1)
+        check_sizes(self)
+        if self.examples % self.per_client:
+            raise BadInput(
+                f"examples {self.examples}: {self.per_client} classes do not share them evenly;"
+                f" give a multiple of {self.per_client}"
+            )
+
+
+@dataclass(frozen=True)
+class Classes(_EqualParts):
     """pFedLA's non-IID.1: "each client is randomly assigned four classes (twelve classes per client
     in CIFAR100) with the same amount of data on each class" (section 4.1).
 
@@ -39,18 +61,13 @@ class Classes:
     """
 
     name: ClassVar[str] = "classes"
-    version: ClassVar[int] = 1
     default_clients: ClassVar[int] = 10
     later: ClassVar[tuple[str, ...]] = ("leave_out",)
-    training_examples = property(training_examples)
 
-    per_client: int = 4
-    examples: int = EXAMPLES
-    train_share: float = TRAIN_SHARE
     leave_out: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _check(self)
+        super().__post_init__()
         if not isinstance(self.leave_out, tuple):
             raise BadInput(f"leave_out {self.leave_out!r}: give a tuple of classes, such as (9,)")
         for label in self.leave_out:
@@ -146,22 +163,6 @@ class Dominant:
 
 
 @dataclass(frozen=True)
-class _EqualParts:
-    """A few classes for each of eight clients, with the same number of examples of each."""
-
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 8
-    training_examples = property(training_examples)
-
-    per_client: int = 4
-    examples: int = EXAMPLES
-    train_share: float = TRAIN_SHARE
-
-    def __post_init__(self) -> None:
-        _check(self)
-
-
-@dataclass(frozen=True)
 class Neighbours(_EqualParts):
     """pFedLA's Figure 6: client j has the classes j to j + `per_client` - 1, counted round the
     classes, so that "clients with adjacent IDs" share all but one.
@@ -205,16 +206,6 @@ class Relatives(_EqualParts):
         ]
         held[1], held[2] = held[0], held[0][1 : self.per_client + 1]
         return _equal_parts(self, [mine[: self.per_client] for mine in held], dataset, seed)
-
-
-def _check(recipe: Recipe) -> None:
-    whole("per_client", recipe.per_client, 1)
-    check_sizes(recipe)
-    if recipe.examples % recipe.per_client:
-        raise BadInput(
-            f"examples {recipe.examples}: {recipe.per_client} classes do not share them evenly;"
-            f" give a multiple of {recipe.per_client}"
-        )
 
 
 def _check_classes(per_client: int, at_most: int, dataset: Dataset) -> None:

@@ -47,8 +47,6 @@ class Latent:
     name: ClassVar[str] = "latent"
     version: ClassVar[int] = 1
     default_clients: ClassVar[int] = 15
-    seeded: ClassVar[bool] = True
-    personal: ClassVar[bool] = False
 
     groups: int = 5
     shuffled_targets: bool = False

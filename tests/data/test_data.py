@@ -146,7 +146,7 @@ def test_mnist_is_the_published_set(mnist_dir):
 
 
 def test_fingerprints_are_known_without_the_data_differ_and_never_change():
-    found = {name: data.fingerprint(name) for name in data.DATASETS}
+    found = {name: source.fingerprint for name, source in data.DATASETS.items()}
     assert len(set(found.values())) == len(found)
     assert found["mnist"] == "5635b70a7dc2ed0e" and found["digits"] == "bb9f5f473e46f85a"
     assert data.load("digits").fingerprint == found["digits"]
@@ -182,7 +182,6 @@ def test_a_data_set_is_normalised_as_its_version_says():
 def test_unknown_name_lists_the_known_ones():
     sentence = f"dataset 'mnits' is not one of {', '.join(data.DATASETS)}: did you mean mnist?"
     assert refusal(data.load, "mnits") == sentence
-    refused("dataset 'mnits' is not one of", data.fingerprint, "mnits")
 
 
 @pytest.mark.parametrize("images", [0, -3, 1439, "12", 1.5, True])

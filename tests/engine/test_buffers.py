@@ -128,7 +128,8 @@ def test_a_parameter_that_the_forward_does_not_use_has_a_gradient_of_zero(own):
         sgd(rows, gradient, batch)
 
     out, _ = fed.train(copies(fed.initial(), 3), 1, range(3), step)
-    spare, fc = fed.layout.columns(["spare"]), fed.layout.columns(["fc"])
+    layers = (fed.layout.layer(name) for name in ("spare", "fc"))
+    spare, fc = (slice(layer.start, layer.stop) for layer in layers)
     assert all(not g[..., spare].any() and g[..., fc].all() for g in seen)
     expected = (copies(fed.initial(), 3)["theta"] * 0.95**2)[:, spare]
     torch.testing.assert_close(out["theta"][:, spare], expected, rtol=1e-12, atol=0)

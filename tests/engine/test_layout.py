@@ -1,6 +1,7 @@
 """Which columns are which layer."""
 
-import pytest
+from itertools import chain
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -149,61 +150,18 @@ def test_every_column_belongs_to_exactly_one_layer():
     with torch.device("meta"):  # shapes alone
         modules = (Odd(), Turned(), LeNet5(), PFedLACNN(norm=True), DLA())
     for layout in map(Layout.of, modules):
-        names = [layer.name for layer in layout.layers]
-        for of, width in (("theta", layout.P), ("statistics", layout.S)):
-            each = torch.cat([layout.columns([name], of) for name in names])
-            assert (each.bincount(minlength=width) == 1).all() and len(each) == width
-            assert torch.equal(layout.columns(names, of), torch.arange(width))
+        of_each = [
+            (range(of.start, of.stop), range(of.statistics_start, of.statistics_stop))
+            for of in layout.layers
+        ]
+        parameters, statistics = ([*chain(*of)] for of in zip(*of_each, strict=True))
+        assert parameters == [*range(layout.P)] and statistics == [*range(layout.S)]
 
 
-def test_columns_of_layers_are_ascending_each_once_in_whatever_order_they_are_named():
+def test_a_layer_is_found_by_its_name():
     """Turned: shift 0-1, head 2-7, unused 8-9, inner.scale 10-11, inner.fc 12-17."""
     layout = Layout.of(Turned())
-    assert layout.columns(["inner", "", "inner"]).tolist() == [0, 1, 10, 11]
-    assert layout.columns(["inner.fc", "unused"]).tolist() == [8, 9, *range(12, 18)]
-    assert layout.columns(["norm"]).tolist() == []
-    assert layout.columns(["norm", "head"], of="statistics").tolist() == [0, 1, 2, 3]
-    assert layout.columns([]).tolist() == []
+    columns = {layer.name: (layer.start, layer.stop) for layer in layout.layers}
+    assert columns["inner"] == (10, 12) and columns["inner.fc"] == (12, 18)
     assert layout.layer("norm") == Layer("norm", 18, 18, 0, 4, norm=True)
-
-
-@pytest.mark.parametrize(
-    ("ask", "sentence"),
-    [
-        (lambda layout: layout.layer("fc4"), "layer 'fc4' is not one of conv1, conv2, fc1, fc2"),
-        (lambda layout: layout.columns(["fc4"]), "layer 'fc4' is not one of conv1"),
-        (lambda layout: layout.columns("fc3"), "layers 'fc3': give a list of names"),
-        (lambda layout: layout.columns(["fc3"], "momenta"), "of 'momenta' is not one of theta"),
-    ],
-)
-def test_a_layer_that_is_not_there_is_refused_in_one_line(ask, sentence):
-    refused(f"^{sentence}", ask, Layout.of(LeNet5()))
-
-
-def test_a_row_is_found_again_from_its_named_tensors_or_a_state_dict():
-    module = Odd()
-    layout = Layout.of(module)
-    for lead in ((), (3,), (2, 3)):
-        theta, statistics = torch.rand(*lead, 7), torch.rand(*lead, 4)
-        row = layout.row(layout.named(theta, statistics))
-        assert torch.equal(row["theta"], theta) and torch.equal(row["statistics"], statistics)
-        row["theta"].zero_()
-        assert theta.any()
-    expected, row = layout.rows(module), layout.row(module.state_dict())
-    assert all(torch.equal(row[name], expected[name]) for name in expected)
-    assert Layout.of(LeNet5()).row(LeNet5().state_dict())["statistics"].shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"fc.bias": torch.zeros(1)}, "tensor 'fc.bias' is not one of scale, norm.weight"),
-        ({"fc.weight": None}, "tensors fc.weight are missing"),
-        ({"fc.weight": torch.zeros(2)}, r"tensor fc.weight has shape \(2,\); give \(1, 2\)"),
-        ({"scale": torch.zeros(3)}, r"tensors are given for different numbers of models, \(\)"),
-    ],
-)
-def test_named_tensors_that_are_no_row_are_refused_in_one_line(change, sentence):
-    named = {**Odd().state_dict(), **change}
-    named = {name: tensor for name, tensor in named.items() if tensor is not None}
-    refused(f"^{sentence}", Layout.of(Odd()).row, named)
+    refused("^layer 'fc4' is not one of conv1, conv2, fc1, fc2", Layout.of(LeNet5()).layer, "fc4")

@@ -78,12 +78,13 @@ def test_the_key_changes_with(change):
 def test_the_key_changes_with_the_version_of_the(of, monkeypatch):
     measured = spec(measures=("start", "batch_accuracy"))
     before = measured.key
-    changed = dataclasses.replace(data.DATASETS["digits"], version=2)
+    digits, replace = data.DATASETS["digits"], dataclasses.replace
+    other, changed = replace(digits, fingerprint="another"), replace(digits, version=2)
     patch, name, value = {
         "method": (monkeypatch.setattr, (m.FedAvg, "version"), m.FedAvg.version + 1),
         "partition": (monkeypatch.setattr, (LabelSkew, "version"), LabelSkew.version + 1),
         "engine": (monkeypatch.setattr, (engine, "VERSION"), engine.VERSION + 1),
-        "data": (monkeypatch.setattr, ("pfl_lib.data.fingerprint",), lambda name: "another"),
+        "data": (monkeypatch.setitem, (data.DATASETS, "digits"), other),
         "dataset": (monkeypatch.setitem, (data.DATASETS, "digits"), changed),
         "model": (monkeypatch.setitem, (models.VERSIONS, "lenet5"), 2),
         "measure": (monkeypatch.setitem, (measures.VERSIONS, "batch_accuracy"), 2),

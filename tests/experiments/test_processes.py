@@ -153,5 +153,5 @@ def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch, store):
             run_many([spec()], store, scheduler=address)
     silent.close()
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(BadInput, match="needs Dask, here too: pip install distributed$"):
+    with pytest.raises(BadInput, match="needs Dask, here too, which is missing: pip install"):
         run_many([spec()], store, scheduler="tcp://x:1")

@@ -50,10 +50,10 @@ def test_tables_are_standardised_by_feature():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ([[0.0]] * 2, [0.5, 1.5], "client 1 has labels in its test split that are no whole numb"),
-        ([[0.0]] * 2, [[0], [1]], "client 1 has labels in its test split that are no whole numb"),
+        ([[0.0]] * 2, [0.5, 1.5], "client 1's test split has labels that are no whole numb"),
+        ([[0.0]] * 2, [[0], [1]], "client 1's test split has labels that are no whole numb"),
         ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split is no pair of numbers"),
-        ([[0.0], [np.nan]], [0, 1], "client 1 has inputs in its test split that are infinite or"),
+        ([[0.0], [np.nan]], [0, 1], "client 1's test split has inputs that are infinite or"),
     ],
 )
 def test_pairs_that_are_no_examples_are_refused_in_one_line(x, y, message):

@@ -60,8 +60,8 @@ def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
     [
         ([], [], "train, test and validation hold 0, 0 and 0 clients: give each client one pair"),
         (arrays(2, 2), arrays(2), "train, test and validation hold 2, 1 and 0 clients: give each"),
-        (pairs(2, 3, 3), arrays(2), "client 0 has 2 inputs and 3 labels in its train split: give"),
-        (arrays(2), pairs(0, 3, 0), "client 0 has 0 inputs and 0 labels in its test split: give"),
+        (pairs(2, 3, 3), arrays(2), "client 0's train split has 2 inputs and 3 labels: give"),
+        (arrays(2), pairs(0, 3, 0), "client 0's test split has 0 inputs and 0 labels: give"),
         ([*arrays(2), *pairs(2, 4, 2)], arrays(2, 2), "examples have shapes (3,), (4,): all clie"),
         ([(np.zeros((2, 3)), [0, -1])], arrays(2), "labels run from -1 to 1: allowed are 0 to 1"),
     ],

@@ -46,7 +46,8 @@ def test_lg_fedavg_averages_the_fully_connected_end(model, lower, upper):
     assert representation(fed.layout) == lower
     state, _ = LGFedAvg().round(fed, LGFedAvg().start(fed), 1)
     for name in lower + upper:
-        one, other = state["theta"][:, fed.layout.columns([name])]
+        layer = fed.layout.layer(name)
+        one, other = state["theta"][:, layer.start : layer.stop]
         assert torch.equal(one, other) == (name in upper)
 
 
@@ -130,7 +131,8 @@ def test_norms_are_found_by_their_type(small, play, norm):
     model = lambda: nn.Sequential(nn.Linear(4, 5), norm(), nn.Tanh(), nn.Linear(5, 3))  # noqa: E731
     fed = small(alice=None, batch_size=3, model=model)
     state, log = play(FedBN(), fed)[-1]
-    kept, shared = fed.layout.columns(["1"]), fed.layout.columns(["0", "3"])
+    of = {layer.name: torch.arange(layer.start, layer.stop) for layer in fed.layout.layers}
+    kept, shared = of["1"], torch.cat([of["0"], of["3"]])
     assert len(state["theta"][:, kept].unique(dim=0)) == 4
     assert len(state["theta"][:, shared].unique(dim=0)) == 1
     assert log["models_up"] == pytest.approx(4 * (1 - 10 / fed.layout.P))

@@ -32,7 +32,7 @@ def test_biases_start_at_zero_and_the_authors_start_is_always_the_same():
     names = ("linear", "linear-zero", "linear-authors")
     _, zero, authors = made = [models.build(name, (9,), 2).linear for name in names]
     assert not any(of.bias.any() for of in made) and not zero.weight.any()
-    assert torch.equal(authors.weight, torch.tensor(linear.AUTHORS))
+    assert torch.equal(authors.weight, torch.tensor(linear.AUTHORS).T)
     refused("9 inputs and 2 classes, not 10 and 2", models.build, "linear-authors", (10,), 2)
 
 
@@ -68,7 +68,7 @@ def test_the_authors_start_is_haikus_draw_from_jax_key_278():
     uniform = ((words >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - 1
     edge = math.erf(math.sqrt(2))  # two standard deviations
     normal = [math.sqrt(2) * inverse_erf(edge * (2 * float(u) - 1)) for u in uniform]
-    assert np.allclose(np.reshape(normal, (9, 2)).T / 3, linear.AUTHORS, atol=1e-7)
+    assert np.allclose(np.reshape(normal, (9, 2)) / 3, linear.AUTHORS, atol=1e-7)
 
 
 def test_the_authors_loss_is_the_mean_over_both_outputs():
