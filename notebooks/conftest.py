@@ -9,12 +9,15 @@ import os
 import shutil
 import tempfile
 
+from pfl_lib.pages.kernels import fork_kernels
+
 _made: list[str] = []
 
 
 def pytest_configure() -> None:
     os.environ.setdefault("PFL_HEADLESS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    fork_kernels()
     if "PFL_RESULTS_DIR" not in os.environ:
         _made.append(tempfile.mkdtemp(prefix="pfl-results-"))
         os.environ["PFL_RESULTS_DIR"] = _made[0]

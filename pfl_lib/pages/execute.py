@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from pfl_lib.pages.kernels import INLINE, Kernel, fork_kernels
 from pfl_lib.pages.page import NotRun
 
 START_TIMEOUT = 120  # seconds; a busy machine needs more than papermill's 60 to start a kernel
 PACKAGE = Path(__file__).resolve().parents[2]
-INLINE = "module://matplotlib_inline.backend_inline"
 ALONE = {"PFL_HEADLESS": "1", "PFL_PAGE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": INLINE}
 
 
@@ -55,7 +55,8 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], N
     """
     import papermill  # noqa: F401  imported here once, not by two threads at the same moment
 
-    started: list[subprocess.Popen] = []
+    fork_kernels()
+    started: list[subprocess.Popen | Kernel] = []
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         futures = [pool.submit(_execute, Execution(job), started, stopped) for job in jobs]
