@@ -1,6 +1,5 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
-import errno
 import json
 import math
 import os
@@ -11,10 +10,10 @@ from statistics import fmean
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose, flag, path_of
+from pfl_lib.errors import BadInput, choose, flag
 from pfl_lib.results.result import Result
 from pfl_lib.results.summary import Summary, differences, half_interval
-from pfl_lib.results.writing import replacing
+from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
 
@@ -184,7 +183,7 @@ class Comparison:
         """
         named = self.table.reset_index(names="method")
         frame = self.rounds if choose("of", of, PARTS) == "rounds" else named
-        return _written(path, frame.to_csv(index=False))
+        return written("file", path, frame.to_csv(index=False).encode())
 
     def to_latex(self, path: str | os.PathLike | None = None, of: str = "table") -> str:
         """The table as LaTeX (package booktabs), each number with its standard deviation over
@@ -198,7 +197,7 @@ class Comparison:
         else:
             text = table.latex(self._spreads())
         if path is not None:
-            _written(path, text)
+            written("file", path, text.encode())
         return text
 
     def _spreads(self) -> pd.DataFrame:
@@ -248,18 +247,6 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.table.round(2).to_html()
-
-
-def _written(path: str | os.PathLike, text: str) -> Path:
-    path = path_of("file", path)
-    try:
-        with replacing(path) as new:
-            new.write_text(text, encoding="utf-8")
-    except OSError as error:
-        full = error.errno == errno.ENOSPC
-        cure = "make room, or give another place" if full else "give a file in a folder that exists"
-        raise BadInput(f"{path} could not be written ({error.strerror}): {cure}") from None
-    return path
 
 
 def compare(results: Mapping[str, Result | Results], across: bool = False) -> Comparison:
