@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose, flag
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Summary, differences, half_interval
+from pfl_lib.results.summary import Summary, half_interval
 from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
@@ -54,10 +53,10 @@ class Results:
         finished = [result for result in self.results if result.diverged is None]
         lost = [result for result in self.results if result.diverged is not None]
         scale = 100 if "accuracy" in metric else 1
+        values = [scale * one.value(metric, protocol, over, model) for one in finished]
         return Summary(
-            tuple(one.config["seed"] for one in finished),
-            tuple(scale * one.value(metric, protocol, over, model) for one in finished),
-            tuple((one.config["seed"], one.diverged) for one in lost),
+            pd.Series(values, [one.config["seed"] for one in finished], float),
+            {one.config["seed"]: one.diverged for one in lost},
         )
 
     @property
@@ -162,8 +161,8 @@ class Comparison:
         rows = []
         beside = values.pop(to)
         for name, ours in values.items():
-            apart = differences(ours, beside)
-            mean, half = fmean(apart) if apart else math.nan, half_interval(apart)
+            apart = (ours.values - beside.values).dropna()
+            mean, half = apart.mean(), half_interval(apart)
             decided = half > 0 and abs(mean) > half
             rows.append(
                 {
