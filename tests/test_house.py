@@ -371,11 +371,11 @@ BUDGETS = {
     "partitions": 1621,
     "data": 748,
     "experiments": 1727,
-    "results": 1360,
-    "papers": 2967,
+    "results": 1331,
+    "papers": 2927,
     "display": 1040,
     "explore": 419,
-    "pages": 1307,
+    "pages": 1303,
     "cli": 690,
 }
 """Lines of code of each room; they may be lowered.  The aim is 14,000 in all: papers 1,700, display
