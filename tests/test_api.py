@@ -104,7 +104,7 @@ def test_schedule_arguments_reach_the_schedule(run):
 def test_a_model_goes_into_a_folder_that_exists(run, tmp_path):
     result = run("local", rounds=1)
     for path in (tmp_path / "nowhere" / "alice.pt", tmp_path):
-        refused("give a file's name in a folder that exists", result.save_model, path)
+        refused("give a file in a folder that exists", result.save_model, path)
 
 
 # --- several seeds ---

@@ -360,11 +360,11 @@ BUDGETS = {
     "partitions": 1610,
     "data": 728,
     "experiments": 1726,
-    "results": 1362,
-    "papers": 2967,
+    "results": 1333,
+    "papers": 2927,
     "display": 1040,
     "explore": 419,
-    "pages": 1453,
+    "pages": 1449,
     "cli": 690,
 }
 """Lines of code of each room; they may be lowered.  The aim is 14,000 in all: papers 1,700, display

@@ -127,8 +127,8 @@ def _all_papers(format: str, store) -> None:
     for line in overview.headline(found):
         print(f"{_filled(line)}\n")
     for title, table in (
-        ("In the exact setting", overview.exact(found)),
-        ("In smaller runs", overview.smaller(found)),
+        ("In the exact setting", overview.counted(found, "paper")),
+        ("In smaller runs", overview.counted(found, "small")),
         ("Sentences", scorecard.counts(answered)),
     ):
         print(f"{title}\n{table.to_string(index=False)}\n")

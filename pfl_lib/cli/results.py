@@ -29,13 +29,13 @@ def list_(results_dir, words) -> None:
     import pandas as pd
 
     from pfl_lib.results.store import Store
-    from pfl_lib.results.summary import at_round
+    from pfl_lib.results.summary import status
 
     store, rows = Store(results_dir), []
     if not store.root.is_dir():
         print(f"no folder {store.root} yet", file=sys.stderr)
     for result in store.results():
-        config, diverged = result.config, result.diverged
+        config, ended = result.config, status(result)
         row = {
             "method": config["method"]["name"],
             "data set": config["dataset"],
@@ -43,7 +43,7 @@ def list_(results_dir, words) -> None:
             "distribution": _distribution(config["partition"]),
             "rounds": config["schedule"]["rounds"],
             "seed": config["seed"],
-            "best": f"{result.best_accuracy:.2%}" if diverged is None else at_round(diverged),
+            "best": f"{result.best_accuracy:.2%}" if ended == "ran" else ended,
             "key": config["key"][:10],
             "": _unusual(config),  # needs no heading, and stands to the left
         }

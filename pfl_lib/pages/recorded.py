@@ -5,7 +5,6 @@ can be seen.  A check cell therefore prints how many values agree, never the val
 `recorded/<page>.json`.  After a change that is meant to change them, record anew: `make record`.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
+from pfl_lib.results.files import sha256
 
 if TYPE_CHECKING:  # it needs pydantic, which a machine that only trains may lack
     from pfl_lib.pages.parameters import Settings
@@ -45,7 +45,7 @@ def compare_with_recorded(
     """
     recorded, own = _read(page), _own_parameters(settings)
     if runs is not None:
-        runs = hashlib.sha256(runs.encode()).hexdigest()[:16]
+        runs = sha256(runs.encode())[:16]
     found = dict(_leaves(values))
     recording = bool(os.environ.get(RECORD))
     other = ["seeds"] * bool(settings.seeds)

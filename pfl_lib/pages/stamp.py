@@ -5,7 +5,6 @@ pages of earlier runs.
 
 import base64
 import functools
-import hashlib
 import io
 import json
 import platform
@@ -19,6 +18,7 @@ from pathlib import Path
 from pfl_lib.pages.page import COMPARED
 from pfl_lib.pages.recorded import AGREE
 from pfl_lib.papers.judge import ORDERS
+from pfl_lib.results.files import sha256
 
 PAIRS = dict(zip(ORDERS, ("pairs stand", "pairs turned", "pairs open"), strict=True))
 WIDTH, COLOURS = 320, 64  # of a small picture; pixels, twice what the index shows
@@ -107,18 +107,14 @@ def made_from(notebook: Path, parameters: Mapping[str, object], specs: Iterable,
     # where nothing is left to train.
     aside = {"jobs", "plots_only"} if all(ran for _, ran, _ in runs) else {"jobs"}
     shown = {name: value for name, value in parameters.items() if name not in aside}
-    facts = [_sha256(notebook.read_bytes()), shown, sorted(runs), _package()]
-    return _sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
+    facts = [sha256(notebook.read_bytes()), shown, sorted(runs), _package()]
+    return sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
 
 
 @functools.cache
 def _package() -> list[str]:
     root = Path(__file__).resolve().parents[1]
     files = (path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc")
-    lines = [f"{path.relative_to(root)} {_sha256(path.read_bytes())}" for path in files]
+    lines = [f"{path.relative_to(root)} {sha256(path.read_bytes())}" for path in files]
     versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
     return [*lines, platform.python_version(), *versions]
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -4,6 +4,7 @@ Facts stand in columns; what is shown is a pivot of these frames.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
@@ -33,10 +34,10 @@ def beside(runs: Runs) -> pd.DataFrame:
     if frame.empty:
         return frame
     planned, ran = (of.groupby(VALUE) for of in (values, values[values["status"] == "ran"]))
-    read = ran.agg(ours=("value", "mean"), std=("value", "std"), last=("last", "mean"))
-    read = read.join(ran.agg(seeds=("seed", "size"), run=("run", "first")))
+    ours = {"ours": ("value", "mean"), "ours std": ("value", "std"), "last": ("last", "mean")}
+    read = ran.agg(**ours, seeds=("seed", "size"), run=("run", "first"))
     read = planned.agg(diverged=("diverged", "min"), status=("status", set)).join(read)
-    frame = frame.join(read, on=VALUE).rename(columns={"std": "ours std"})
+    frame = frame.join(read, on=VALUE)
     frame = frame.fillna({"seeds": 0, "run": ""}).astype({"seeds": int})
     frame["status"] = [_status(statuses) for statuses in frame["status"]]
     lost = frame["status"] == "diverged"
@@ -61,18 +62,7 @@ def pairs(runs: Runs) -> pd.DataFrame:
     `judge.ORDERS`; "not compared" where one of the two diverged or was not run, or the data are
     not the paper's).
     """
-    lines = []
-    for row in _rows(runs):
-        for higher, lower in judge.clear_pairs(row.printed, row.metric):
-            one, other = row.seeds[higher], row.seeds[lower]
-            apart = (one - other).dropna()
-            compared = row.comparable and len(apart)
-            line = {"higher": higher, "lower": lower}
-            line["printed"] = row.printed[higher].value - row.printed[lower].value
-            line |= {"ours": apart.mean(), "seeds": len(apart)}
-            line["margin"] = judge.margin(apart, row.metric) if len(apart) else NAN
-            line["order"] = judge.order(one, other, row.metric) if compared else "not compared"
-            lines.append(row.place | line)
+    lines = [line for row in _rows(runs) for line in _pairs(row)]
     names = [*PLACE[:-1], "metric", "profile", "higher", "lower", "printed", "ours", "seeds"]
     return pd.DataFrame(lines, columns=[*names, "margin", "order"])
 
@@ -85,13 +75,12 @@ def orders(runs: Runs) -> pd.DataFrame:
     and best ours (methods), best agrees ("yes", "level", "no"), and in the paper profile wrong
     pairings and how many of them pass as reproduced.
     """
-    counted, lines = pairs(runs), []
+    lines = []
     for row in _rows(runs):
         means = {name: values.mean() for name, values in row.seeds.items() if not values.empty}
         if not row.comparable or not means or len(row.printed) < 2:
             continue
-        here = (counted[list(row.place)] == pd.Series(row.place)).all(axis=1)
-        words = counted.loc[here, "order"].value_counts()
+        words = Counter(pair["order"] for pair in _pairs(row))
         both = pd.DataFrame({"printed": {n: row.printed[n].value for n in means}, "ours": means})
         best = both.idxmax() if row.metric.higher_is_better else both.idxmin()
         passing, wrong = 0, 0
@@ -99,8 +88,7 @@ def orders(runs: Runs) -> pd.DataFrame:
             passing, wrong = judge.wrong_pairings(
                 row.printed, row.paper_seeds, row.seeds, row.metric
             )
-        line = {"pairs": int(words.sum())}
-        line |= {word: int(words.get(word, 0)) for word in (*ORDERS, "not compared")}
+        line = {"pairs": words.total()} | {one: words[one] for one in (*ORDERS, "not compared")}
         line["tau"] = both["printed"].corr(both["ours"], method="kendall", min_periods=2)
         line |= {"best printed": best["printed"], "best ours": best["ours"]}
         line["best agrees"] = _agrees(best["printed"], best["ours"], row.seeds, row.metric)
@@ -196,6 +184,20 @@ def _rows(runs: Runs) -> Iterator[_Row]:
             first["paper seeds"],
             first["profile"] != "quick" and not first["stands in"],
         )
+
+
+def _pairs(row: _Row) -> Iterator[dict[str, object]]:
+    """The lines of `pairs` for a row."""
+    for higher, lower in judge.clear_pairs(row.printed, row.metric):
+        one, other = row.seeds[higher], row.seeds[lower]
+        apart = (one - other).dropna()
+        compared = row.comparable and len(apart)
+        line = {"higher": higher, "lower": lower}
+        line["printed"] = row.printed[higher].value - row.printed[lower].value
+        line |= {"ours": apart.mean(), "seeds": len(apart)}
+        line["margin"] = judge.margin(apart, row.metric) if len(apart) else NAN
+        line["order"] = judge.order(one, other, row.metric) if compared else "not compared"
+        yield row.place | line
 
 
 def _status(statuses: set[str] | float) -> str:

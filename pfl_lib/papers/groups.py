@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfl_lib.federation.participation import all_met
 from pfl_lib.methods import CFL
-from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
+from pfl_lib.papers.runs import IN_TABLE, Runs
 from pfl_lib.partitions import Latent
 from pfl_lib.partitions.latent import group_of, targets
 from pfl_lib.results.summary import status
@@ -21,6 +21,13 @@ if TYPE_CHECKING:  # annotations only
     from pfl_lib.experiments.spec import RunSpec
     from pfl_lib.papers.settings import Setting
     from pfl_lib.results.result import Result
+
+
+SPLITS = [
+    *(*IN_TABLE, "seed", "clusters", "splits", "FedAvg until", "may split from"),
+    *("lowest |mean u|", "highest |mean u|", "epsilon_1", "longest update", "epsilon_2"),
+]
+"""The columns of `splits`."""
 
 
 def truth_of(setting: "Setting") -> np.ndarray | None:
@@ -67,8 +74,8 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
     own = np.eye(len(truth), dtype=bool)
     lines = []
     for r, p in zip(rounds, np.asarray(affinity, dtype=float), strict=True):
-        inside = _row_means(p, same & ~own)
-        outside = _row_means(p, ~same)
+        means = (np.ma.array(p, mask=~where).mean(axis=1) for where in (same & ~own, ~same))
+        inside, outside = (mean.filled(np.nan) for mean in means)
         shares = ~np.isnan(inside)
         found = groups_found(p, len(np.unique(truth)))
         lines.append(
@@ -93,14 +100,9 @@ def recoveries(runs: Runs) -> pd.DataFrame:
         result, truth = runs.find(run.spec), truth_of(run.row.at)
         if result is not None and truth is not None and len(result.matrices_rounds):
             found = recovery(result.matrices["affinity"], result.matrices_rounds, truth)
-            frames.append(found.assign(**_at(run))[[*IN_TABLE, "seed", *found]])
+            frame = found.assign(**run.place, seed=run.spec.seed)
+            frames.append(frame[[*IN_TABLE, "seed", *found]])
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
-def _row_means(matrix: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """The mean of each row where `where` holds, [N]; NaN where it never does."""
-    count = where.sum(1)
-    return np.where(count > 0, (matrix * where).sum(1) / np.maximum(count, 1), np.nan)
 
 
 def splits(runs: Runs) -> pd.DataFrame:
@@ -117,12 +119,12 @@ def splits(runs: Runs) -> pd.DataFrame:
     All are norms, or where the method's `relative` holds in units of round 1.
     """
     lines = [
-        _at(run) | _splits_of(run.spec, runs.find(run.spec))
+        run.place | {"seed": run.spec.seed} | _splits_of(run.spec, runs.find(run.spec))
         for run in runs.planned
         if isinstance(run.spec.method, CFL)
     ]
     whole = dict.fromkeys(("clusters", "FedAvg until", "may split from"), "Int64")
-    return pd.DataFrame(lines).astype(whole) if lines else pd.DataFrame()
+    return pd.DataFrame(lines, columns=SPLITS).astype(whole)
 
 
 def degenerate(runs: Runs) -> pd.DataFrame:
@@ -134,9 +136,7 @@ def degenerate(runs: Runs) -> pd.DataFrame:
     with a network of one layer.  Columns dataset, setting, method, mark ("*" or "†") and comes to.
     """
     lines = []
-    split = splits(runs)
-    ran = split[split["clusters"].notna()] if len(split) else split
-    for place, of in ran.groupby(IN_TABLE, sort=False) if len(ran) else ():
+    for place, of in splits(runs).dropna(subset="clusters").groupby(IN_TABLE, sort=False):
         if of["splits"].str.startswith("never").all():
             lines.append((*place, " *", "FedAvg with uniform weights: no cluster splits"))
     methods = {run.column.name: run.spec.method for run in runs.planned}
@@ -154,15 +154,11 @@ def degenerate(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=[*IN_TABLE, "mark", "comes to"], dtype=object)
 
 
-def _at(run: Planned) -> dict[str, object]:
-    return {name: run.place[name] for name in IN_TABLE} | {"seed": run.spec.seed}
-
-
 def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:
     drawn = all_met(run.schedule, run.clients, run.alice, run.seed)
     first = None if drawn is None else max(drawn, run.method.start_round)
     first = None if first is None or first > run.schedule.rounds else first
-    line = {"clusters": None, "splits": status(result), "FedAvg until": None}
+    line: dict[str, object] = {"splits": status(result)}
     means, longest = [], []
     if result is not None and "cluster" in result.metrics:
         by_round = result.metrics.pivot(index="round", columns="client", values="cluster")

@@ -13,7 +13,7 @@ import pandas as pd
 from pfl_lib.engine.layout import Layout
 from pfl_lib.experiments.logs import BYTES
 from pfl_lib.models import build
-from pfl_lib.papers.runs import Planned, Runs
+from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
 
 if TYPE_CHECKING:  # annotations only
     from pfl_lib.results.result import Result
@@ -45,9 +45,9 @@ def by_layer(runs: Runs) -> pd.DataFrame:
     one: the paper counts norms to no layer), round, client, source and weight: how much of the
     source's layer the client is given.
     """
-    names = ["dataset", "setting", "method", "step", "place", "seed"]
     of_pair = ["layer", "norm", "round", "client", "source", "weight"]
-    frames = [pd.DataFrame(columns=[*names, *of_pair])]
+    columns = [*IN_TABLE, "step", "place", "seed", *of_pair]
+    frames = [pd.DataFrame(columns=columns)]
     for run in runs.planned:
         result = runs.find(run.spec)
         if result is None or getattr(result.weights, "ndim", 0) < 3 or not len(result.weights):
@@ -60,11 +60,10 @@ def by_layer(runs: Runs) -> pd.DataFrame:
         axes |= {"client": clients, "source": clients}
         frame = pd.MultiIndex.from_product(axes.values(), names=axes).to_frame(index=False)
         frame["weight"] = weights.swapaxes(0, 1).ravel()
-        place = (run.row.dataset, run.row.setting, run.column.name)
-        place = (*place, getattr(run.spec.method, "step", np.nan), place_of(run), run.spec.seed)
-        frame["norm"] = frame["layer"].str.startswith("norm")
-        frames.append(frame.assign(**dict(zip(names, place, strict=True))))
-    return pd.concat(frames[1:] or frames, ignore_index=True)[[*names, *of_pair]]
+        step = getattr(run.spec.method, "step", np.nan)
+        frame = frame.assign(**run.place, step=step, place=place_of(run), seed=run.spec.seed)
+        frames.append(frame.assign(norm=frame["layer"].str.startswith("norm"))[columns])
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def place_of(run: Planned) -> str:

@@ -2,7 +2,6 @@
 not run; of the papers' sentences; and the headline made of both.
 """
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -54,10 +53,9 @@ class Overview(NamedTuple):
 
 def overview(shown: Iterable[Shown], find: Find) -> Overview:
     """Every printed result with what is stored of it (`find`, as `Store.find`)."""
-    once = functools.cache(find)
     beside, pairs = [], []
     for one in shown:
-        for runs in one.runs(once):
+        for runs in one.runs(find):
             beside.append(compare.beside(runs).assign(page=one.page))
             shared = compare.one_model(runs)
             found = compare.pairs(runs).assign(page=one.page)
@@ -104,19 +102,11 @@ def settings_used(used: Mapping[tuple[str, ...], float]) -> pd.DataFrame:
     return frame.assign(status=words)[[*VALUE, "printed", "ours", "status"]]
 
 
-def exact(found: Overview) -> pd.DataFrame:
-    """A row for each table and data set of which values were run in the exact setting: how many of
-    them, by verdict, and its pairs by order.
+def counted(found: Overview, profile: str) -> pd.DataFrame:
+    """A row for each table and data set of which values were run in a profile, "paper" or "small":
+    how many of them, in the exact setting by verdict, and its pairs by order.
     """
-    return _counted(found, "paper", [*PLACE[:3]])
-
-
-def smaller(found: Overview) -> pd.DataFrame:
-    """A row for each paper's tables and data sets of which smaller runs are compared."""
-    return _counted(found, "small", [*PLACE[:3]])
-
-
-def _counted(found: Overview, profile: str, by: list[str]) -> pd.DataFrame:
+    by = PLACE[:3]
     of_values, of_pairs = (frame[frame["profile"] == profile] for frame in found)
     levels = of_values.groupby([*by, "verdict"], sort=False).size().unstack("verdict")
     orders = of_pairs.groupby([*by, "order"], sort=False).size().unstack("order")
@@ -130,7 +120,7 @@ def headline(found: Overview) -> list[str]:
     """Three sentences: what the exact setting reproduced, how smaller runs order methods, what was
     not run.
     """
-    results, counts = found.values, exact(found)
+    results, counts = found.values, counted(found, "paper")
     told = [
         f"{PAPERS[row.paper]}'s Table {row.table[5:]} on {row.dataset}: {row.reproduced} of"
         f" {row.values_} values reproduced"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pfl_lib.data import DATASETS
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import whole
 from pfl_lib.papers.settings import Setting
 
 PROFILES = ("quick", "small", "paper")
@@ -60,10 +60,7 @@ class Profile:
 
     def with_seeds(self, count: int) -> "Profile":
         """The same profile with seeds 1 to `count`."""
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise BadInput(
-                f"seeds {count!r}: give a whole number, 1 or more; seeds 1 to that number are run"
-            )
+        whole("seeds", count, 1)
         return replace(self, seeds=tuple(range(1, count + 1)))
 
     @property

@@ -1,6 +1,5 @@
 """A table's runs as one tidy frame, as the values that the table reads of them, and as results."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -41,8 +40,8 @@ class Runs:
 
     @cached_property
     def planned(self) -> tuple[Planned, ...]:
-        """Every run of every place, in the order of the tables; a run may stand in several."""
-        return tuple(_planned(self.tables))
+        """Every run of every place, in the order of the tables."""
+        return tuple(Planned(table, *place) for table in self.tables for place in table.planned())
 
     @property
     def specs(self) -> tuple[RunSpec, ...]:
@@ -142,13 +141,3 @@ class Runs:
         ran = self.values[(self.values["status"] == "ran") & ~lost]
         by_place = ran.set_index("seed").groupby(VALUE)["value"]
         return dict(tuple(by_place))
-
-
-def _planned(tables: tuple[Table, ...]) -> Iterator[Planned]:
-    for table in tables:
-        for row in table.rows:
-            for column in table.columns if row.at is not None else ():
-                for seed in table.seeds:
-                    spec = column.spec(row.at, seed)
-                    if spec is not None:
-                        yield Planned(table, row, column, spec)

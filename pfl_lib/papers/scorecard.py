@@ -3,7 +3,6 @@
 (`answers.csv`, which `make scorecard` collects from the executed notebooks).
 """
 
-import functools
 from collections.abc import Iterable
 from importlib.resources import files
 
@@ -22,8 +21,7 @@ def answered(shown: Iterable[Shown], find: Find) -> pd.DataFrame:
     `ANSWERS`), the numbers behind it, the profile they are from ("" where nothing was run) and the
     page that shows it.
     """
-    once = functools.cache(find)
-    compared = pd.concat(_compared(one, once) for one in shown)
+    compared = pd.concat(_compared(one, find) for one in shown)
     frame = pd.concat([compared, of_pages()])
     order = frame["paper"].map(list(PAPERS.values()).index)
     return frame.iloc[order.argsort(kind="stable")].reset_index(drop=True)

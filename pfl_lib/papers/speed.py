@@ -41,15 +41,11 @@ def lead(runs: Runs, faster: str, slower: str, client: int = 0) -> pd.DataFrame:
     and where one diverged or was not run).
     """
     frame = best_so_far(runs.frame, client)
-    settings = {(row.dataset, row.setting): None for table in runs.tables for row in table.rows}
     lines = []
-    for dataset, setting in settings:
-        here = [
-            of[(of["dataset"] == dataset) & (of["setting"] == setting)]
-            for of in (runs.values, frame)
-        ]
-        if len(here[0]):
-            lines.append({"dataset": dataset, "setting": setting, **_lead(*here, faster, slower)})
+    for (dataset, setting), values in runs.values.groupby(["dataset", "setting"], sort=False):
+        here = frame[(frame["dataset"] == dataset) & (frame["setting"] == setting)]
+        found = _lead(values, here, faster, slower)
+        lines.append({"dataset": dataset, "setting": setting, **found})
     names = ["dataset", "setting", "target", slower, faster, "seeds", "earlier"]
     return pd.DataFrame(lines, columns=names).astype({slower: "Int64", faster: "Int64"})
 

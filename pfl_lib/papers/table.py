@@ -5,7 +5,7 @@ from these (`papers.runs`, `papers.compare`).
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
 from typing import Any
@@ -249,10 +249,14 @@ class Table:
 
     def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
         """The runs behind the table in a profile, each once."""
-        made = [profile.make(row.at) for row in self.rows if row.at is not None]
-        places = product((at for at in made if at is not None), self.columns, profile.seeds)
-        specs = (column.spec(at, seed) for at, column, seed in places)
-        return tuple(dict.fromkeys(spec for spec in specs if spec is not None))
+        return tuple(dict.fromkeys(spec for *_, spec in self.scaled(profile).planned()))
+
+    def planned(self) -> Iterator[tuple[Row, Column, RunSpec]]:
+        """Every run of a scaled table, with its row and column; a run may stand in several."""
+        rows = [row for row in self.rows if row.at is not None]
+        for row, column, seed in product(rows, self.columns, self.seeds):
+            if (spec := column.spec(row.at, seed)) is not None:
+                yield row, column, spec
 
     def printed(self) -> dict[tuple[str, str, str, str], Printed]:
         """The paper's values by (data set, setting, column, metric), in the order of the rows, NaN

@@ -48,11 +48,11 @@ def value(
     `metric` may be left out where the table prints a single number at that place; where it prints
     several (FedFomo's Table 4 has an accuracy and an epsilon) it must be named.
     """
-    place, known = (paper, table, dataset, setting, method), _places()
+    place, known = (paper, table, dataset, setting, method), _values()
     for part, column in enumerate(KEY):
         there = dict.fromkeys(one[part] for one in known if one[:part] == place[:part])
         choose(f"{column} of the printed values", place[part], there)
-    metrics = known[place]
+    metrics = {one[-1]: printed for one, printed in known.items() if one[:-1] == place}
     if metric is None and len(metrics) > 1:
         raise BadInput(
             f"{paper} {table} prints {', '.join(metrics)} at this place; name one of them as metric"
@@ -64,22 +64,15 @@ def of_table(paper: str, table: str) -> dict[tuple[str, str, str, str], Printed]
     """All values of a table: (data set, setting, method, metric) to the value; empty for a table
     that `paper_values.csv` does not have.
     """
-    return {
-        (*place[2:], metric): printed
-        for place, metrics in _places().items()
-        if place[:2] == (paper, table)
-        for metric, printed in metrics.items()
-    }
+    known = _values().items()
+    return {place[2:]: printed for place, printed in known if place[:2] == (paper, table)}
 
 
 @functools.cache
-def _places() -> dict[tuple[str, ...], dict[str, Printed]]:
+def _values() -> dict[tuple[str, ...], Printed]:
     """The values by place and metric: pages look them up hundreds of times."""
-    places: dict[tuple[str, ...], dict[str, Printed]] = {}
-    for row in _read().itertuples():
-        place = (row.paper, row.table, row.dataset, row.setting, row.method)
-        places.setdefault(place, {})[row.metric] = Printed(row.value, row.std)
-    return places
+    rows = _read()[[*KEY, "metric", "value", "std"]].itertuples(index=False, name=None)
+    return {tuple(place): Printed(value, std) for *place, value, std in rows}
 
 
 @functools.cache

@@ -69,16 +69,12 @@ def erosion(setting: Setting) -> WeightErosion:
     return WeightErosion(p_d=p_d(setting.partition, setting.schedule.rounds), p_s=0.0)
 
 
-def _waffle(setting: Setting) -> Waffle:
-    return Waffle(slope=SLOPE)
-
-
 COLUMNS = (
     Column("Local", Local()),
     Column("FedAvg", FedAvg(weighting="uniform")),
     Column("SCAFFOLD", Scaffold()),
     Column("WE", erosion),
-    Column("WAFFLE", _waffle),
+    Column("WAFFLE", Waffle(slope=SLOPE)),
     Column("APFL", APFL()),
 )
 METHODS = tuple(column.name for column in COLUMNS)

@@ -95,20 +95,21 @@ def authors_weights() -> dict[tuple[str, str], pd.DataFrame]:
 def _rows(model: str) -> tuple[Row, ...]:
     """Every client as Alice of both splits."""
     shared = {"rounds": 30, "local_batches": 1, "order": "fixed", "lr": 3.0, "weight_decay": 1e-3}
-    settings = {
-        (split, alice): Setting(
+    rows = []
+    for split, alice in product(SPLITS, CLIENTS):
+        partition, batch_size = SPLIT_AS[split]
+        at = Setting(
             dataset="titanic_as_run",
-            partition=SPLIT_AS[split][0],
+            partition=partition,
             model=model,
             clients=len(CLIENTS),
-            schedule=Schedule(batch_size=SPLIT_AS[split][1], **shared),
+            schedule=Schedule(batch_size=batch_size, **shared),
             alice=alice,
             loss="half_cross_entropy",
             measures=("start", "batch_accuracy"),
         )
-        for split, alice in product(SPLITS, CLIENTS)
-    }
-    return tuple(Row(split, f"client {alice}", at) for (split, alice), at in settings.items())
+        rows.append(Row(split, f"client {alice}", at))
+    return tuple(rows)
 
 
 FIGURES = Table(

@@ -1,7 +1,6 @@
 """A result and the files it is kept in: checked when they are read."""
 
 import csv
-import errno
 import hashlib
 import io
 import json
@@ -16,6 +15,7 @@ import pandas as pd
 import torch
 
 from pfl_lib.results.result import Result
+from pfl_lib.results.writing import content_of
 
 LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
 """What every stored configuration says, and `pfl-lib results list` shows."""
@@ -35,21 +35,27 @@ MATRIX, MATRICES_ROUNDS, WEIGHTS_ROUNDS = "matrix ", "matrices rounds", "weights
 
 
 def write(result: Result, folder: Path) -> None:
-    """Write a result's files into a new folder; config.json, which holds the others' checksums and
-    its own, comes last.
-    """
+    """Write a result's files into a new folder."""
     folder.mkdir(parents=True)
-    result.metrics.to_csv(folder / "metrics.csv", index=False)
+    for name, content in files_of(result).items():
+        (folder / name).write_bytes(content)
+
+
+def files_of(result: Result) -> dict[str, bytes]:
+    """A result's files by name; config.json, which holds the others' checksums and its own, comes
+    last.
+    """
+    files = {"metrics.csv": result.metrics.to_csv(index=False).encode()}
     is_table = result.weights is not None and result.weights.ndim == 2
     if is_table:
-        np.savetxt(folder / "weights.csv", result.weights, fmt="%.17g", delimiter=",")
+        files["weights.csv"] = content_of(
+            lambda file: np.savetxt(file, result.weights, fmt="%.17g", delimiter=",")
+        )
     if arrays := _arrays(result):
-        np.savez_compressed(folder / "matrices.npz", **arrays)
+        files["matrices.npz"] = content_of(lambda file: np.savez_compressed(file, **arrays))
     if result.model is not None:
-        try:
-            torch.save(result.model, folder / "model.pt")
-        except RuntimeError as error:  # what torch raises on a full disk
-            raise OSError(errno.ENOSPC, "no room for its model") from error
+        # Not into the file: torch tells of a full disk by no OSError.
+        files["model.pt"] = content_of(lambda file: torch.save(result.model, file))
     non_finite = {str(client): round for client, round in result.non_finite.items()}
     config = {
         **result.config,
@@ -58,10 +64,10 @@ def write(result: Result, folder: Path) -> None:
         "weights_shape": list(result.weights.shape) if is_table else None,
         **({"bytes": list(result.bytes)} if result.bytes else {}),
         **({"non_finite": non_finite} if non_finite else {}),
-        "files": {path.name: _sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
+        "files": {name: sha256(content) for name, content in files.items()},
     }
     config["checksum"] = _checksum(config)
-    (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+    return files | {"config.json": json.dumps(config, indent=1, sort_keys=True).encode() + b"\n"}
 
 
 def read(folder: Path, key: str | None = None) -> Result | None:
@@ -83,7 +89,7 @@ def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result
         if not _describes_a_run(config) or config["key"] != (key or config["key"]):
             return None
         held = {name: content(name) for name in files}
-        if any(_sha256(held[name]) != checksum for name, checksum in files.items()):
+        if any(sha256(held[name]) != checksum for name, checksum in files.items()):
             return None
         arrays, model = {}, None
         if "matrices.npz" in held:
@@ -142,7 +148,7 @@ def _metrics(table: bytes) -> pd.DataFrame:
 
 def key_of(description: dict[str, Any]) -> str:
     """A run's key: SHA-256 of its description as canonical JSON."""
-    return _sha256(json.dumps(description, sort_keys=True, separators=(",", ":")).encode())
+    return sha256(json.dumps(description, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _arrays(result: Result) -> dict[str, np.ndarray]:
@@ -164,8 +170,9 @@ def _arrays(result: Result) -> dict[str, np.ndarray]:
 
 
 def _checksum(config: dict[str, Any]) -> str:
-    return _sha256(json.dumps(config, sort_keys=True).encode())
+    return sha256(json.dumps(config, sort_keys=True).encode())
 
 
-def _sha256(content: bytes) -> str:
+def sha256(content: bytes) -> str:
+    """The checksum of some bytes, in hex digits."""
     return hashlib.sha256(content).hexdigest()

@@ -1,26 +1,24 @@
 """The results that come with the checkout, in few text files: one for each method and data set, a
 line a run.
 
-A line holds the very files that `files.write` makes of a result, tables compressed (they are most
-of it: a row a client and round), all but config.json in base 85, and ends with a checksum of its
-own.  Lines are sorted by the runs' names, so that git shows which runs were added.
+A line holds the very files of a result (`files.files_of`), tables compressed (they are most of it:
+a row a client and round), all but config.json in base 85, and ends with a checksum of its own.
+Lines are sorted by the runs' names, so that git shows which runs were added.
 """
 
 import base64
 import copy
 import dataclasses
-import hashlib
 import json
 import os
 import sys
-import tempfile
 import zlib
 from pathlib import Path
 
 import numpy as np
 
 from pfl_lib.errors import BadInput
-from pfl_lib.results.files import result_in, write
+from pfl_lib.results.files import files_of, result_in, sha256
 from pfl_lib.results.result import Result
 from pfl_lib.results.writing import replacing
 
@@ -120,7 +118,7 @@ class Published:
         lines, damaged = {}, []
         for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
             text, _, checksum = line.rpartition(CHECKSUM)
-            if checksum == f'{_sha256(text)}"}}'.encode():
+            if checksum == f'{sha256(text)}"}}'.encode():
                 lines[json.loads(line)["run"]] = line.decode()
             elif content:
                 damaged.append(f"{path}, line {number} is damaged")
@@ -133,12 +131,9 @@ class Published:
 
 def _line(slug: str, result: Result) -> str:
     """A run's line: its files by name, as text, and a checksum."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "run"
-        write(result, folder)
-        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    files = files_of(result)
     of_run = {"run": slug, CONFIG: json.loads(files.pop(CONFIG))}
-    for name, content in files.items():
+    for name, content in sorted(files.items()):
         if name.endswith(TABLE):
             name, content = name + COMPRESSED, zlib.compress(content, 9)
         of_run[name] = base64.b85encode(content).decode()
@@ -148,7 +143,7 @@ def _line(slug: str, result: Result) -> str:
 def signed(line: str) -> str:
     """A run's line, a JSON object, with its checksum as the last entry."""
     text = line.removesuffix("}")
-    return f'{text}{CHECKSUM.decode()}{_sha256(text.encode())}"}}'
+    return f'{text}{CHECKSUM.decode()}{sha256(text.encode())}"}}'
 
 
 def _result(line: str) -> Result | None:
@@ -165,10 +160,6 @@ def _result(line: str) -> Result | None:
     except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
         return None
     return result_in(files.__getitem__)
-
-
-def _sha256(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
 
 
 def thinned(result: Result) -> Result:

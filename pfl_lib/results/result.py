@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, path_of
-from pfl_lib.results.writing import replacing
+from pfl_lib.errors import BadInput, choose
+from pfl_lib.results.writing import content_of, written
 
 PROTOCOLS = ("best", "last", "best on validation")
 """Which round a table reports: WAFFLE the best on the test data, FedFomo and pFedLA the last."""
@@ -63,18 +63,13 @@ class Result:
             self.weights_rounds = np.arange(1, len(self.weights) + 1)
 
     def __repr__(self) -> str:
-        method, rounds = (
-            self.config["method"]["name"],
-            self.metrics["round"].max() if len(self.metrics) else 0,
-        )
-        end = (
-            f"diverged in round {self.diverged}{self.lost_clients}"
-            if self.diverged is not None
-            else f"last {self.last_accuracy:.2%}"
-        )
+        rounds = self.metrics["round"].max() if len(self.metrics) else 0
+        end = f"last {self.last_accuracy:.2%}"
+        if self.diverged is not None:
+            end = f"diverged in round {self.diverged}{self.lost_clients}"
         return (
-            f"<Result of {method}: {rounds} rounds, accuracy best {self.best_accuracy:.2%}, {end};"
-            " .metrics, .weights, .plot()>"
+            f"<Result of {self.config['method']['name']}: {rounds} rounds, accuracy best"
+            f" {self.best_accuracy:.2%}, {end}; .metrics, .weights, .plot()>"
         )
 
     @property
@@ -82,8 +77,7 @@ class Result:
         """Who brought NaN or infinity into the round in which the run diverged: " (client 2)", or
         nothing where that is unknown.
         """
-        lost = [client for client, round in sorted(self.non_finite.items())]
-        lost = [client for client in lost if self.non_finite[client] == self.diverged]
+        lost = sorted(k for k, round in self.non_finite.items() if round == self.diverged)
         some = f", {len(lost)} in all" if len(lost) > 5 else ""
         names = ", ".join(map(str, lost[:5]))
         return f" (client{'s' if len(lost) > 1 else ''} {names}{some})" if lost else ""
@@ -214,17 +208,8 @@ class Result:
             )
         one_for_all = all(len(value) == 1 for value in self.model.values())
         row = 0 if one_for_all else evaluated_clients.index(client)
-        path = path_of("model file", path)
-        if not path.parent.is_dir() or path.is_dir():
-            raise BadInput(f"model file {path}: give a file's name in a folder that exists")
-        try:
-            with replacing(path) as new:
-                torch.save({name: value[row].clone() for name, value in self.model.items()}, new)
-        except (OSError, RuntimeError):  # torch raises the latter on a full disk
-            raise BadInput(
-                f"model file {path} could not be written: make room, or give another place"
-            ) from None
-        return path
+        of_client = {name: value[row].clone() for name, value in self.model.items()}
+        return written("model file", path, content_of(lambda file: torch.save(of_client, file)))
 
 
 def _lower_is_better(metric: str) -> bool:

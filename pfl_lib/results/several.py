@@ -1,20 +1,18 @@
 """Several results side by side: one method over seeds, and methods compared."""
 
-import errno
 import json
 import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose, flag, path_of
+from pfl_lib.errors import BadInput, choose, flag
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Summary, differences, half_interval
-from pfl_lib.results.writing import replacing
+from pfl_lib.results.summary import Summary, half_interval
+from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
 
@@ -55,10 +53,10 @@ class Results:
         finished = [result for result in self.results if result.diverged is None]
         lost = [result for result in self.results if result.diverged is not None]
         scale = 100 if "accuracy" in metric else 1
+        values = [scale * one.value(metric, protocol, over, model) for one in finished]
         return Summary(
-            tuple(one.config["seed"] for one in finished),
-            tuple(scale * one.value(metric, protocol, over, model) for one in finished),
-            tuple((one.config["seed"], one.diverged) for one in lost),
+            pd.Series(values, [one.config["seed"] for one in finished], float),
+            {one.config["seed"]: one.diverged for one in lost},
         )
 
     @property
@@ -163,8 +161,8 @@ class Comparison:
         rows = []
         beside = values.pop(to)
         for name, ours in values.items():
-            apart = differences(ours, beside)
-            mean, half = fmean(apart) if apart else math.nan, half_interval(apart)
+            apart = (ours.values - beside.values).dropna()
+            mean, half = apart.mean(), half_interval(apart)
             decided = half > 0 and abs(mean) > half
             rows.append(
                 {
@@ -184,7 +182,7 @@ class Comparison:
         """
         named = self.table.reset_index(names="method")
         frame = self.rounds if choose("of", of, PARTS) == "rounds" else named
-        return _written(path, frame.to_csv(index=False))
+        return written("file", path, frame.to_csv(index=False).encode())
 
     def to_latex(self, path: str | os.PathLike | None = None, of: str = "table") -> str:
         """The table as LaTeX (package booktabs), each number with its standard deviation over
@@ -198,7 +196,7 @@ class Comparison:
         else:
             text = table.latex(self._spreads())
         if path is not None:
-            _written(path, text)
+            written("file", path, text.encode())
         return text
 
     def _spreads(self) -> pd.DataFrame:
@@ -248,18 +246,6 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.table.round(2).to_html()
-
-
-def _written(path: str | os.PathLike, text: str) -> Path:
-    path = path_of("file", path)
-    try:
-        with replacing(path) as new:
-            new.write_text(text, encoding="utf-8")
-    except OSError as error:
-        full = error.errno == errno.ENOSPC
-        cure = "make room, or give another place" if full else "give a file in a folder that exists"
-        raise BadInput(f"{path} could not be written ({error.strerror}): {cure}") from None
-    return path
 
 
 def compare(results: Mapping[str, Result | Results], across: bool = False) -> Comparison:

@@ -2,60 +2,48 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+
+import pandas as pd
 
 from pfl_lib.results.result import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Summary:
-    """A number of each finished seed (`seeds`, `values`), and (seed, round) of each run whose loss
-    became infinite or not a number (`diverged`).
+    """`values`: a number of each finished run, by seed; `diverged`: by seed, the round in which a
+    run's loss became infinite or not a number.
     """
 
-    seeds: tuple[int, ...]
-    values: tuple[float, ...]
-    diverged: tuple[tuple[int, int], ...]
+    values: pd.Series
+    diverged: Mapping[int, int]
 
     @property
     def mean(self) -> float:
         """Mean over seeds; not a number where a run diverged."""
-        return math.nan if self.diverged else statistics.fmean(self.values)
+        return math.nan if self.diverged else float(self.values.mean(skipna=False))
 
     @property
     def std(self) -> float:
         """Sample standard deviation over seeds; not a number for a single seed, and where a run
         diverged.
         """
-        if self.diverged or len(self.values) < 2 or any(map(math.isnan, self.values)):
-            return math.nan
-        return statistics.stdev(self.values)
+        return math.nan if self.diverged else float(self.values.std(skipna=False))
 
     @property
     def status(self) -> str:
-        """ "ran", "diverged at round 7" or, of several runs, "diverged at round 7 (seed 2)"."""
-        if not self.diverged:
-            return "ran"
-        if not self.values and len(self.diverged) == 1:
-            return at_round(self.diverged[0][1])
-        return "diverged at " + ", ".join(
-            f"round {round} (seed {seed})" for seed, round in self.diverged
-        )
+        """ "ran" or "diverged at round 7 (seed 2)"."""
+        lost = ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged.items())
+        return f"diverged at {lost}" if lost else "ran"
 
 
-def differences(one: Summary, other: Summary) -> list[float]:
-    """By how much the value of one method is above another's, for each seed that both finished."""
-    first, second = (dict(zip(of.seeds, of.values, strict=True)) for of in (one, other))
-    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
-
-
-def half_interval(values: Sequence[float]) -> float:
+def half_interval(values: Collection[float]) -> float:
     """Half the width of the 95 % confidence interval of a mean, by Student's t; not a number for
-    fewer than two values.
+    fewer than two values, and 0 for equal ones.
     """
     n = len(values)
-    if n < 2 or any(map(math.isnan, values)):
+    if n < 2:
         return math.nan
     from scipy.stats import t  # takes half a second to import
 
@@ -66,9 +54,4 @@ def status(result: Result | None) -> str:
     """What became of one run: "ran", "not run" or "diverged at round 7"."""
     if result is None:
         return "not run"
-    return "ran" if result.diverged is None else at_round(result.diverged)
-
-
-def at_round(diverged: int) -> str:
-    """What stands in place of the number of a run that diverged at that round."""
-    return f"diverged at round {diverged}"
+    return "ran" if result.diverged is None else f"diverged at round {result.diverged}"

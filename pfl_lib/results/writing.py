@@ -1,11 +1,12 @@
 """Files that are there whole or not at all, also on a full disk."""
 
 import contextlib
+import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, path_of
 
 
 def check_writable(what: str, root: Path, cure: str, *folders: str) -> None:
@@ -29,3 +30,21 @@ def replacing(path: Path) -> Iterator[Path]:
         new = Path(temporary) / path.name
         yield new
         new.replace(path)
+
+
+def written(what: str, path: object, content: bytes) -> Path:
+    """Write a file that a user has asked for; BadInput, with a cure, where that fails."""
+    path = path_of(what, path)
+    try:
+        with replacing(path) as new:
+            new.write_bytes(content)
+    except OSError as error:
+        cure = "give a file in a folder that exists and has room"
+        raise BadInput(f"{what} {path} could not be written ({error.strerror}): {cure}") from None
+    return path
+
+
+def content_of(write: Callable[[io.BytesIO], object]) -> bytes:
+    """What a function writes into a file."""
+    write(file := io.BytesIO())
+    return file.getvalue()

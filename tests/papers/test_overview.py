@@ -79,8 +79,8 @@ def test_a_partition_that_the_paper_does_not_have_gets_the_median_penalty_and_th
 ):
     """Table 3's p_d for MNIST are 0.006 twice, 0.0067 and 0.0088 twice."""
     made = waffle.TABLE1.only(["C"], ["WE", "WAFFLE"]).with_setting(partition=partition)
-    methods = {c.name: c.method(made.rows[0].at) for c in made.columns}
-    assert methods["WE"].p_d == 0.0067 and methods["WAFFLE"].slope == 3.2
+    methods = {column.name: column.method for column in made.columns}
+    assert methods["WE"](made.rows[0].at).p_d == 0.0067 and methods["WAFFLE"].slope == 3.2
 
 
 def test_megabytes_are_judged_in_their_own_unit_and_shown_in_the_papers_layout():

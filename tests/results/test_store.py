@@ -201,7 +201,7 @@ def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(sto
     with pytest.raises(NotStored) as refused:
         store.save(RUN, one)
     assert refused.value.result is one and isinstance(refused.value, BadInput)
-    told = f"{RUN.slug} could not be stored in {store.root} (no room for its model): make room"
+    told = f"{RUN.slug} could not be stored in {store.root} (File too large): make room"
     assert str(refused.value) == f"{told} there, or give another results_dir (--results-dir)"
     assert not any((store.root / "cells").iterdir()), "something was left behind"
 
