@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -26,7 +27,7 @@ def start(monkeypatch, tmp_path):
     def one(**settings):
         manager = KernelManager(**settings)
         log = ["--IPKernelApp.log_level=CRITICAL"]
-        manager.start_kernel(cwd=str(tmp_path), extra_arguments=log, stderr=open(os.devnull, "w"))
+        manager.start_kernel(cwd=str(tmp_path), extra_arguments=log, stderr=subprocess.DEVNULL)
         client = manager.client()
         client.start_channels()
         client.wait_for_ready(timeout=120)
