@@ -16,7 +16,7 @@ from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import groups
 from pfl_lib.progress import tell
 
-MOST_WORDS = 50
+MOST_WORDS, MOST_TOLD = 50, 12
 MISSING = ("-", "--", "?", ".", "*")
 """Marks of a missing value, beside those that pandas knows (empty, NA, nan, null and others)."""
 
@@ -41,7 +41,7 @@ def from_csv(
     default all but the label, and but `split_by` where every client has but one value of it.
     Numbers are standardised and their gaps filled with the median; words become one column each
     (see `preprocessing.mixed`); both use all rows of the file.  A line on standard error says, once
-    for each file, what every column became.
+    for each file, what every column became, and who the clients and which the classes are.
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
@@ -67,7 +67,7 @@ def from_csv(
             there = ", ".join(map(str, table.columns))
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
     labels, classes = _classes(path, table, label)
-    rows = _groups(path, table[split_by], bins, seed)
+    clients, rows = _groups(path, table[split_by], bins, seed)
     if alice is not None and not (type(alice) is int and 0 <= alice < len(rows)):
         raise BadInput(
             f"alice {alice!r} is not one of the clients 0 to {len(rows) - 1} that {split_by} makes"
@@ -75,8 +75,12 @@ def from_csv(
     left_out = {label} if bins is not None else {label, split_by}
     names = [name for name in table if name not in left_out] if inputs is None else list(inputs)
     x = torch.from_numpy(_inputs(path, table, names))
+    tell(
+        f"{path.name}, {len(table)} rows; inputs are {_became(table[names])}; clients by"
+        f" {split_by}: {_numbered(clients)}; classes of {label}: {_numbered(classes)}"
+    )
     y = torch.from_numpy(labels)
-    dataset = Dataset(path.stem, x, y, x, y, classes, (0.0,), (1.0,), "")
+    dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
     return from_partition(dataset, groups.hold_out(split_by, rows, alice))
 
 
@@ -92,6 +96,9 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(
             f"{path} is no CSV file with a header line ({' '.join(str(error).split())})"
         ) from None
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(table.columns) == 1 and mark in str(table.columns[0]):
+            raise BadInput(f"{path} has {name} between its cells: write commas")
     if not isinstance(table.index, pd.RangeIndex):
         raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:
@@ -103,8 +110,8 @@ def _are_names(inputs: object) -> bool:
     return isinstance(inputs, list | tuple) and all(isinstance(name, str) for name in inputs)
 
 
-def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, int]:
-    """Each row's class, and how many there are."""
+def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, list]:
+    """Each row's class, and what the classes are."""
     column, where = table[label], f"column {label!r} of {path}"
     if gaps := int(column.isna().sum()):
         raise BadInput(f"{where} is empty in {gaps} rows: every row needs a label")
@@ -113,12 +120,13 @@ def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, i
         some = ", ".join(map(str, values[:5])) + (", ..." if len(values) > 5 else "")
         different = f"{len(values)} different value{'' if len(values) == 1 else 's'} ({some})"
         raise BadInput(f"{where} has {different}: a label has 2 to {MOST_WORDS} classes")
-    return np.searchsorted(values, column.to_numpy()).astype(np.int64), len(values)
+    return np.searchsorted(values, column.to_numpy()).astype(np.int64), values
 
 
 def _groups(
     path: Path, column: pd.Series, bins: Sequence[float] | None, seed: int
-) -> list[groups.Rows]:
+) -> tuple[list, list[groups.Rows]]:
+    """What makes a row each client's, and the clients' rows."""
     where, numeric = f"column {column.name!r} of {path}", pd.api.types.is_numeric_dtype(column)
     if bins is None:
         if gaps := int(column.isna().sum()):
@@ -128,7 +136,7 @@ def _groups(
                 f"{where} has {column.nunique()} different numbers, each a client: group them with"
                 " bins=(..., ...)"
             )
-        return groups.by_value(column.tolist(), seed)
+        return sorted(column.unique()), groups.by_value(column.tolist(), seed)
     if not numeric:
         raise BadInput(f"{where} holds words, which bins cannot split: leave bins out")
     numbers = isinstance(bins, list | tuple) and all(
@@ -138,11 +146,12 @@ def _groups(
         raise BadInput(f"bins {bins}: give one number or more, in ascending order")
     _check_finite(where, column)
     rows = groups.by_bins(column.to_numpy(dtype=float), bins, seed)
-    where = [f"up to {bins[0]}", *(f"above {a} up to {b}" for a, b in itertools.pairwise(bins))]
-    for words, group in zip([*where, f"above {bins[-1]}"], rows, strict=False):
+    between = (f"above {a} up to {b}" for a, b in itertools.pairwise(bins))
+    clients = [f"up to {bins[0]}", *between, f"above {bins[-1]}", "unknown"][: len(rows)]
+    for words, group in zip(clients, rows, strict=True):
         if not group:
             raise BadInput(f"no row of {path} has {column.name} {words}: choose other bins")
-    return rows
+    return clients, rows
 
 
 def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
@@ -162,6 +171,11 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 f"{where} holds numbers but for {len(no_numbers)} rows, such as"
                 f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
             )
+        if known.astype(str).str.fullmatch(r"[-+]?\d+,\d+").mean() > 0.5:
+            raise BadInput(
+                f"{where} holds numbers with a decimal comma, such as {known.iloc[0]!r}, which"
+                " would count as words: write a point"
+            )
         if words == len(table) > 2:
             raise BadInput(
                 f"{where} holds another word in each row, from which nothing is learned: name the"
@@ -177,7 +191,6 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             f"{path} has no column to predict from: give it one beside the label, or name it with"
             " inputs=[...]"
         )
-    tell(_became(path, table[names]))
     return preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
 
 
@@ -186,7 +199,7 @@ def _check_finite(where: str, column: pd.Series) -> None:
         raise BadInput(f"{where} holds an infinite number: mend it or leave it empty")
 
 
-def _became(path: Path, table: pd.DataFrame) -> str:
+def _became(table: pd.DataFrame) -> str:
     """What each column became, in a line; a mark at whole numbers that differ in every row."""
     told = []
     for name in table:
@@ -197,4 +210,10 @@ def _became(path: Path, table: pd.DataFrame) -> str:
             if pd.api.types.is_integer_dtype(column) and column.is_unique and len(column) > 2:
                 words += " (another in each row: an identifier? leave it out with inputs=[...])"
         told.append(words + (f" ({gaps} missing)" if gaps else ""))
-    return f"{path.name}, {len(table)} rows; inputs are {'; '.join(told)}"
+    return "; ".join(told)
+
+
+def _numbered(names: Sequence) -> str:
+    """ "0 north, 1 south", the first of them."""
+    told = [f"{k} {name}" for k, name in enumerate(names[:MOST_TOLD])]
+    return ", ".join([*told, "..."] if len(names) > MOST_TOLD else told)

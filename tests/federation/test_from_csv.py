@@ -187,16 +187,38 @@ def test_marks_of_missing_values_are_gaps_and_every_column_is_told(table, capsys
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and "dose: a number (1 missing); kind: 2 words (1 missing)" in told
     assert "id: a number (another in each row: an identifier? leave it out" in told
+    assert told.endswith("; clients by id: 0 up to 5, 1 above 5; classes of y: 0 0, 1 1\n")
+
+
+def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
+    path = table(
+        "site,age,y", (f"{'ns'[i % 2]},{'' if i < 4 else i},{'ab'[i % 2]}" for i in range(12))
+    )
+    from_csv.from_csv(path, label="y", split_by="site")
+    from_csv.from_csv(path, label="y", split_by="age", bins=(7,), inputs=["site"])
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("clients by site: 0 n, 1 s; classes of y: 0 a, 1 b")
+    assert "clients by age: 0 up to 7, 1 above 7, 2 unknown;" in second
+
+
+@pytest.mark.parametrize("mark, name", [(";", "semicolons"), ("\t", "tabs")])
+def test_other_marks_between_cells_are_named(table, mark, name):
+    path = table(f"site{mark}dose{mark}y", (f"{i % 2}{mark}1,5{mark}{i % 2}" for i in range(8)))
+    refused(f"has {name} between its cells: write commas", from_csv.from_csv, path, "y", "site")
 
 
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
         (["n.a.!", *range(8)], "holds numbers but for 1 rows, such as 'n.a.!': mend them"),
+        (
+            ['"1,5"', '"-2,25"'] * 5,
+            "numbers with a decimal comma, such as '1,5', which would count",
+        ),
         ([f"name {i % 59}" for i in range(60)], "holds 59 different words, at most 50 can be"),
         ([f"name {i}" for i in range(20)], "holds another word in each row, from which nothing"),
     ],
-    ids=["few words", "names", "other names"],
+    ids=["few words", "commas", "names", "other names"],
 )
 def test_a_column_that_is_no_input_is_refused(cells, words, table):
     path = table("group,x,y", (f"{i % 2},{cell},{i % 3 % 2}" for i, cell in enumerate(cells)))
