@@ -397,3 +397,12 @@ def test_each_client_as_alice_once_reads_as_one_result_of_all_clients(tmp_path):
     assert len(compared.table) == 2
     for wrong in ({"partition": AroundAlice()}, {"federation": own()}):
         refused("is made for one Alice", pfl_lib.run, "waffle", alice="each", **wrong)
+
+
+def test_a_plot_has_a_mark_for_one_round_and_the_last_weights_of_each_client(run):
+    pairs = {"alice": None, "clients": 5, "validation": 0.2, "partition": partitions.Latent(5)}
+    one = run("local", rounds=1).plot().axes[0]
+    assert one.lines[0].get_marker() == "o" and len(one.lines[0].get_xdata()) == 1
+    result = run("fedfomo", rounds=2, **pairs)
+    shown = result.plot().axes[1].collections[0].get_array()
+    np.testing.assert_array_equal(shown.reshape(5, 5), result.weights[-1])

@@ -362,7 +362,7 @@ BUDGETS = {
     "experiments": 1726,
     "results": 1333,
     "papers": 2927,
-    "display": 1040,
+    "display": 1047,
     "explore": 419,
     "pages": 1449,
     "cli": 690,

@@ -87,19 +87,26 @@ def mean_and_worst(frame: pd.DataFrame) -> "Axes":
 
 
 def of_result(result: "Result") -> "Figure":
-    """Draw one result: accuracy by round, its best so far, and below it the weights [rounds, N]."""
-    weights = result.weights if getattr(result.weights, "ndim", 0) == 2 else None
-    rows = 1 if weights is None else 2
+    """Draw one result: accuracy by round, its best so far, and below it the weights: [rounds, N] by
+    round, of [rounds, N, N] the last.
+    """
+    weights, dimensions = result.weights, getattr(result.weights, "ndim", 0)
+    rows = 2 if dimensions in (2, 3) else 1
     figure, panels = theme.blank(3.2 * rows, rows)
     panels = [panels] if rows == 1 else list(panels)
     each = 100 * result.accuracy_by_round().astype(float)
-    panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, label="each round")
+    marks = {"marker": "o", "markersize": 4, "markevery": max(1, len(each) // MARKED)}
+    panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, **marks, label="each round")
     panels[0].plot(each.index, each.cummax(), color="#de8f05", ls="--", label="best so far")
     theme.set_accuracy_limits(panels[0], each.to_frame())
     ended = "" if result.diverged is None else f", diverged at round {result.diverged}"
     panels[0].legend(loc="lower right")
     name = result.config["method"]["name"].replace("_", " ")
     panels[0].set(title=f"{name}{ended}", xlabel="round", ylabel="accuracy (%)")
-    if weights is not None:
+    if dimensions == 2:
         heat_maps.weights(panels[1], weights, result.config.get("alice"))
+    elif dimensions == 3:
+        heat_maps.matrix(panels[1], weights[-1], quantity="weight")
+        last = f"weights in round {result.weights_rounds[-1]}"
+        panels[1].set(title=last, xlabel="whose model", ylabel="client")
     return figure

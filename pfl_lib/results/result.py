@@ -179,8 +179,8 @@ class Result:
         return float(read[chosen]), each.loc[chosen, clients].rename(column)
 
     def plot(self):
-        """Draw accuracy by round, and the weights where there are any; returns the matplotlib
-        figure.
+        """Draw accuracy by round, and the weights where there are any, of a matrix [N, N] the last
+        round's and by layer none; returns the matplotlib figure.
         """
         from pfl_lib.display import curves, theme
 
