@@ -54,6 +54,7 @@ def run(
     private: DPSGD | None = None,
     loss: str = "cross_entropy",
     validation: float = 0.0,
+    measures: str | Sequence[str] = (),
     seed: int = 1,
     seeds: int | Sequence[int] | None = None,
     jobs: int | None = None,
@@ -78,7 +79,9 @@ def run(
     defaults to what fits the data set (lenet5; linear for tables), `clients` to the partition's
     number.  `partition` is a short name ("A" to "B*", "age_strict", ...), a recipe such as
     Shards(per_client=2), or a frozen dataclass of your own with `name`, `default_clients` and
-    `split`.  `validation` is the share of each client's training examples that is held out.  The
+    `split`.  `validation` is the share of each client's training examples that is held out.
+    `measures` are recorded beside each round's accuracy and loss: "validation" (on held out data),
+    "trained" (after the client's own local work) and others of `experiments.measures`.  The
     schedule's settings, from `rounds` to `private`, are those of `Schedule`.  The results that come
     with the package hold no model to save; `with_model` trains them again.  `on_round` is called
     with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
@@ -99,6 +102,9 @@ def run(
     flag(with_model=with_model)
     if on_round is not None and not callable(on_round):
         raise BadInput(f"on_round {on_round!r}: give a function that takes a round's rows")
+    if not isinstance(measures, str | list | tuple):
+        raise BadInput(f"measures {measures!r}: give a list of names, such as ['validation']")
+    given["measures"] = (measures,) if isinstance(measures, str) else tuple(measures)
     if isinstance(alice, str) and alice == EACH:
         return _each_as_alice(given)
     if federation is not None:
@@ -122,6 +128,7 @@ def run(
         alice=alice,
         loss=loss,
         validation=validation,
+        measures=given["measures"],
     )
     specs = [dataclasses.replace(spec, seed=each) for each in _seeds(seed, seeds, jobs)]
     where, storable = (data_dir, device, engine), _storable(method, recipe)
@@ -190,7 +197,7 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
                 f"federation {fed!r}: give a pfl_lib.Federation, as Federation.from_arrays makes"
                 " one"
             )
-    allowed = ("federation", "with_model", "on_round", "results_dir", "seeds")
+    allowed = ("federation", "with_model", "on_round", "results_dir", "seeds", "measures")
     defaults = run.__kwdefaults__.items()
     others = [name for name, default in defaults if name not in allowed and given[name] != default]
     if others:
@@ -227,7 +234,7 @@ def _on(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
         )
     if fed.name is None or not _storable(method):
         return _unstored(method, fed, given)
-    return _stored(FederationRun(method, fed), given)
+    return _stored(FederationRun(method, fed, given["measures"]), given)
 
 
 def _storable(method: Method, recipe: Recipe | None = None) -> bool:
@@ -271,7 +278,7 @@ def _looked_at(result: Result) -> Result:
 
 def _unstored(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
     with one_thread(), progress(fed.schedule.rounds, "training", "round") as bar:
-        run = Run(method, fed)
+        run = Run(method, fed, given["measures"])
         for r in run.rounds():
             bar.reach(r)
             tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)

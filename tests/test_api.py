@@ -169,14 +169,14 @@ class Mine:
         return state
 
 
-def own(rounds: int = 3, alice: int | None = None) -> Federation:
+def own(rounds: int = 3, alice: int | None = None, **named) -> Federation:
     random = np.random.default_rng(0)
     pairs = [
         (random.normal(size=(n, 4)).astype(np.float32), random.integers(0, 2, n))
         for n in (8, 12, 6)
     ]
     return Federation.from_arrays(
-        pairs, pairs, Two, Schedule(rounds, batch_size=4), alice=alice, device="cpu"
+        pairs, pairs, Two, Schedule(rounds, batch_size=4), alice=alice, device="cpu", **named
     )
 
 
@@ -406,3 +406,22 @@ def test_a_plot_has_a_mark_for_one_round_and_the_last_weights_of_each_client(run
     result = run("fedfomo", rounds=2, **pairs)
     shown = result.plot().axes[1].collections[0].get_array()
     np.testing.assert_array_equal(shown.reshape(5, 5), result.weights[-1])
+
+
+def test_a_round_is_chosen_by_validation_where_it_is_measured(run):
+    held = {"alice": None, "rounds": 3, "validation": 0.3}
+    refused("measures='validation'", run("fedavg", **held).value, protocol="best on validation")
+    result = run("fedavg", measures="validation", **held)
+    means = result.metrics.groupby("round")[["accuracy", "accuracy_validation"]].mean()
+    best = means.loc[means["accuracy_validation"].idxmax(), "accuracy"]
+    assert result.value(protocol="best on validation") == pytest.approx(best, abs=1e-12)
+    for measures, words in ((["trianed"], "did you mean trained"), (3, "measures 3: give a list")):
+        refused(words, run, "fedavg", measures=measures)
+
+
+def test_a_federation_of_ones_own_is_measured_too_and_stored_apart(results_dir):
+    fed, at = own(name="mine"), {"results_dir": results_dir}
+    plain = pfl_lib.run("local", federation=fed, **at)
+    more = pfl_lib.run("local", federation=fed, measures=["trained"], **at)
+    assert "accuracy_trained" in more.metrics and "accuracy_trained" not in plain.metrics
+    refused("needs validation data", pfl_lib.run, "local", federation=fed, measures="validation")

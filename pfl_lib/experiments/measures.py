@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, copies
 
@@ -70,7 +70,9 @@ VERSIONS: dict[str, int] = {}
 
 
 def check(names: Sequence[str], fed: Federation) -> None:
-    """Raise BadInput where a measure needs what the federation does not have."""
+    """BadInput for a measure that is none, or needs what the federation does not have."""
+    for name in names:
+        choose("measure", name, (START, *MEASURES))
     if "validation" in names and "validation" not in fed.clients.splits:
         raise BadInput(
             "measure 'validation' needs validation data, and the clients have none: give a"

@@ -35,6 +35,7 @@ class FederationRun:
 
     method: Method
     federation: Federation
+    measures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.federation.name is None:
@@ -66,6 +67,7 @@ class FederationRun:
             "dtype": str(fed.dtype).removeprefix("torch."),
             "engine": engine.VERSION,
             **({"versions": versions} if versions else {}),
+            **({"measures": list(self.measures)} if self.measures else {}),
             "own": {**check_storable(method), "data": {}},
         }
 

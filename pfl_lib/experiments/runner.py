@@ -117,7 +117,7 @@ def training(
     store.check_writable()
     with one_thread():
         if isinstance(spec, FederationRun):
-            run = Run(spec.method, spec.federation)
+            run = Run(spec.method, spec.federation, spec.measures)
         else:
             fed = federation_of(spec, data_dir, device, engine, threads)
             run = Run(spec.method, fed, spec.measures, spec.evaluate_every)

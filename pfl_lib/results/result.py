@@ -160,6 +160,11 @@ class Result:
         choose("metric", metric, sorted(known))
         column = metric if choose("model", model, MODELS) == "served" else f"{metric}_{model}"
         by = "accuracy_validation" if protocol == "best on validation" else column
+        if protocol == "best on validation" and by not in self.metrics:
+            raise BadInput(
+                "protocol 'best on validation': no validation accuracy was measured; train with"
+                " validation=0.2 and measures='validation'"
+            )
         nothing = float("nan"), pd.Series(dtype=float)
         if not {column, by} <= set(self.metrics.columns):
             return nothing
