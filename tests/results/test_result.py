@@ -90,7 +90,6 @@ def test_what_a_run_does_not_have_is_not_a_number():
     for none in (
         result().value(over="alice"),
         result().value(model="trained"),
-        result().value(protocol="best on validation"),
         result().value("batch_accuracy", over="worst"),
         *(empty.value(over=over) for over in ("clients", "alice", "worst", "p10")),
     ):
