@@ -30,7 +30,7 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
         title = textwrap.fill(name, 26)
-        high = 1.5 + 0.2 * len(title.splitlines()) + 0.28 * len(methods)
+        high = 1.7 + 0.2 * len(title.splitlines()) + 0.28 * len(methods)
         figure = Figure((WIDE, high), layout="constrained")
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
@@ -49,7 +49,9 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
         unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
         axes.set(xlabel=unit)
         figure.suptitle(title)  # above the names too, which may leave the axes little room
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        bars = rows[["printed std", "ours std"]].notna().any(axis=None)
+        told = {"title": "bars: one standard deviation", "title_fontsize": "small"} if bars else {}
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, **told)
         figures[name] = figure
     return figures
 

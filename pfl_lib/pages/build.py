@@ -69,7 +69,8 @@ def build(
             name = run.job.id
             page, needed = by_name[name]
             count, stored = len(needed.specs), needed.stored(store.has)
-            small = needed.profile == "small"
+            small = needed.profile == "small"  # some of its runs may be the exact setting's too
+            exact = set(page.needed("paper").specs if small else ()) - set(needed.specs)
             stamp = Stamp(
                 id=page.id,
                 status="not run" if run.not_run else "failed" if run.error else "ok",
@@ -81,7 +82,7 @@ def build(
                 error=run.error,
                 made_from=digests[name],
                 runs="" if stored == count else f"{stored} of {count} runs",
-                exact=page.needed("paper").stored(store.has) if small else 0,
+                exact=sum(map(store.has, exact)),
                 megabytes=run.megabytes,
             )
             there = _seen_from(name, by_name, reports)

@@ -240,12 +240,12 @@ class Page:
     def sentences(self, runs: Runs) -> pd.DataFrame:
         """Answer the sentences of `claims.yaml` that stand on this page, and show them."""
         found = sentences.answers(runs, self.id)
-        shown = ["quote", "where", "answer", "seeds", "holds", "contradicted", "open", "against"]
+        shown = ["quote", "where", "answer", "seeds", *sentences.COUNTS, "against"]
         told = found[[*shown, "by the paper's numbers"]]
         self.table(told, "The paper's sentences, answered by these runs")
         names = ["page", "quote", "where", "answer", "profile"]
         for line in found.to_dict("records"):
-            evidence = "; ".join(f"{line[name]} {name}" for name in shown[4:7])
+            evidence = "; ".join(f"{line[name]} {name}" for name in sentences.COUNTS)
             self._display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
         return found
 

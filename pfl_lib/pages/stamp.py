@@ -30,7 +30,7 @@ class Stamp:
     """How and when a page was made; `status` is "ok", "failed" or, where the runs behind it are
     missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30"; `runs` says "42 of 150
     runs" where some were missing; `exact`: how many stored runs of the exact setting a page of the
-    small profile leaves out; `megabytes`: the most memory that its kernel held, 0 where unknown.
+    small profile does not show; `megabytes`: the most memory that its kernel held, 0 where unknown.
     The last four are what `summary` reads of it.
     """
 

@@ -72,8 +72,9 @@ def orders(runs: Runs) -> pd.DataFrame:
 
     Columns of the place but method, metric, profile, pairs (that the paper separates), stands,
     turned, open, not compared, tau (Kendall's, between the printed values and ours), best printed
-    and best ours (methods), best agrees ("yes", "level", "no"), and in the paper profile wrong
-    pairings and how many of them pass as reproduced.
+    (of all methods of the row, ties together), best ours ("–" where fewer than two ran), best
+    agrees ("yes", "level", "no"; "–" too where the best printed was not run), and in the paper
+    profile wrong pairings and how many of them pass as reproduced.
     """
     lines = []
     for row in _rows(runs):
@@ -81,8 +82,9 @@ def orders(runs: Runs) -> pd.DataFrame:
         if not row.comparable or not means or len(row.printed) < 2:
             continue
         words = Counter(pair["order"] for pair in _pairs(row))
-        both = pd.DataFrame({"printed": {n: row.printed[n].value for n in means}, "ours": means})
-        best = both.idxmax() if row.metric.higher_is_better else both.idxmin()
+        known = pd.Series({name: one.value for name, one in row.printed.items()})
+        both = pd.DataFrame({"printed": known[[*means]], "ours": means})
+        printed, ours = (_best(of, row.metric) for of in (known, both["ours"]))
         passing, wrong = 0, 0
         if row.place["profile"] == "paper":
             passing, wrong = judge.wrong_pairings(
@@ -90,8 +92,10 @@ def orders(runs: Runs) -> pd.DataFrame:
             )
         line = {"pairs": words.total()} | {one: words[one] for one in (*ORDERS, "not compared")}
         line["tau"] = both["printed"].corr(both["ours"], method="kendall", min_periods=2)
-        line |= {"best printed": best["printed"], "best ours": best["ours"]}
-        line["best agrees"] = _agrees(best["printed"], best["ours"], row.seeds, row.metric)
+        line |= {"best printed": ", ".join(printed), "best ours": "–", "best agrees": "–"}
+        if len(means) > 1:
+            line["best ours"] = ", ".join(ours)
+            line["best agrees"] = _agrees(printed, ours, row.seeds, row.metric)
         lines.append(row.place | line | {"wrong pairings": wrong, "of these pass": passing})
     return pd.DataFrame(lines)
 
@@ -217,9 +221,16 @@ def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:
     return *limits, "diverged" if lost else judge.level(value, n, ours, line["of"])
 
 
-def _agrees(printed: str, ours: str, seeds: dict[str, Seeds], metric: Metric) -> str:
-    if printed == ours:
+def _best(values: pd.Series, metric: Metric) -> list[str]:
+    """The methods with the best value."""
+    best = values.max() if metric.higher_is_better else values.min()
+    return list(values.index[(values - best).abs() <= judge.HAIR])
+
+
+def _agrees(printed: list[str], ours: list[str], seeds: dict[str, Seeds], metric: Metric) -> str:
+    """Whether one of the best printed is one of our best, or level with it; "–" where none ran."""
+    if {*printed} & {*ours}:
         return "yes"
-    sign = 1 if metric.higher_is_better else -1
-    beyond = judge.order(sign * seeds[ours], sign * seeds[printed], metric) == "stands"
-    return "no" if beyond else "level"
+    sign, ran = 1 if metric.higher_is_better else -1, [n for n in printed if not seeds[n].empty]
+    words = {judge.order(sign * seeds[ours[0]], sign * seeds[name], metric) for name in ran}
+    return "–" if not ran else "no" if words == {"stands"} else "level"

@@ -205,6 +205,8 @@ of CFL relative to round 1.
 
 QUICK_GROUPS = 5
 QUICK_SHARES = (0.01, VALIDATION, 0.6)
+NETWORK = "The network tf_cnn is the released code's; the paper names McMahan's."
+LATENT = "CIFAR's latent groups come from EfficientNet-Lite0 in place of the paper's VGG-11."
 
 
 def is_quick(setting: Setting) -> bool:
@@ -251,4 +253,6 @@ def smaller(setting: Setting) -> Setting:
 
 def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:
     """The three sizes of a table or figure; `seeds`: how many runs the paper averages."""
-    return sizes(table.settings, only(is_quick, quickly), smaller, (1, 1, seeds), seeds)
+    latent = any(isinstance(one.partition, Latent) for one in table.settings)
+    note = NETWORK + f" {LATENT}" * latent
+    return sizes(table.settings, only(is_quick, quickly), smaller, (1, 1, seeds), seeds, note)

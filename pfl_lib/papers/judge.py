@@ -10,10 +10,10 @@ Only the exact setting (profile `paper`) judges levels:
 * *not reproduced*: further apart.  *diverged*: one of our runs did.  *not run*: there is none.
 
 Orders are judged in every profile on the paper's data, of the pairs of methods that the paper
-separates by more than both standard deviations (the floor, where it prints none).  A pair *stands*
-or is *turned* where our mean difference on common seeds is beyond the floor and two standard
-errors; on a single seed, beyond the metric's `near`.  Else it is *open*.  A method that diverged or
-was not run has no pairs.
+separates by more than the larger standard deviation (the floor, where it prints none).  A pair
+*stands* or is *turned* where our mean difference on common seeds is beyond the floor and two
+standard errors; on a single seed, beyond the metric's `near`.  Else it is *open*.  A method that
+diverged or was not run has no pairs.
 """
 
 import itertools

@@ -10,6 +10,7 @@ import pandas as pd
 
 from pfl_lib.papers import compare, values
 from pfl_lib.papers.judge import LEVELS, ORDERS
+from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.table import Find, Table
@@ -130,15 +131,15 @@ def headline(found: Overview) -> list[str]:
         for row in counts.rename(columns={"values": "values_"}).itertuples()
     ]
     small = found.pairs[found.pairs["profile"] == "small"]
-    decided = small[small["order"].isin(["stands", "turned"])]
+    decided = small[small["order"].isin(["stands", "turned"]) & (small["metric"] == ACCURACY.name)]
     stands = decided["order"].eq("stands")
     share = stands.groupby(decided["one model"]).mean()
     missing = results[results["profile"] == ""]
     lines = [f"In the exact setting, {'; '.join(told)}."] if told else []
     if len(decided):
         lines.append(
-            f"Smaller runs: {stands.sum()} of {len(decided)} decided pairs in the paper's order"
-            f" ({share.get(True, 0):.0%} where one global model is a side,"
+            f"Smaller runs: {stands.sum()} of {len(decided)} decided pairs of accuracies in the"
+            f" paper's order ({share.get(True, 0):.0%} where one global model is a side,"
             f" {share.get(False, 0):.0%} among the rest)."
         )
     lines.append(f"Not run: {len(missing)} of {len(results)} printed results.")

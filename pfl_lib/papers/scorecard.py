@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfl_lib.papers import sentences
 from pfl_lib.papers.overview import PAPERS, Shown
-from pfl_lib.papers.sentences import ANSWERS
+from pfl_lib.papers.sentences import ANSWERS, COUNTS
 from pfl_lib.papers.table import Find
 
 COLUMNS = ["paper", "quote", "where", "answer", "evidence", "profile", "page"]
@@ -51,10 +51,10 @@ def _compared(shown: Shown, find: Find) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     frame["missing"] = frame["answer"] == "not run"
     first = frame.sort_values("missing", kind="stable").drop_duplicates(["quote", "where"])
-    said = first[["holds", "contradicted", "open"]].astype(str)
-    evidence = said["holds"] + " hold; " + said["contradicted"] + " contradicted; " + said["open"]
+    said = first[[*COUNTS]].rename(columns={"holds": "hold"})
+    evidence = said.apply(lambda of: "; ".join(f"{n} {word}" for word, n in of.items()), axis=1)
     return first.assign(
         paper=first["paper"].map(PAPERS),
-        evidence=(evidence + " open").where(~first["missing"], ""),
+        evidence=evidence.where(~first["missing"], ""),
         profile=first["profile"].where(~first["missing"], ""),
     )[COLUMNS]

@@ -27,6 +27,7 @@ from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.values import Printed
 
 ANSWERS = ("yes", "no", "undecided", "not run")
+COUNTS = ("holds", "contradicted", "open", "not run")
 RULES = ("all", "best", "level")
 
 
@@ -81,8 +82,9 @@ def answers(runs: Runs, page: str) -> pd.DataFrame:
     """A row for each sentence of a page, by its table's runs.
 
     Columns paper, page, quote, where, profile, answer (of `ANSWERS`; "" in the quick profile, whose
-    data are not the paper's), seeds (the fewest of its comparisons), holds, contradicted, open (how
-    many comparisons), against (those contradicted), and by the paper's numbers (an answer).
+    data are not the paper's), seeds (the fewest of its comparisons), holds, contradicted, open (too
+    close), not run (how many comparisons; a method that diverged counts here), against (those
+    contradicted), and by the paper's numbers (an answer).
     """
     tables = {(table.paper, table.name): table for table in runs.tables}
     return pd.DataFrame(
@@ -101,13 +103,17 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
     def known(place: tuple[str, str, str]) -> Printed:
         return printed.get((*place, metric), UNPRINTED)  # a reader's own rows have no printed value
 
-    run = [len((seeds(a) - seeds(b)).dropna()) for a, b in (c.places for c in claim.comparisons)]
-    common = [count for count in run if count]
+    def shared(one: Comparison) -> int:
+        better, worse = map(seeds, one.places)
+        return len((better - worse).dropna())
+
+    common = [count for one in claim.comparisons if (count := shared(one))]
     found = {
         one: _holds(claim.rule, *map(seeds, one.places))
         for one in _meant(claim, lambda place: seeds(place).mean())
     }
     answers, against = list(found.values()), [one for one in found if found[one] is False]
+    missing = sum(not shared(one) for one in found)
     own = [
         _printed(claim.rule, *map(known, one.places))
         for one in _meant(claim, lambda place: known(place).value)
@@ -122,7 +128,8 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         "seeds": min(common, default=0),
         "holds": answers.count(True),
         "contradicted": answers.count(False),
-        "open": answers.count(None),
+        "open": answers.count(None) - missing,
+        "not run": missing,
         "against": "; ".join(f"{x.setting}: {x.better} above {x.worse}" for x in against),
         "by the paper's numbers": _answer(own),
     }

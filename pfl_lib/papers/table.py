@@ -177,8 +177,8 @@ class Table:
         return frame.map(lambda value: f"{value:g}" if isinstance(value, float) else value)
 
     def methods(self) -> pd.DataFrame:
-        """The hyper-parameters of each column's method: columns method, settings (which rows have
-        them so) and hyper-parameters.
+        """The hyper-parameters of each column's method, and what the column changes of the
+        schedule: columns method, settings (which rows have them so) and hyper-parameters.
         """
         found: dict[tuple[str, str], list[str]] = {}
         rows = [row for row in self.rows if row.at is not None]
@@ -186,8 +186,11 @@ class Table:
         for column in self.columns:
             for row in rows:
                 spec = column.spec(row.at, 1)
-                own = hyper_parameters(spec.method) if spec else {"": "not run"}
-                words = ", ".join(f"{name} {value}" for name, value in own.items())
+                told = [*hyper_parameters(spec.method).items()] if spec else [("", "not run")]
+                usual = vars(row.at.schedule)
+                schedule = vars(spec.schedule) if spec else {}
+                told += [(name, value) for name, value in schedule.items() if value != usual[name]]
+                words = ", ".join(f"{name} {value}" for name, value in told)
                 where = f"{row.dataset}, {row.setting}" if several else row.setting
                 found.setdefault((column.name, words), []).append(where)
         return pd.DataFrame(
