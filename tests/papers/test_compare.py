@@ -1,0 +1,41 @@
+"""Rows of a table as a whole, and what a table tells of its methods, on made-up results."""
+
+import pandas as pd
+import pytest
+
+from pfl_lib.papers import compare, fedfomo, waffle
+from pfl_lib.papers.runs import Runs
+from pfl_lib.results.result import Result
+
+TABLE = waffle.TABLE1.only(["C"], datasets=["MNIST"]).scaled(waffle.FULL).with_seeds(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "ours", "agrees"),
+    [
+        ({"waffle": 99.0, "local": 98.0}, "WAFFLE", "yes"),
+        ({"weight_erosion": 99.0, "waffle": 99.0, "local": 98.0}, "WE, WAFFLE", "yes"),
+        ({"waffle": 98.0, "local": 98.3}, "Local", "level"),
+        ({"waffle": 97.0, "local": 98.0}, "Local", "no"),
+        ({"fedavg": 97.0, "local": 98.0}, "Local", "–"),
+        ({"waffle": 99.0}, "–", "–"),
+    ],
+)
+def test_the_papers_best_is_that_of_all_methods_of_the_row(accuracies, ours, agrees):
+    """On C the paper prints 99.00 for WE and for WAFFLE, and less for the others."""
+
+    def find(spec) -> Result | None:
+        if (value := accuracies.get(spec.method.name)) is None:
+            return None
+        row = {"round": [1], "client": 0, "accuracy": value / 100, "loss": 1.0}
+        return Result({"alice": 0}, pd.DataFrame(row), None, None, 1.0)
+
+    row = compare.orders(Runs((TABLE,), find)).iloc[0]
+    assert row["best printed"] == "WE, WAFFLE"
+    assert (row["best ours"], row["best agrees"]) == (ours, agrees)
+
+
+def test_a_table_tells_what_a_column_changes_of_the_schedule():
+    told = fedfomo.TABLE2.methods().set_index("method")["hyper-parameters"]
+    assert told["pFedMe"].endswith("restart False, lr 0.0025")
+    assert "lr" not in told["FedAvg"]
