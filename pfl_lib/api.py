@@ -124,6 +124,8 @@ def run(
         validation=validation,
     )
     specs = [dataclasses.replace(spec, seed=each) for each in _seeds(seed, seeds, jobs)]
+    for one in specs:
+        _ = one.source  # is kept: a run may change a list that its method names
     where, storable = (data_dir, device, engine), _storable(method, recipe)
     if jobs is not None:
         if not storable:
