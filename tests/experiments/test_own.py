@@ -1,5 +1,6 @@
 """What is a user's own is stored under its name and version, and told from all else."""
 
+import contextlib
 import dataclasses
 import linecache
 import sys
@@ -14,7 +15,7 @@ import pfl_lib
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.own_data import FederationRun
-from pfl_lib.experiments.runner import run_one
+from pfl_lib.experiments.runner import run_one, training
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.methods.poisoned import Poisoned
@@ -60,6 +61,18 @@ def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp
         " method, or remove "
     )
     run_one(spec(own.load(method_file(tmp_path, factor=0.25, version=2))), store)
+
+
+def test_a_checkpoint_of_another_source_starts_from_round_one_and_is_told(tmp_path, store, capsys):
+    begun = []
+    for factor in (0.5, 0.5, 0.25):
+        one = spec(own.load(method_file(tmp_path, factor)), rounds=4)
+        with contextlib.closing(training(one, store)) as going:
+            begun.append(next(going).done)
+            next(going)
+    assert begun == [0, 1, 0] and store.load_checkpoint(one)["source"] == one.source
+    said = f"{store.checkpoint_path(one)} has another source: the run starts from round 1\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout_are_not(tmp_path):
