@@ -229,7 +229,13 @@ def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, setting
 
 PAIR = "it should give a pair of dicts, (state, log)"
 WRONG = {
-    "start": [(lambda rows: rows["theta"], "its start gives Tensor; it should give a dict, the")],
+    "start": [
+        (lambda rows: rows["theta"], "its start gives Tensor; it should give a dict, the"),
+        (lambda rows: {}, "its start gives no rows; it should give a flat dict of tensors by name"),
+        (lambda rows: {**rows, "k": 3}, "its start gives a state with 'k': int; it should give a"),
+        (lambda rows: {**rows, "of": {}}, "its start gives a state with 'of': dict; it should"),
+        (lambda rows: {**rows, 3: rows["theta"]}, "its start gives a state with 3: Tensor; it"),
+    ],
     "round": [
         (lambda rows: rows, f"its round gives dict; {PAIR}"),
         (lambda rows: (rows["theta"], {}), f"its round gives Tensor, dict; {PAIR}"),
@@ -237,6 +243,7 @@ WRONG = {
             lambda rows: ({"statistics": rows["statistics"]}, {}),
             "its round gives a state without theta; it should give all rows that start gives",
         ),
+        (lambda rows: ({**rows, "k": 3}, {}), "its round gives a state with 'k': int; it should"),
         (
             lambda rows: (rows, {"weights": torch.ones(2)}),
             "its round gives weights [2] in its log; it should give [3]",

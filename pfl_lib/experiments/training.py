@@ -64,6 +64,7 @@ class Run:
         self._steps_of_start = list(fed.private_steps)
         if not isinstance(self.state, Mapping):
             self._refuse("start", type(self.state).__name__, "a dict, the state")
+        self._check_rows("start", self.state)
         check(self.measures, fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
@@ -123,7 +124,19 @@ class Run:
         if lost := self.state.keys() - parts[0].keys():
             kept = f"a state without {', '.join(sorted(lost))}"
             self._refuse("round", kept, "all rows that start gives")
+        self._check_rows("round", parts[0])
         return parts
+
+    def _check_rows(self, part: str, state: Mapping[str, Tensor]) -> None:
+        """BadInput unless a checkpoint could hold the state and a resumed run go on from it."""
+        odd = [
+            name
+            for name, row in state.items()
+            if not (isinstance(name, str) and isinstance(row, Tensor))
+        ]
+        if odd or not state:
+            given = f"a state with {odd[0]!r}: {type(state[odd[0]]).__name__}" if odd else "no rows"
+            self._refuse(part, given, "a flat dict of tensors by name")
 
     def _read(
         self, log: Mapping[str, Any], r: int
