@@ -177,8 +177,12 @@ class Run:
         return {"private_steps": steps} | (rate if private.sampling == "poisson" else {})
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
-        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`."""
+        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`;
+        BadInput where weights are NaN though all training was finite.
+        """
         rounds = self.fed.schedule.rounds
+        if weights is not None and not self.fed.non_finite and weights.isnan().any():
+            self._refuse("round", "weights with NaN in its log", "a number for each client")
         if weights is not None and (
             weights.dim() == 1 or r in logs.kept_rounds(rounds, weights.numel())
         ):
