@@ -360,7 +360,7 @@ BUDGETS = {
     "partitions": 1610,
     "data": 728,
     "experiments": 1801,
-    "results": 1333,
+    "results": 1336,
     "papers": 2927,
     "display": 1040,
     "explore": 419,
