@@ -130,6 +130,7 @@ def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
         ({"seeds": 0}, "seeds 0: give a whole number, 1 or more"),
         ({"seeds": (1, "2")}, "a seed '2': give a whole number"),
         ({"seeds": 3, "seed": 2}, "seed 2 beside seeds 3: give one of them"),
+        ({"seeds": [1, 2], "seed": 5}, "seed 5 beside seeds [1, 2]: give one of them"),
         ({"jobs": 2}, "jobs 2: one run takes one process; give seeds=3 as well"),
         ({"jobs": 0, "seeds": 2}, "jobs 0: give a whole number, 1 or more"),
     ],
