@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import logs
@@ -326,7 +326,8 @@ class Run:
         else:
             clients = self.fed.evaluated_clients
             rows = [select_rows(served[name], clients) for name in ("theta", "statistics")]
-        model = {name: value.cpu().clone() for name, value in self.fed.layout.named(*rows).items()}
+        named = {name: value.cpu().clone() for name, value in self.fed.layout.named(*rows).items()}
+        model = _loadable(named, self.fed.module)
         names = self.matrices[0] if self.matrices else ()
         made = {name: "; ".join(words) for name, words in self.made_with.items()}
         made["finished"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -344,3 +345,21 @@ class Run:
             None if math.isnan(sum(self.bytes)) else tuple(self.bytes),
             self.non_finite,
         )
+
+
+def _loadable(model: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """Models [n, ...] under all names that the network's `load_state_dict` asks for, and no other:
+    shared tensors have several, and whole-number buffers are in no row.
+    """
+    first = {name: rows[0] for name, rows in model.items()}
+    found = module.load_state_dict(first, strict=False)
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    known = {id(tensor): model.get(name) for name, tensor in tensors}
+    model = {name: rows for name, rows in model.items() if name not in found.unexpected_keys}
+    n, held = len(next(iter(model.values()))), module.state_dict(keep_vars=True)
+    for name in found.missing_keys:
+        if isinstance(tensor := held[name], Tensor):
+            rows = known.get(id(tensor))
+            same = [tensor.detach().cpu()] * n
+            model[name] = torch.stack(same) if rows is None else rows
+    return model
