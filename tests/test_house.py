@@ -363,7 +363,7 @@ BUDGETS = {
     "results": 1336,
     "papers": 2927,
     "display": 1040,
-    "explore": 419,
+    "explore": 426,
     "pages": 1449,
     "cli": 690,
 }
