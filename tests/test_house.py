@@ -359,7 +359,7 @@ BUDGETS = {
     "models": 537,
     "partitions": 1610,
     "data": 728,
-    "experiments": 1820,
+    "experiments": 1821,
     "results": 1336,
     "papers": 2927,
     "display": 1040,

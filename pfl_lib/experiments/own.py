@@ -13,7 +13,7 @@ import json
 import runpy
 import textwrap
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.methods import check_method
 
 PLAIN = (bool, int, float, str, types.NoneType)
+HOLDERS = (list, tuple, set, frozenset, dict)
 
 
 def check(what: str, own: Any, taken: Collection[str]) -> None:
@@ -110,7 +111,7 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
 
 def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:
     """What a name holds: a number or text, an array or tensor, a class or function of the module,
-    and what lists, tuples, sets and mappings hold of them; nothing for anything else.
+    and what lists, tuples, sets and dicts hold of them; nothing for anything else.
     """
     if _is_plain(value):
         yield f"{name} = {value!r}"
@@ -123,12 +124,12 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
             yield _of_bytes(name, value, flat.view(torch.uint8).numpy().tobytes())
     elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
         yield _of_bytes(name, value, value.tobytes())
-    elif isinstance(value, Mapping | list | tuple | set | frozenset) and id(value) not in seen:
+    elif isinstance(value, HOLDERS) and id(value) not in seen:
         seen[id(value)] = value
         if isinstance(value, set | frozenset):
             yield from sorted(part for one in value for part in _value(name, one, module, seen))
         else:
-            held = value.items() if isinstance(value, Mapping) else enumerate(value)
+            held = value.items() if isinstance(value, dict) else enumerate(value)
             for key, one in sorted(
                 ((repr(k), one) for k, one in held if _is_plain(k)), key=lambda pair: pair[0]
             ):

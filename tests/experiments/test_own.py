@@ -121,7 +121,7 @@ def test_constants_of_the_class_and_of_what_a_decorated_function_names_are_part_
 
 HOLDS = """
 from dataclasses import dataclass
-import math
+import math, os
 import numpy as np
 import torch
 
@@ -163,7 +163,14 @@ def test_lists_sets_arrays_and_closures_are_part_of_the_source(place, tmp_path):
 
 
 def test_what_cannot_be_told_as_text_leaves_the_source_as_it_was(tmp_path):
-    values = ("object()", "math.inf", "[]", "torch", "torch.ones(1, device='meta')", "[object()]")
+    values = (
+        "object()",
+        "math.inf",
+        "[]",
+        "os.environ",
+        "torch.ones(1, device='meta')",
+        "[object()]",
+    )
     assert len({source_of_held(tmp_path / "mine.py", held=value) for value in values}) == 1
 
 
