@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pfl_lib.errors import BadInput
 
 if TYPE_CHECKING:
+    from pfl_lib import explore as explore
     from pfl_lib.api import run
     from pfl_lib.engine.private import DPSGD
     from pfl_lib.federation.federation import Federation
@@ -35,6 +36,7 @@ _FROM = {
     "Result": "pfl_lib.results.result",
     "Results": "pfl_lib.results.several",
     "compare": "pfl_lib.results.several",
+    "explore": "pfl_lib.explore",
 }
 
 
@@ -42,8 +44,9 @@ def __getattr__(name: str):
     """Import what needs torch when it is first asked for: `pfl-lib --help` does without."""
     if name not in _FROM:
         raise AttributeError(f"module 'pfl_lib' has no attribute {name!r}")
-    return getattr(importlib.import_module(_FROM[name]), name)
+    module = importlib.import_module(_FROM[name])
+    return getattr(module, name, module)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_FROM})

@@ -131,6 +131,8 @@ def run(
         measures=given["measures"],
     )
     specs = [dataclasses.replace(spec, seed=each) for each in _seeds(seed, seeds, jobs)]
+    for one in specs:
+        _ = one.source  # is kept: a run may change a list that its method names
     where, storable = (data_dir, device, engine), _storable(method, recipe)
     if jobs is not None:
         if not storable:
@@ -216,13 +218,13 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
         if jobs is not None:
             raise BadInput(f"jobs {jobs}: one run takes one process; give seeds=3 as well")
         return [seed]
+    if seed != 1:
+        raise BadInput(f"seed {seed!r} beside seeds {seeds!r}: give one of them")
     if isinstance(seeds, list | tuple) and seeds:
         for each in seeds:
             whole("a seed", each)
         return list(dict.fromkeys(seeds))
     whole("seeds", seeds, 1, MOST_SEEDS)
-    if seed != 1:
-        raise BadInput(f"seed {seed!r} beside seeds {seeds}: give one of them")
     return list(range(1, seeds + 1))
 
 

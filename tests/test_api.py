@@ -130,6 +130,7 @@ def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
         ({"seeds": 0}, "seeds 0: give a whole number, 1 or more"),
         ({"seeds": (1, "2")}, "a seed '2': give a whole number"),
         ({"seeds": 3, "seed": 2}, "seed 2 beside seeds 3: give one of them"),
+        ({"seeds": [1, 2], "seed": 5}, "seed 5 beside seeds [1, 2]: give one of them"),
         ({"jobs": 2}, "jobs 2: one run takes one process; give seeds=3 as well"),
         ({"jobs": 0, "seeds": 2}, "jobs 0: give a whole number, 1 or more"),
     ],
@@ -229,7 +230,13 @@ def test_a_value_that_does_not_fit_is_told_in_one_line(run, results_dir, setting
 
 PAIR = "it should give a pair of dicts, (state, log)"
 WRONG = {
-    "start": [(lambda rows: rows["theta"], "its start gives Tensor; it should give a dict, the")],
+    "start": [
+        (lambda rows: rows["theta"], "its start gives Tensor; it should give a dict, the"),
+        (lambda rows: {}, "its start gives no rows; it should give a flat dict of tensors by name"),
+        (lambda rows: {**rows, "k": 3}, "its start gives a state with 'k': int; it should give a"),
+        (lambda rows: {**rows, "of": {}}, "its start gives a state with 'of': dict; it should"),
+        (lambda rows: {**rows, 3: rows["theta"]}, "its start gives a state with 3: Tensor; it"),
+    ],
     "round": [
         (lambda rows: rows, f"its round gives dict; {PAIR}"),
         (lambda rows: (rows["theta"], {}), f"its round gives Tensor, dict; {PAIR}"),
@@ -237,6 +244,7 @@ WRONG = {
             lambda rows: ({"statistics": rows["statistics"]}, {}),
             "its round gives a state without theta; it should give all rows that start gives",
         ),
+        (lambda rows: ({**rows, "k": 3}, {}), "its round gives a state with 'k': int; it should"),
         (
             lambda rows: (rows, {"weights": torch.ones(2)}),
             "its round gives weights [2] in its log; it should give [3]",

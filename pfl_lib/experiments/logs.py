@@ -39,10 +39,10 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
     """
     if log.get("weights") is None:
         return None
-    weights = torch.as_tensor(log["weights"]).detach().cpu()
+    weights = _copied("weights", log["weights"])
     shape = list(weights.shape)
     if shape == [n]:
-        return weights.double()
+        return weights
     if shape == [len(participants)]:
         return weights_of_all(weights, participants, n)
     if shape[-2:] == [n, n] and len(shape) in (2, 3) and len(weights):
@@ -66,7 +66,7 @@ def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:
         what = list(given) if isinstance(given, Mapping) else given
         wanted = 'a dict of tensors by name, such as {"affinity": [N, N]}'
         raise BadLog(f"matrices {what} in its log", wanted)
-    matrices = {n: torch.as_tensor(value).detach().cpu().float() for n, value in given.items()}
+    matrices = {name: _copied(name, value).float() for name, value in given.items()}
     for name, matrix in matrices.items():
         if not matrix.dim():
             raise BadLog(f"the number {name} among the matrices of its log", "a matrix")
@@ -78,17 +78,27 @@ def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
 
     Raises BadLog for anything else.
     """
-    numbers = {}
+    numbers, wanted = {}, f"a number, or [{n}], one for each client"
     for name in (n for n in log if n not in ("weights", "matrices")):
-        try:
-            value = torch.as_tensor(log[name]).detach().cpu().double()
-            what = list(value.shape)
-        except (TypeError, ValueError, RuntimeError):
-            what = type(log[name]).__name__
-        if what not in ([], [n]):
-            raise BadLog(f"{name} {what} in its log", f"a number, or [{n}], one for each client")
-        numbers[name] = value
+        if not isinstance(name, str):
+            raise BadLog(f"the name {name!r} in its log", "a text")
+        numbers[name] = _copied(name, log[name], wanted)
+        if (shape := list(numbers[name].shape)) not in ([], [n]):
+            raise BadLog(f"{name} {shape} in its log", wanted)
     return numbers
+
+
+def _copied(name: str, value: Any, wanted: str = "a tensor of real numbers") -> Tensor:
+    """What the log holds under a name as float64 on the CPU, in memory of its own: a method may go
+    on to change it.  Raises BadLog for what is no number.
+    """
+    try:
+        given = torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise BadLog(f"{name} {type(value).__name__} in its log", wanted) from None
+    if given.is_complex():
+        raise BadLog(f"complex {name} in its log", wanted)
+    return given.to("cpu", torch.float64, copy=True)
 
 
 def bytes_in(numbers: Mapping[str, Tensor], parameters: int) -> tuple[float, float]:

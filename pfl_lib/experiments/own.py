@@ -3,6 +3,7 @@ their source under the same version is noticed.
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -16,10 +17,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from pfl_lib.errors import BadInput
 from pfl_lib.methods import check_method
 
 PLAIN = (bool, int, float, str, types.NoneType)
+HOLDERS = (list, tuple, set, frozenset, dict)
 
 
 def check(what: str, own: Any, taken: Collection[str]) -> None:
@@ -57,8 +62,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def source_of(*kinds: type) -> str:
-    """16 hex digits over the source of classes: functions, numbers and texts of their own, of their
-    parents outside this package, and of what they name in their modules.
+    """16 hex digits over the source of classes: functions and values (`_value`) of their own, of
+    their parents outside this package, of their closures and of what they name in their modules.
 
     Comments, docstrings and layout do not count.  "" where the source of a function is not to be
     had, as of one that was typed into a bare interpreter; what other modules hold is not seen.
@@ -86,18 +91,54 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
                     continue  # its default: the setting itself is in the key
                 if _is_plain(value) and not name.startswith("__"):
                     yield f"{name} = {value!r}"
-                elif (function := _function(value)) and not _by_dataclass(name, function):
-                    yield from _parts(function, seen)
+                elif function := _function(value):
+                    if not _by_dataclass(name, function):
+                        yield from _parts(function, seen)
+                elif not (isinstance(value, type) or (name[0] == "_" == name[-1])):
+                    yield from _value(name, value, kind.__module__, seen)
         return
     thing = inspect.unwrap(thing)  # what a decorated function names, not its wrapper
     yield _bare(inspect.getsource(thing))
     module = thing.__module__
     for name in sorted(_names(thing.__code__)):
-        value = thing.__globals__.get(name)
-        if _is_plain(value) and value is not None:
-            yield f"{name} = {value!r}"
-        elif isinstance(value, type | types.FunctionType) and value.__module__ == module:
+        if (value := thing.__globals__.get(name)) is not None:
+            yield from _value(name, value, module, seen)
+    for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True):
+        if name != "__class__":  # which `super` asks for
+            with contextlib.suppress(ValueError):  # not filled yet
+                yield from _value(name, cell.cell_contents, module, seen)
+
+
+def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:
+    """What a name holds: a number or text, an array or tensor, a class or function of the module,
+    and what lists, tuples, sets and dicts hold of them; nothing for anything else.
+    """
+    if _is_plain(value):
+        yield f"{name} = {value!r}"
+    elif isinstance(value, type | types.FunctionType):
+        if value.__module__ == module:
             yield from _parts(value, seen)
+    elif isinstance(value, torch.Tensor):
+        with contextlib.suppress(RuntimeError, TypeError):  # a tensor without bytes, a sparse one
+            flat = value.detach().cpu().resolve_conj().reshape(-1).contiguous()
+            yield _of_bytes(name, value, flat.view(torch.uint8).numpy().tobytes())
+    elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        yield _of_bytes(name, value, value.tobytes())
+    elif isinstance(value, HOLDERS) and id(value) not in seen:
+        seen[id(value)] = value
+        if isinstance(value, set | frozenset):
+            yield from sorted(part for one in value for part in _value(name, one, module, seen))
+        else:
+            held = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, one in sorted(
+                ((repr(k), one) for k, one in held if _is_plain(k)), key=lambda pair: pair[0]
+            ):
+                yield from _value(f"{name}[{key}]", one, module, seen)
+
+
+def _of_bytes(name: str, value: Any, content: bytes) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    return f"{name} = {value.dtype} {tuple(value.shape)} {digest}"
 
 
 def _function(value: Any) -> types.FunctionType | None:

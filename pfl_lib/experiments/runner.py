@@ -121,8 +121,10 @@ def training(
         else:
             fed = federation_of(spec, data_dir, device, engine, threads)
             run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
-        checkpoint = store.checkpoint_path(spec)
-        if checkpoint.exists() and not run.restore(store.load_checkpoint(spec)):
+        checkpoint, held = store.checkpoint_path(spec), store.load_checkpoint(spec)
+        if held and spec.source and held.get("source", spec.source) != spec.source:
+            print(f"{checkpoint} has another source: the run starts from round 1", file=sys.stderr)
+        elif checkpoint.exists() and not run.restore(held):
             print(f"{checkpoint} is damaged: the run starts from round 1", file=sys.stderr)
         if store.is_damaged(spec):
             print(f"{store.folder(spec)} is damaged: the run is trained again", file=sys.stderr)
@@ -153,7 +155,7 @@ def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
 
 def _save_checkpoint(spec: RunSpec | FederationRun, store: Store, state: dict[str, Any]) -> None:
     try:
-        store.save_checkpoint(spec, state)
+        store.save_checkpoint(spec, state | {"source": spec.source})
     except OSError as error:
         print(f"no checkpoint of {spec.slug} ({error.strerror}): it goes on", file=sys.stderr)
 

@@ -14,12 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import logs
 from pfl_lib.experiments.made import made_with
 from pfl_lib.experiments.measures import MEASURES, START, check
+from pfl_lib.experiments.spec import built_in
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
 from pfl_lib.results.result import Result
@@ -64,6 +65,7 @@ class Run:
         self._steps_of_start = list(fed.private_steps)
         if not isinstance(self.state, Mapping):
             self._refuse("start", type(self.state).__name__, "a dict, the state")
+        self._check_rows("start", self.state)
         check(self.measures, fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
@@ -123,7 +125,19 @@ class Run:
         if lost := self.state.keys() - parts[0].keys():
             kept = f"a state without {', '.join(sorted(lost))}"
             self._refuse("round", kept, "all rows that start gives")
+        self._check_rows("round", parts[0])
         return parts
+
+    def _check_rows(self, part: str, state: Mapping[str, Tensor]) -> None:
+        """BadInput unless a checkpoint could hold the state and a resumed run go on from it."""
+        odd = [
+            name
+            for name, row in state.items()
+            if not (isinstance(name, str) and isinstance(row, Tensor))
+        ]
+        if odd or not state:
+            given = f"a state with {odd[0]!r}: {type(state[odd[0]]).__name__}" if odd else "no rows"
+            self._refuse(part, given, "a flat dict of tensors by name")
 
     def _read(
         self, log: Mapping[str, Any], r: int
@@ -163,8 +177,12 @@ class Run:
         return {"private_steps": steps} | (rate if private.sampling == "poisson" else {})
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
-        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`."""
+        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`;
+        BadInput where weights are NaN though all training was finite.
+        """
         rounds = self.fed.schedule.rounds
+        if weights is not None and not self.fed.non_finite and weights.isnan().any():
+            self._refuse("round", "weights with NaN in its log", "a number for each client")
         if weights is not None and (
             weights.dim() == 1 or r in logs.kept_rounds(rounds, weights.numel())
         ):
@@ -243,8 +261,13 @@ class Run:
         return broken
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that a resumed run needs after the last finished round; later ones change nothing."""
-        return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
+        """All that a resumed run needs after the last finished round; later ones change nothing,
+        not even those of a user's method that changes its state in place.
+        """
+        state = self.state
+        if not built_in(self.method):
+            state = {name: row.clone() for name, row in state.items()}
+        return {"state": state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
         """Go on from a checkpoint; False for one that holds something else, which changes
@@ -303,7 +326,8 @@ class Run:
         else:
             clients = self.fed.evaluated_clients
             rows = [select_rows(served[name], clients) for name in ("theta", "statistics")]
-        model = {name: value.cpu().clone() for name, value in self.fed.layout.named(*rows).items()}
+        named = {name: value.cpu().clone() for name, value in self.fed.layout.named(*rows).items()}
+        model = _loadable(named, self.fed.module)
         names = self.matrices[0] if self.matrices else ()
         made = {name: "; ".join(words) for name, words in self.made_with.items()}
         made["finished"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -321,3 +345,21 @@ class Run:
             None if math.isnan(sum(self.bytes)) else tuple(self.bytes),
             self.non_finite,
         )
+
+
+def _loadable(model: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """Models [n, ...] under all names that the network's `load_state_dict` asks for, and no other:
+    shared tensors have several, and whole-number buffers are in no row.
+    """
+    first = {name: rows[0] for name, rows in model.items()}
+    found = module.load_state_dict(first, strict=False)
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    known = {id(tensor): model.get(name) for name, tensor in tensors}
+    model = {name: rows for name, rows in model.items() if name not in found.unexpected_keys}
+    n, held = len(next(iter(model.values()))), module.state_dict(keep_vars=True)
+    for name in found.missing_keys:
+        if isinstance(tensor := held[name], Tensor):
+            rows = known.get(id(tensor))
+            same = [tensor.detach().cpu()] * n
+            model[name] = torch.stack(same) if rows is None else rows
+    return model

@@ -65,6 +65,7 @@ def matrix(
     `layers`: as for `weights`; `groups`: each client's; `pictures`: how many rounds a page has at
     most.  Raises BadInput where the result has no such matrix.
     """
+    _check(result)
     several = result.weights is not None and result.weights.ndim > 2
     known = {**({"weights": result.weights} if several else {}), **result.matrices}
     if not known:
@@ -107,8 +108,14 @@ def _named(layers: Sequence[str], count: int) -> list[str]:
     return names
 
 
+def _check(result: object) -> None:
+    if not isinstance(result, Result):
+        raise BadInput(f"result {result!r}: give a Result, as pfl_lib.run returns it")
+
+
 def shares_of(result: Result) -> np.ndarray:
     """Shares of the average [rounds, layers, models, N]: one model where all or Alice have it."""
+    _check(result)
     if result.weights is None:
         raise BadInput(f"{result.config['method']['name']} has no weights: nothing to show")
     values = np.nan_to_num(np.asarray(result.weights, float))

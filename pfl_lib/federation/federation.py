@@ -242,6 +242,10 @@ class Federation:
         of "theta" that leave the client (None: all), matters to clients that cheat alone
         (`methods.poisoned`).
         """
+        whole("round", round, 0)  # 0: what a method's `start` trains
+        clients = self._fitting(clients, rows)
+        if len(set(clients)) < len(clients):
+            raise BadInput(f"clients {clients}: give each of them once")
         split, private = self._splits["train"], self.schedule.private
         if private and shared:
             raise BadInput(
@@ -290,11 +294,29 @@ class Federation:
         """Mean loss [n] and accuracy [n] (0 to 1), in float64, of a model ([P]) or of each client's
         own ([n, P]) on clients' data.
         """
-        ids = list(range(len(self))) if clients is None else list(clients)
+        each = model["theta"].dim() == 2
+        ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
         data = self._splits[choose("split", split, self._splits)]
-        if model["theta"].dim() == 2:
+        if each:
             return evaluation.each_on_its_own(self._modules[0], model, data, ids)
         return evaluation.one_on_all(self._modules[0], model, data, ids)
+
+    def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
+        """The clients' numbers; BadInput where one is none, or rows are no fractions or, where
+        `each` client has its own, not as many.
+        """
+        ids = list(clients)
+        for client in ids:
+            if not (hasattr(client, "__index__") and 0 <= client < len(self)):
+                raise BadInput(f"client {client!r} is not one of the clients 0 to {len(self) - 1}")
+        for name, row in rows.items():
+            if each and len(row) != len(ids):
+                raise BadInput(f"{len(row)} rows of {name!r} for {len(ids)} clients: give each one")
+        if not rows["theta"].is_floating_point():
+            raise BadInput(
+                f"theta holds {rows['theta'].dtype}: give fractions, such as {self.dtype}"
+            )
+        return [int(client) for client in ids]
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a

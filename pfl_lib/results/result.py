@@ -223,22 +223,25 @@ def _lower_is_better(metric: str) -> bool:
 
 def of_each_alice(results: Sequence[Result]) -> Result:
     """The runs of one setting with each client as Alice in turn as one result: a row of metrics for
-    every client and round, row i of the weights [rounds, N, N] those of client i's run.  Where one
-    diverged, it ends with the first round that did.
+    every client and round; row i of the weights, [rounds, N, N] or [rounds, L, N, N] by layer, is
+    what client i's run gave her.  Where one diverged, it ends with the first round that did.
     """
     ends = [result.diverged for result in results if result.diverged is not None]
     end = min(ends, default=None)
     metrics = pd.concat([result.metrics for result in results], ignore_index=True)
     metrics = metrics.sort_values(["round", "client"], ignore_index=True)
-    weights = None
+    weights = weights_rounds = None
     if all(result.weights is not None for result in results):
         rounds = min(len(result.weights) for result in results)
-        weights = np.stack([result.weights[:rounds] for result in results], axis=1)
+        every = [result.weights[:rounds] for result in results]
+        own = [of if of.ndim == 2 else of[..., i, :] for i, of in enumerate(every)]
+        weights, weights_rounds = np.stack(own, axis=-2), results[0].weights_rounds[:rounds]
     return Result(
         results[0].config | {"alice": None, "keys": [r.config.get("key") for r in results]},
         metrics if end is None else metrics[metrics["round"] < end],
         weights,
         end,
         sum(result.seconds for result in results),
+        weights_rounds=weights_rounds,
         non_finite={k: v for result in results for k, v in result.non_finite.items()},
     )

@@ -100,6 +100,7 @@ def test_weights_of_another_shape_or_that_change_it_are_refused_in_one_line():
         result(Logs(changes_in=2), 3)
 
 
+REAL = "it should give a tensor of real numbers"
 TENSORS = "it should give a dict of tensors by name"
 A_NUMBER = "it should give a number, or [4], one for each client"
 
@@ -130,6 +131,31 @@ def test_bytes_that_a_method_counts_itself_go_before_its_models():
     assert by_client["bytes_up"].tolist() == [20.0, 40.0, 0.0, 10.0]
 
 
+@pytest.mark.parametrize("kind", [torch.Tensor.double, torch.Tensor.float, torch.Tensor.numpy])
+@pytest.mark.parametrize("shape", [(4,), (4, 4)])
+def test_a_log_that_is_changed_in_place_keeps_the_numbers_of_each_round(kind, shape):
+    held = kind(torch.zeros(shape))
+
+    def counted(r):
+        held[:] = r
+        return held
+
+    kept = told(weights=counted, matrices=lambda r: {"also": counted(r)})
+    for rounds in (kept.weights, kept.matrices["also"]):
+        assert [set(values.ravel()) for values in rounds] == [{1}, {2}, {3}]
+
+
+def test_a_name_in_the_log_that_is_no_text_is_told_in_one_line():
+    class Names(FedAvg):
+        def round(self, fed, state, r):
+            return state, {3: 1.0}
+
+    refused(
+        "gives the name 3 in its log; it should give a text",
+        Run(Names(), federation(1)).rounds().__next__,
+    )
+
+
 def test_where_a_method_does_not_tell_no_bytes_are_known():
     for unknown in (told(drift=lambda r: 1.0), told(models_up=lambda r: 3)):
         assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
@@ -141,6 +167,11 @@ def test_where_a_method_does_not_tell_no_bytes_are_known():
         ({"drift": lambda r: torch.ones(4, 4)}, f"drift [4, 4] in its log; {A_NUMBER}"),
         ({"drift": lambda r: torch.ones(3)}, f"drift [3] in its log; {A_NUMBER}"),
         ({"note": lambda r: "good"}, f"note str in its log; {A_NUMBER}"),
+        ({"drift": lambda r: 1j}, f"complex drift in its log; {A_NUMBER}"),
+        ({"weights": lambda r: "all"}, f"weights str in its log; {REAL}"),
+        ({"weights": lambda r: torch.ones(4) * 1j}, f"complex weights in its log; {REAL}"),
+        ({"weights": lambda r: [1, 0, 0, float("nan")]}, "weights with NaN in its log; it should"),
+        ({"matrices": lambda r: {"p": "all"}}, f"p str in its log; {REAL}"),
         ({"loss": lambda r: 1.0}, "loss in its log; it should give that another name: it is"),
         ({"matrices": lambda r: [1]}, f"matrices [1] in its log; {TENSORS}"),
         ({"matrices": lambda r: {"a b": torch.ones(2)}}, f"matrices ['a b'] in its log; {TENSORS}"),
@@ -149,7 +180,20 @@ def test_where_a_method_does_not_tell_no_bytes_are_known():
             "the number p among the matrices of its log; it should give a",
         ),
     ],
-    ids=["a matrix", "too few", "a text", "a column", "no dict", "no name", "no matrix"],
+    ids=[
+        "a matrix",
+        "too few",
+        "a text",
+        "complex",
+        "weights of text",
+        "complex weights",
+        "NaN",
+        "matrix of text",
+        "a column",
+        "no dict",
+        "no name",
+        "no matrix",
+    ],
 )
 def test_a_log_that_holds_something_else_is_told_in_one_line(log, sentence):
     assert refusal(told, **log).startswith(f"method 'fedavg': its round gives {sentence}")

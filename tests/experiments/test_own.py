@@ -1,6 +1,8 @@
 """What is a user's own is stored under its name and version, and told from all else."""
 
+import contextlib
 import dataclasses
+import linecache
 import sys
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ import pfl_lib
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.own_data import FederationRun
-from pfl_lib.experiments.runner import run_one
+from pfl_lib.experiments.runner import run_one, training
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.methods.poisoned import Poisoned
@@ -61,6 +63,18 @@ def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp
     run_one(spec(own.load(method_file(tmp_path, factor=0.25, version=2))), store)
 
 
+def test_a_checkpoint_of_another_source_starts_from_round_one_and_is_told(tmp_path, store, capsys):
+    begun = []
+    for factor in (0.5, 0.5, 0.25):
+        one = spec(own.load(method_file(tmp_path, factor)), rounds=4)
+        with contextlib.closing(training(one, store)) as going:
+            begun.append(next(going).done)
+            next(going)
+    assert begun == [0, 1, 0] and store.load_checkpoint(one)["source"] == one.source
+    said = f"{store.checkpoint_path(one)} has another source: the run starts from round 1\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout_are_not(tmp_path):
     path = tmp_path / "longer.py"
     text = FILE.format(factor=0.5, version=1, comment="").replace("A method in", "Some words on")
@@ -103,6 +117,65 @@ def test_constants_of_the_class_and_of_what_a_decorated_function_names_are_part_
         path.write_text(DECORATED.format(slope=slope, factor=factor))
         found.add(own.source_of(type(own.load(f"{path}:Mine"))))
     assert len(found) == 3
+
+
+HOLDS = """
+from dataclasses import dataclass
+import math, os
+import numpy as np
+import torch
+
+def made(inner):
+    def outer(theta): return theta * inner
+    return outer
+
+def halved(theta): return theta / 2
+
+HELD = {held}
+OUTER = made({closed})
+
+@dataclass(frozen=True)
+class Mine:
+    name, version, own = "mine", 1, {own}
+
+    def start(self, fed): return fed.initial()
+    def round(self, fed, state, r): return OUTER(state) + HELD, {{}}
+    def served(self, fed, state): return state
+"""
+VALUES = ["1", "[1, 2]", "[1, [3]]", "{'a': [1]}", "{'a': [2]}", "{'b': [1]}", "{1, 2}", "(1, [2])"]
+VALUES += ["np.ones(2)", "np.zeros(2)", "np.ones(2, 'int64')", "np.ones((2, 1))", "np.float32(1)"]
+VALUES += ["torch.ones(2)", "torch.tensor(1j)", "torch.zeros(2)", "[torch.ones(3)]", "[halved]"]
+
+
+def source_of_held(path, held: str = "1", closed: str = "1", own_: str = "1") -> str:
+    path.write_text(HOLDS.format(held=held, closed=closed, own=own_))
+    linecache.clearcache()
+    return own.source_of(type(own.load(f"{path}:Mine")))
+
+
+@pytest.mark.parametrize("place", ["held", "closed", "own_"])
+def test_lists_sets_arrays_and_closures_are_part_of_the_source(place, tmp_path):
+    found = {v: source_of_held(tmp_path / f"{n}.py", **{place: v}) for n, v in enumerate(VALUES)}
+    assert len(set(found.values())) == len(VALUES) and "" not in found.values()
+    again = "{'y': 1, 'x': {'q', 'p', 'o', 'n'}}", "{'x': {'n', 'o', 'p', 'q'}, 'y': 1}"
+    one, other = (source_of_held(tmp_path / "again.py", **{place: value}) for value in again)
+    assert one == other
+
+
+def test_what_cannot_be_told_as_text_leaves_the_source_as_it_was(tmp_path):
+    values = (
+        "object()",
+        "math.inf",
+        "[]",
+        "os.environ",
+        "torch.ones(1, device='meta')",
+        "[object()]",
+    )
+    assert len({source_of_held(tmp_path / "mine.py", held=value) for value in values}) == 1
+
+
+def test_a_source_of_numbers_texts_and_functions_keeps_the_digits_that_are_stored(tmp_path):
+    assert own.source_of(type(own.load(method_file(tmp_path)))) == "ebeab0f590be3c52"
 
 
 def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(store):

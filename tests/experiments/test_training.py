@@ -139,6 +139,38 @@ def test_a_result_holds_one_model_where_it_is_the_same_for_all(alice, tmp_path):
         assert torch.equal(saved["weight"], own.model["weight"][client if alice is None else 0])
 
 
+class Tied(torch.nn.Module):
+    """The last layer's weight is the first one's; a whole-number buffer, one that is not kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+        self.layers[1].weight = self.layers[0].weight
+        self.register_buffer("order", torch.tensor([3, 0, 2, 1]))
+        self.register_buffer("count", torch.tensor(7))
+        self.register_buffer("scale", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        return self.layers(x[:, self.order] * self.scale)
+
+
+@pytest.mark.parametrize("method", [FedAvg(), Local()], ids=["fedavg", "local"])
+def test_a_saved_model_loads_where_weights_are_shared_and_buffers_hold_whole_numbers(
+    method, tmp_path
+):
+    data, given = drawn(3), {"alice": None, "device": "cpu"}
+    fed = Federation.from_arrays(data, data, Tied, Schedule(2, batch_size=2, lr=0.2), **given)
+    result = finished(Run(method, fed)).result({})
+    module = Tied()
+    module.order.zero_(), module.count.zero_()
+    saved = result.save_model(tmp_path / "tied.pt", client=2)
+    module.load_state_dict(torch.load(saved, weights_only=True))
+    assert (module.order.tolist(), module.count.item()) == ([3, 0, 2, 1], 7)
+    x, y = data[2]
+    loss = torch.nn.functional.cross_entropy(module(x), y).item()
+    assert loss == pytest.approx(result.metrics["loss"].iloc[-1], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("alice", "lost", "words", "every"),
     [(0, (2,), " (client 2)", 1), (None, (1, 3), " (clients 1, 3)", 9)],

@@ -21,7 +21,7 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
-from tests.common import refused
+from tests.common import fresh, refused
 
 pytestmark = pytest.mark.xdist_group("explorers")  # drawn once
 
@@ -40,6 +40,15 @@ def result(weights=None, alice=0, name="m", seed=1, accuracy=(0.5, 0.75), **more
 OF_ALICE = result(np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]))
 EACH = result(np.array([np.full((3, 3), 1 / 3), np.diag([0.8, 0.7, 0.6]) + 0.1]), alice=None)
 BY_LAYER = result(np.stack([np.stack([np.eye(3), np.full((3, 3), 1 / 3)])] * 2), alice=None)
+
+
+def test_explorers_are_there_once_the_package_is_imported_and_not_before_they_are_asked_for():
+    program = """
+        import sys, pfl_lib
+        before = "matplotlib" in sys.modules
+        print(before, "explore" in dir(pfl_lib), pfl_lib.explore.weights.__name__)
+    """
+    assert fresh(program) == "False True weights\n"
 
 
 def outside(piece: str) -> list[str]:
@@ -143,6 +152,7 @@ def test_in_jupyterlab_round_client_and_layer_draw_their_picture():
 @pytest.mark.parametrize(
     ("of", "layers", "says"),
     [
+        ("waffle", (), "^result 'waffle': give a Result, as pfl_lib.run returns it$"),
         (result(), (), "m has no weights"),
         (result(np.array([[-0.1, 1.1]])), (), "a negative weight is no share"),
         (BY_LAYER, ("conv",), "1 names for 2 layers"),
@@ -150,6 +160,10 @@ def test_in_jupyterlab_round_client_and_layer_draw_their_picture():
 )
 def test_weights_that_cannot_be_shown_are_told_in_one_line(of, layers, says):
     refused(says, explore.weights, of, layers)
+
+
+def test_a_matrix_of_what_is_no_result_is_told_in_one_line():
+    refused("^result 3: give a Result", explore.matrix, 3)
 
 
 # --- matrix ---

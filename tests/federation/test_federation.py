@@ -10,7 +10,7 @@ from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.devices import cores
 from pfl_lib.methods import FedAvg, make_method
 from pfl_lib.rows import copies
-from tests.common import refusal
+from tests.common import refusal, refused
 
 
 def network() -> nn.Module:
@@ -69,6 +69,37 @@ def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
 def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
     told = refusal(Federation.from_arrays, train, test, network, Schedule(1))
     assert told.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("clients", "rows", "sentence"),
+    [
+        ([0, -1], 2, "client -1 is not one of the clients 0 to 5"),
+        ([0, 6], 2, "client 6 is not one of the clients 0 to 5"),
+        ([0, 1.0], 2, "client 1.0 is not one of the clients 0 to 5"),
+        ([0, 1], 3, "3 rows of 'theta' for 2 clients: give each one"),
+        (
+            [0, 1],
+            torch.ones(2, 1).long(),
+            "theta holds torch.int64: give fractions, such as torch.f",
+        ),
+    ],
+    ids=str,
+)
+def test_clients_and_rows_that_do_not_fit_are_refused(clients, rows, sentence):
+    fed = federation()
+    rows = copies(fed.initial(), rows) if isinstance(rows, int) else {"theta": rows}
+    for part in (lambda: fed.train(rows, 1, clients), lambda: fed.evaluate(rows, clients=clients)):
+        assert refusal(part).startswith(sentence)
+
+
+def test_a_client_is_trained_once_in_a_whole_round_and_evaluated_as_often_as_asked():
+    fed = federation()
+    rows = copies(fed.initial(), 2)
+    refused(r"^clients \[1, 1\]: give each of them once$", fed.train, rows, 1, [1, 1])
+    for wrong in (-1, 1.0, None):
+        refused(f"^round {wrong}: give a whole number, 0 or more$", fed.train, rows, wrong, [0, 1])
+    assert len(fed.evaluate(rows, clients=np.array([1, 1]))[0]) == 2
 
 
 AWAY = {"availability": ((6, 1, 2),)}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_lib.results.result import Result
+from pfl_lib.results.result import Result, of_each_alice
 from pfl_lib.results.several import Results
 from pfl_lib.results.weights import alone_from, shares, vanishing
 from tests.common import refused
@@ -125,6 +125,18 @@ def test_seeds_are_gathered_by_the_protocol_a_table_names():
     assert two.summary(metric="loss").mean == 1.5
     none = two.summary(model="trained")
     assert math.isnan(none.mean) and math.isnan(none.std) and none.status == "ran"
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3), (2, 3, 3)], ids=str)
+def test_with_each_client_as_alice_a_row_of_weights_is_what_her_own_run_gave_her(shape):
+    frame = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
+    runs, rounds = np.random.default_rng(0).random((3, 2, *shape)), np.array([1, 9])
+    each = [Result({}, frame, of, None, 1.0, weights_rounds=rounds) for of in runs]
+    read = of_each_alice(each)
+    assert read.weights.shape == (2, *shape[:-2], 3, 3) and read.weights_rounds.tolist() == [1, 9]
+    for client, own in enumerate(runs):
+        hers = own if len(shape) == 1 else own[..., client, :]
+        np.testing.assert_array_equal(read.weights[..., client, :], hers)
 
 
 def test_shares_of_an_average_sum_to_one():
