@@ -206,7 +206,8 @@ def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
 
 
 def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):
-    (tmp_path / "results").write_text("")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "cells").write_text("")
     rounds = []
     for run in (
         lambda: run_one(spec(), Store(tmp_path / "results", None), progress=rounds.append),
