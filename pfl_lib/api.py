@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Never
 
+import numpy as np
+
 from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.engine.private import DPSGD
@@ -50,6 +52,7 @@ def run(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     participation: float = 1.0,
+    availability: tuple[tuple[int, int, int], ...] = (),
     augment: str = "none",
     private: DPSGD | None = None,
     loss: str = "cross_entropy",
@@ -96,6 +99,8 @@ def run(
     line says so.
     """
     given = locals()
+    if scalars := {name: one.item() for name, one in given.items() if isinstance(one, np.generic)}:
+        return run(**{name: one for name, one in given.items() if name != "unknown"} | scalars)
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
@@ -220,10 +225,11 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
         return [seed]
     if seed != 1:
         raise BadInput(f"seed {seed!r} beside seeds {seeds!r}: give one of them")
-    if isinstance(seeds, list | tuple) and seeds:
-        for each in seeds:
+    if isinstance(seeds, list | tuple | range | np.ndarray) and len(seeds):
+        numbers = [one.item() if isinstance(one, np.generic) else one for one in seeds]
+        for each in numbers:
             whole("a seed", each)
-        return list(dict.fromkeys(seeds))
+        return list(dict.fromkeys(numbers))
     whole("seeds", seeds, 1, MOST_SEEDS)
     return list(range(1, seeds + 1))
 

@@ -1,6 +1,8 @@
 """One exception for everything a user can get wrong, and the sentences that tell it."""
 
 import os
+import sysconfig
+import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -92,6 +94,18 @@ def needs(what: str, package: str) -> Iterator[None]:
         yield
     except ImportError:
         raise BadInput(f"{what}, which is missing: pip install {package}") from None
+
+
+def said(error: BaseException) -> str:
+    """An error in one line, with its place where a user's own code raised it, or called what did:
+    "KeyError: 'w' (mine.py, line 12)".
+    """
+    line = f"{type(error).__name__}: {error}".splitlines()[0]
+    installed = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    others = (str(Path(__file__).parent), *installed, "<")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(others)]
+    return f"{line} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else line
 
 
 def _is_whole(value: object) -> bool:

@@ -124,6 +124,19 @@ def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
     assert several.spread == pytest.approx(np.std(best, ddof=1))
 
 
+def test_settings_and_seeds_may_be_numpys(run):
+    plain = {"rounds": 1, "clients": 5, "lr": 0.5}
+    same = {"rounds": np.int64(1), "clients": np.uint8(5), "lr": np.float32(0.5)}
+    expected = run("local", model="linear", seeds=[2, 3], **plain)
+    for seeds in (range(2, 4), np.arange(2, 4), [np.int32(2), 3]):
+        found = run("local", model="linear", seeds=seeds, **same)
+        assert [one.config["key"] for one in found] == [one.config["key"] for one in expected]
+
+
+def test_clients_may_be_away_for_some_rounds(run):
+    assert run("fedavg", rounds=2, availability=((2, 2, 2),)).weights[0, 2] == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -414,6 +427,9 @@ def test_a_plot_has_a_mark_for_one_round_and_the_last_weights_of_each_client(run
     result = run("fedfomo", rounds=2, **pairs)
     shown = result.plot().axes[1].collections[0].get_array()
     np.testing.assert_array_equal(shown.reshape(5, 5), result.weights[-1])
+    by_layer = run("pfedla", rounds=1, alice=None, clients=5)
+    shown = by_layer.plot().axes[1].collections[0].get_array()
+    np.testing.assert_allclose(shown.reshape(5, 5), by_layer.weights[-1].mean(axis=0))
 
 
 def test_a_round_is_chosen_by_validation_where_it_is_measured(run):

@@ -88,10 +88,10 @@ def mean_and_worst(frame: pd.DataFrame) -> "Axes":
 
 def of_result(result: "Result") -> "Figure":
     """Draw one result: accuracy by round, its best so far, and below it the weights: [rounds, N] by
-    round, of [rounds, N, N] the last.
+    round, of [rounds, N, N] the last, of [rounds, L, N, N] the last one's mean over layers.
     """
     weights, dimensions = result.weights, getattr(result.weights, "ndim", 0)
-    rows = 2 if dimensions in (2, 3) else 1
+    rows = 1 if weights is None else 2
     figure, panels = theme.blank(3.2 * rows, rows)
     panels = [panels] if rows == 1 else list(panels)
     each = 100 * result.accuracy_by_round().astype(float)
@@ -105,8 +105,10 @@ def of_result(result: "Result") -> "Figure":
     panels[0].set(title=f"{name}{ended}", xlabel="round", ylabel="accuracy (%)")
     if dimensions == 2:
         heat_maps.weights(panels[1], weights, result.config.get("alice"))
-    elif dimensions == 3:
-        heat_maps.matrix(panels[1], weights[-1], quantity="weight")
+    elif dimensions:
+        shown = weights[-1] if dimensions == 3 else weights[-1].mean(axis=0)
+        heat_maps.matrix(panels[1], shown, quantity="weight")
         last = f"weights in round {result.weights_rounds[-1]}"
+        last += ", mean over layers" if dimensions == 4 else ""
         panels[1].set(title=last, xlabel="whose model", ylabel="client")
     return figure

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 
-from pfl_lib.errors import BadInput, needs
+from pfl_lib.errors import BadInput, needs, said
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
 from pfl_lib.results.store import NotStored
 
@@ -62,7 +62,7 @@ def _outcome(spec: RunSpec, future: Future) -> Outcome:
             " be importable there; or give jobs=1"
         )
     except Exception as error:  # noqa: BLE001  a lost worker must not stop the other runs
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        why = said(error)
     return RunFailure(spec, why)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, said
 from pfl_lib.methods import check_method
 
 PLAIN = (bool, int, float, str, types.NoneType)
@@ -198,8 +198,7 @@ def load(named: str) -> Any:
     except BadInput:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a user's file does
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise BadInput(f"method {named!r} cannot be loaded: {said}") from None
+        raise BadInput(f"method {named!r} cannot be loaded: {said(error)}") from None
 
 
 def absolute(named: str) -> str:

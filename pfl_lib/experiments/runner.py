@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from pfl_lib import data, models, partitions
-from pfl_lib.errors import choose, whole
+from pfl_lib.errors import choose, said, whole
 from pfl_lib.experiments.backends import cluster, completed, processes
 from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.rounds import count, rounds_shown
@@ -265,5 +265,5 @@ def _outcome_of(
     except NotStored as error:
         raise NotStored(str(error)) from None  # without the result, which need not be sent
     except Exception as error:  # noqa: BLE001  its line is shown with the results
-        return RunFailure(spec, f"{type(error).__name__}: {error}".splitlines()[0])
+        return RunFailure(spec, said(error))
     return None

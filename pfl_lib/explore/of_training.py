@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from pfl_lib.display import curves, play, theme
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, said
 from pfl_lib.experiments.runner import stored_config, training
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.results.store import NotStored, Store
@@ -73,7 +73,7 @@ class Training:
         except NotStored as error:
             self.state = f"finished; {error}"
         except Exception as error:  # noqa: BLE001  a thread's error is told where it is watched
-            self.state = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.state = said(error)
         self.watch(self)
 
     def words(self) -> str:

@@ -17,8 +17,8 @@ from pfl_lib.partitions import groups
 from pfl_lib.progress import tell
 
 MOST_WORDS, MOST_TOLD = 50, 12
-MISSING = ("-", "--", "?", ".", "*")
-"""Marks of a missing value, beside those that pandas knows (empty, NA, nan, null and others)."""
+MISSING = ("", *"NA N/A n/a #N/A <NA> NaN nan NULL null - -- ? . *".split())
+"""Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
 
 
 def from_csv(
@@ -87,7 +87,13 @@ def from_csv(
 def _read(path: Path) -> pd.DataFrame:
     try:
         # Whole columns at once: numbers and words in one column are words.
-        table = pd.read_csv(path, na_values=list(MISSING), low_memory=False)
+        table = pd.read_csv(
+            path,
+            na_values=list(MISSING),
+            keep_default_na=False,
+            skipinitialspace=True,
+            low_memory=False,
+        )
     except OSError as error:
         raise BadInput(
             f"{path} cannot be read ({error.strerror or error}): give the path of a CSV file"
@@ -103,7 +109,17 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:
         raise BadInput(f"{path} has a header line but no rows")
-    return table
+    if (names := table.columns.str.strip()).is_unique:
+        table.columns = names
+    return table.map(_stripped)
+
+
+def _stripped(cell: object) -> object:
+    """A word without the blanks around it, which would be another category; missing if a mark."""
+    if not isinstance(cell, str):
+        return cell
+    word = cell.strip()
+    return np.nan if word in MISSING else word
 
 
 def _are_names(inputs: object) -> bool:

@@ -185,7 +185,7 @@ class Result:
 
     def plot(self):
         """Draw accuracy by round, and the weights where there are any, of a matrix [N, N] the last
-        round's and by layer none; returns the matplotlib figure.
+        round's, by layer their mean; returns the matplotlib figure.
         """
         from pfl_lib.display import curves, theme
 

@@ -228,7 +228,10 @@ def test_a_version_is_a_whole_number_and_a_name_is_ones_own(value, taken):
         ("/nowhere/mine.py:Mine", "method file /nowhere/mine.py does not exist"),
         ("{file}:Mine", "has no Mine; it has Shrunk"),
         ("no_such_module:Mine", "cannot be loaded: ModuleNotFoundError"),
-        ("{broken}:Mine", "cannot be loaded: ZeroDivisionError: division by zero"),
+        (
+            "{broken}:Mine",
+            "cannot be loaded: ZeroDivisionError: division by zero (broken.py, line 1)",
+        ),
         ("{leaving}:Mine", "cannot be loaded: SystemExit: 0"),
         (3, "give module:Class or path/to/file.py:Class"),
     ],

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 
 from pfl_lib import Federation, Schedule
 from pfl_lib import methods as m
+from pfl_lib.experiments import own
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.experiments.training import Run
@@ -17,7 +19,7 @@ from pfl_lib.results import store as stores
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 from tests.common import no_room, refusal, refused
-from tests.experiments.common import drawn, same_bits, spec
+from tests.experiments.common import drawn, method_file, same_bits, spec
 
 OTHERS = {
     "weight_erosion": m.WeightErosion(p_d=0.1),
@@ -203,6 +205,14 @@ def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):
     assert [type(result) for result in results] == [RunFailure, Result, RunFailure]
     assert results[0].spec == bad and "\n" not in results[0].message
     assert results[0].message.startswith("BadInput: distribution 'C' needs at least 99")
+
+
+def test_an_error_in_a_method_of_ones_own_is_told_with_its_place(tmp_path, store):
+    file = Path(method_file(tmp_path).partition(":")[0])
+    file.write_text(file.read_text().replace("theta * FACTOR", "theta[FACTOR:, 0, 0]"))
+    [failure] = run_many([spec(own.load(f"{file}:Shrunk"))], store, jobs=1)
+    assert failure.message.startswith("IndexError: ")
+    assert failure.message.endswith(f" ({file.name}, line 8)")
 
 
 def test_a_results_folder_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):

@@ -113,6 +113,15 @@ def test_flags_with_gaps_are_an_input_and_numbers_beside_words_are_words(table):
     assert (len(found), found.classes) == (2, 3) and found.input_shape[0] > 0
 
 
+def test_none_is_a_word_and_blanks_around_a_word_do_not_count(table, capsys):
+    arms, sick = ("None", "A", "NA "), ("yes", "no ")
+    rows = [f"{k % 2} ,{k}.5, {arms[k % 3]},{sick[k // 6]}" for k in range(12)]
+    found = from_csv.from_csv(table("site ,age, arm, sick", rows), label="sick", split_by="site")
+    told = "inputs are age: a number; arm: 2 words (4 missing); clients by site: 0 0, 1 1;"
+    assert told in capsys.readouterr().err and found.classes == 2
+    assert found.input_shape == (2,)
+
+
 def test_rows_of_more_cells_than_the_header_names_are_refused(table):
     """Pandas would take the first column for names of rows, and every other for its neighbour."""
     path = table("site,ill,age,weight", ["0,1,3,2,", "1,0,4,1,"] * 4)
