@@ -361,7 +361,7 @@ BUDGETS = {
     "data": 728,
     "experiments": 1824,
     "results": 1341,
-    "papers": 2954,
+    "papers": 2959,
     "display": 1051,
     "explore": 426,
     "pages": 1450,

@@ -122,20 +122,25 @@ def headline(found: Overview) -> list[str]:
     not run.
     """
     results, counts = found.values, counted(found, "paper")
+    total, tables = counts.sum(numeric_only=True), counts.to_dict("records")
     told = [
-        f"{PAPERS[row.paper]}'s Table {row.table[5:]} on {row.dataset}: {row.reproduced} of"
-        f" {row.values_} values reproduced"
-        + (f", {row.compatible} compatible" if row.compatible else "")
-        + f"; of {row.stands + row.turned + row.open} clear pairs"
-        f" {row.stands} stand, {row.turned} turned, {row.open} too close to call"
-        for row in counts.rename(columns={"values": "values_"}).itertuples()
+        f"{PAPERS[of['paper']]}'s Table {of['table'][5:]} on {of['dataset']} {of['reproduced']} of"
+        f" {of['values']}"
+        for of in tables
     ]
     small = found.pairs[found.pairs["profile"] == "small"]
     decided = small[small["order"].isin(["stands", "turned"]) & (small["metric"] == ACCURACY.name)]
     stands = decided["order"].eq("stands")
     share = stands.groupby(decided["one model"]).mean()
     missing = results[results["profile"] == ""]
-    lines = [f"In the exact setting, {'; '.join(told)}."] if told else []
+    lines = []
+    if told:
+        lines.append(
+            f"In the exact setting {total['reproduced']} of {total['values']} values are"
+            f" reproduced, {total['compatible']} compatible: {', '.join(told)}.  Of"
+            f" {total[list(ORDERS)].sum()} clear pairs {total['stands']} stand,"
+            f" {total['turned']} are turned, {total['open']} are too close to call."
+        )
     if len(decided):
         lines.append(
             f"Smaller runs: {stands.sum()} of {len(decided)} decided pairs of accuracies in the"
