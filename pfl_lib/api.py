@@ -229,7 +229,9 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
         numbers = [one.item() if isinstance(one, np.generic) else one for one in seeds]
         for each in numbers:
             whole("a seed", each)
-        return list(dict.fromkeys(numbers))
+        if len({*numbers}) < len(numbers):
+            raise BadInput(f"seeds {numbers}: give each of them once")
+        return numbers
     whole("seeds", seeds, 1, MOST_SEEDS)
     return list(range(1, seeds + 1))
 

@@ -50,7 +50,7 @@ def whole(name: str, value: object, least: int | None = None, most: float = floa
     """BadInput unless `value` is a whole number from `least` to `most`."""
     if not _is_whole(value) or (least is not None and value < least):
         or_more = "" if least is None else f", {least} or more"
-        raise BadInput(f"{name} {value!r}: give a whole number{or_more}")
+        raise BadInput(f"{name} {value!r}: give a whole number{or_more}{_of_numpy(value, 'int')}")
     if value > most:
         raise BadInput(f"{name} {value!r}: give a whole number of {most:,} at most")
 
@@ -62,9 +62,14 @@ def number(name: str, value: object, wanted: str, fits: Callable[[float], bool])
     except OverflowError:  # a whole number beyond the largest float
         good = False
     if not good:
-        raise BadInput(f"{name} {value!r}: give {wanted}")
+        raise BadInput(f"{name} {value!r}: give {wanted}{_of_numpy(value, 'float')}")
     if LARGEST < abs(value) < float("inf"):
         raise BadInput(f"{name} {value!r}: give {wanted}, of {LARGEST:g} at most")
+
+
+def _of_numpy(value: object, kind: str) -> str:
+    # NumPy's and torch's numbers have a shape without dimensions.
+    return f" of Python's own: {kind}(...) makes one" if getattr(value, "shape", None) == () else ""
 
 
 def flag(**named: object) -> None:

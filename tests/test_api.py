@@ -133,6 +133,14 @@ def test_settings_and_seeds_may_be_numpys(run):
         assert [one.config["key"] for one in found] == [one.config["key"] for one in expected]
 
 
+def test_several_seeds_are_one_tidy_table(run):
+    several = run("local", model="linear", rounds=2, seeds=[2, 5])
+    assert list(several.metrics)[:3] == ["seed", "round", "client"]
+    assert several.metrics["seed"].tolist() == [2, 2, 5, 5]
+    last = several.metrics.query("seed == 5")["accuracy"].iloc[-1]
+    assert last == several[1].last_accuracy
+
+
 def test_clients_may_be_away_for_some_rounds(run):
     assert run("fedavg", rounds=2, availability=((2, 2, 2),)).weights[0, 2] == 0
 
@@ -142,6 +150,7 @@ def test_clients_may_be_away_for_some_rounds(run):
     [
         ({"seeds": 0}, "seeds 0: give a whole number, 1 or more"),
         ({"seeds": (1, "2")}, "a seed '2': give a whole number"),
+        ({"seeds": [1, 2, 1]}, "seeds [1, 2, 1]: give each of them once"),
         ({"seeds": 3, "seed": 2}, "seed 2 beside seeds 3: give one of them"),
         ({"seeds": [1, 2], "seed": 5}, "seed 5 beside seeds [1, 2]: give one of them"),
         ({"jobs": 2}, "jobs 2: one run takes one process; give seeds=3 as well"),

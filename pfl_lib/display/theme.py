@@ -39,7 +39,7 @@ LOOKS |= {  # other readings of three methods, on one page with them
 # Of what has no look of its own: their numbers have no common divisor, so that not even thirty
 # share a look.
 OTHERS = (
-    ("#de8f05", "#000000", "#ca9161", "#7a4fbf", "#ece133", "#fbafe4"),
+    ("#000000", "#de8f05", "#7a4fbf", "#ece133", "#ca9161", "#fbafe4"),
     ("P", "*", "<", "X", ">", "h", "p"),
     ("-", ":", "-.", "--", (0, (1, 1, 5, 1))),
 )

@@ -132,6 +132,10 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
         x, y = (torch.as_tensor(one).detach() for one in plain)
     except (TypeError, ValueError, RuntimeError) as error:
+        if isinstance(next(iter(pair[1]), None), str):
+            raise BadInput(
+                f"{where} has texts as labels: number the classes from 0, for all clients alike"
+            ) from None
         why = str(error).partition("\n")[0]
         raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None
     if any(part.layout != torch.strided or part.is_meta or part.is_complex() for part in (x, y)):

@@ -296,10 +296,17 @@ class Federation:
         """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
-        data = self._splits[choose("split", split, self._splits)]
+        data = self._split(split)
         if each:
             return evaluation.each_on_its_own(self._modules[0], model, data, ids)
         return evaluation.one_on_all(self._modules[0], model, data, ids)
+
+    def _split(self, name: str) -> Split:
+        if name == "validation" and name not in self._splits:
+            raise BadInput(
+                "split 'validation': nothing is held out; give validation=0.2, or arrays"
+            )
+        return self._splits[choose("split", name, self._splits)]
 
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
         """The clients' numbers; BadInput where one is none, or rows are no fractions or, where
@@ -322,7 +329,7 @@ class Federation:
         """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a
         client's examples, in their order.
         """
-        data = self._splits[choose("split", split, self._splits)]
+        data = self._split(split)
         return evaluation.examples(self._modules[0], model, data, client)
 
 

@@ -70,7 +70,8 @@ def from_csv(
     clients, rows = _groups(path, table[split_by], bins, seed)
     if alice is not None and not (type(alice) is int and 0 <= alice < len(rows)):
         raise BadInput(
-            f"alice {alice!r} is not one of the clients 0 to {len(rows) - 1} that {split_by} makes"
+            f"alice {alice!r} is not the number of one of the clients that {split_by} makes:"
+            f" {_numbered(clients)}"
         )
     left_out = {label} if bins is not None else {label, split_by}
     names = [name for name in table if name not in left_out] if inputs is None else list(inputs)

@@ -83,7 +83,8 @@ class FedFomo:
         most = len(fed) - 1 + self.counts_own
         if self.n > most:
             raise BadInput(
-                f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to {most}"
+                f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to"
+                f" {most}, as {type(self).__name__}(n={most})"
             )
         check_validation(fed)
         return {

@@ -38,6 +38,13 @@ class Results:
     def seeds(self) -> tuple[int, ...]:
         return tuple(result.config["seed"] for result in self.results)
 
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """All results' `Result.metrics`, one below the other, with their seed in front."""
+        each = [result.metrics.assign(seed=result.config["seed"]) for result in self.results]
+        frame = pd.concat(each, ignore_index=True)
+        return frame[["seed", *frame.columns.drop("seed")]]
+
     def summary(
         self,
         protocol: str = "best",
@@ -84,7 +91,7 @@ class Results:
         return (
             f"<Results of {self.results[0].config['method']['name']}: seeds"
             f" {', '.join(map(str, self.seeds))}, {best.status if best.diverged else said};"
-            " .results, .summary(), .plot()>"
+            " .metrics, .summary(), .plot()>"
         )
 
 
@@ -121,11 +128,7 @@ class Comparison:
         1), loss and what the method logs.
         """
         frame = pd.concat(
-            [
-                result.metrics.assign(name=name, seed=result.config["seed"])
-                for name, several in self.results.items()
-                for result in several
-            ],
+            [several.metrics.assign(name=name) for name, several in self.results.items()],
             ignore_index=True,
         )
         front = ["name", "seed", "round", "client"]

@@ -151,7 +151,7 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"inputs": 3}, "inputs 3: give a list of columns"),
         ({"inputs": ["age", "age"]}, "give a list of columns, each once"),
         ({"label": []}, "label []: give the name of a column"),
-        ({"alice": 4}, "alice 4 is not one of the clients 0 to 3 that age makes"),
+        ({"alice": 4}, "alice 4 is not the number of one of the clients that age makes: 0 up to"),
         ({"split_by": "town"}, "holds words, which bins cannot split"),
         ({"bins": None}, "is empty in 3 rows: whose are they?"),
     ],
