@@ -41,31 +41,6 @@ COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!="
 COMPARED |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
 CALLS = {"min": "max", "max": "min", "floor": "ceil", "ceil": "floor", "sum": "mean", "mean": "sum"}
 
-# Mutants that had survived once: file, what stands there, what is put in its place
-NAMED = (
-    ("methods/fedfomo.py", '"downloads", r, client)', '"downloads", r)'),
-    ("methods/per_fedavg.py", 'outer, rows["statistics"])', "outer)"),
-    ("methods/pfedme.py", "momentum=0.0, weight_decay=0.0)", "weight_decay=0.0)"),
-    ("methods/mocha.py", '(own + rows["others"]) / n', '(own + rows["others"]) / len(clients)'),
-    ("methods/fedavg_data.py", '"shared data", client)', '"shared data")'),
-    ("methods/pfedhn.py", "updates).sum() / len(clients)", "updates).sum() / len(fed)"),
-    ("methods/fedrep.py", 'purpose="batches of the head"', 'purpose="batches"'),
-    ("partitions/classes.py", "stock(dataset)[held].min()", "stock(dataset).min()"),
-    ("partitions/dealing.py", "recipe.train_share", "0.8"),
-    ("partitions/dirichlet.py", "min(map(len, test)) >= 1", "min(map(len, test)) >= 0"),
-    ("partitions/dirichlet.py", "bounds[:, -1] = 1.0", "pass"),
-    ("partitions/validation.py", 'if part != "test" or one_pool', 'if part != "test"'),
-    ("engine/flat.py", "trust.due |= trust.played >= after", "trust.due |= False"),
-    ("engine/flat.py", "trust.played, trust.due = 0, False", "trust.played, trust.due = 0, True"),
-    ("engine/flat.py", "trust.due = True  # nothing", "trust.due = False  # nothing"),
-    ("engine/flat.py", "trust.trials -= trust.trials > 0", "trust.trials -= 0"),
-    ("engine/flat.py", "(logits.argmax(-1) == y)", "(logits.argmin(-1) == y)"),
-    ("rows.py", "counts = (weights[..., ~finite] != 0)", "counts = (weights[..., ~finite] == 0)"),
-    ("rows.py", "batch.weight_decay * row", "batch.weight_decay * batch.lr"),
-    ("rows.py", "isfinite() & matrix.amin(1)", "isfinite() & matrix.amax(1)"),
-    ("papers/judge.py", "max(metric.floor, 2 * differences", "max(0, 2 * differences"),
-)
-
 
 @dataclass(frozen=True)
 class Mutant:
@@ -85,16 +60,6 @@ class Mutant:
         shown = " ".join(text[self.start : self.stop].split())
         line = text.count("\n", 0, self.start) + 1
         return {"file": self.file, "line": line, "before": shown, "after": self.after}
-
-
-def named() -> list[Mutant]:
-    """The mutants of `NAMED`; each text stands in its file once."""
-    found = []
-    for file, before, after in NAMED:
-        text = (ROOT / "pfl_lib" / file).read_text(encoding="utf-8")
-        assert before in text, f"{file} has no {before!r}"
-        found.append(Mutant(file, text.index(before), text.index(before) + len(before), after))
-    return found
 
 
 def drawn(count: int, seed: int) -> list[Mutant]:
@@ -230,7 +195,7 @@ def main(count: int, seed: int, rooms: list[str], copy: Path) -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not known:
             writer.writeheader()
-        for mutant in (*named(), *drawn(count, seed)):
+        for mutant in drawn(count, seed):
             row = mutant.row()
             if rooms and mutant.file.partition("/")[0] not in rooms:
                 continue
