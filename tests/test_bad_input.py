@@ -16,6 +16,7 @@ from tests.common import refusal, refused
 X, Y = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
 PLAIN = Schedule(1, batch_size=4)
 PRIVATE = Schedule(1, batch_size=4, private=DPSGD(1, 1))
+FAST = Schedule(1, batch_size=4, lr=2.0, momentum=0.5, weight_decay=1.0)
 
 
 def federation(
@@ -45,12 +46,9 @@ class Branching(nn.Linear):
         return super().forward(x if x.sum() > 0 else -x)
 
 
-def federated(method: str, **settings):
-    schedule = Schedule(1, batch_size=4, **settings)
-    return pfl_lib.run(method, federation=federation(schedule=schedule))
-
-
 HUGE = 10**30
+LARGE = [("clients", 10**9), ("local_batches", 10**7)]
+LARGE += [(name, HUGE) for name in ("batch_size", "clients", "seeds", "rounds")]
 CALLS = {
     "no training data": (
         lambda: Federation.from_arrays(None, [(X, Y)], nn.Linear(3, 2), Schedule(1)),
@@ -73,18 +71,8 @@ CALLS = {
     "lr": (lambda: run(lr=1e308), "lr 1e+308: give a number above 0, of 1e+15 at most"),
     "decay": (lambda: run(weight_decay=HUGE), "a number 0 or more, of 1e+15 at most"),
     **{
-        f"{name} {value:.0e}": (
-            lambda name=name, value=value: run(**{name: value}),
-            f"{name} {value}",
-        )
-        for name, value in (
-            ("batch_size", HUGE),
-            ("clients", HUGE),
-            ("clients", 10**9),
-            ("seeds", HUGE),
-            ("local_batches", 10**7),
-            ("rounds", HUGE),
-        )
+        f"{name} {value:.0e}": (lambda given={name: value}: run(**given), f"{name} {value}")
+        for name, value in LARGE
     },
     "data_dir": (lambda: run(dataset="mnist", data_dir=3), "data_dir 3: give the path"),
     "no vmap": (lambda: federation(model=Branching(3, 2), engine="vmap"), "or give engine='loop'"),
@@ -94,10 +82,11 @@ CALLS = {
     ),
     "a class left out twice": (lambda: Classes(2, leave_out=(9, 9)), "(9, 9): give each class on"),
     "pFedMe with momentum": (
-        lambda: federated("pfedme", lr=2.0, momentum=0.5, weight_decay=1.0),
+        lambda: pfl_lib.run("pfedme", federation=federation(schedule=FAST)),
         "pFedMe diverges from 3 on",
     ),
     "results_dir": (lambda: run(results_dir="\0"), "results_dir '\\x00': give the path"),
+    "no results_dir": (lambda: run(results_dir=3), "results_dir 3: give the path of a file or"),
     "with_model": (lambda: run(with_model="no"), "with_model 'no': give True or False"),
     "another's name": (lambda: run(learning_rate=0.1), "'learning_rate': did you mean lr?"),
     "a family": (lambda: run(partition="dirichlet"), "did you mean pfl_lib.partitions.Dirichlet()"),
@@ -108,10 +97,7 @@ CALLS = {
         "takes 1x28x28 images, not 10; choose model linear",
     ),
     "names in arrays": (lambda: run(dataset=np.array(["digits"])), "dataset array(['digits']"),
-    "labels of one number": (
-        lambda: federation((X, torch.tensor(1))),
-        "inputs or labels: give one",
-    ),
+    "labels of one number": (lambda: federation((X, torch.tensor(1))), "or labels: give one"),
     "a frame": (lambda: run(weight_decay=pd.DataFrame({"a": [1]})), "a 0  1: give a number 0 or"),
     "epochs": (lambda: FineTuned(epochs=HUGE), "give a whole number of 1,000,000 at most"),
     "a hidden layer": (lambda: PFedHN(hidden=(HUGE,)), "a whole number of 100,000 at most"),

@@ -23,8 +23,7 @@ from benchmarks.timing import peak_memory
 from pfl_lib.engine import Pool
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import METHODS
-from pfl_lib.experiments.training import one_thread
-from pfl_lib.experiments.training import Run
+from pfl_lib.experiments.training import Run, one_thread
 
 cases, n, participation = json.loads(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 random = torch.Generator().manual_seed(1)

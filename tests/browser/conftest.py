@@ -6,6 +6,12 @@ import pytest
 
 PATIENCE = 600_000  # milliseconds: a machine may have much else to do
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+MARKS = [
+    # playwright's pipes are closed when its process has ended, which Python remarks on.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.timeout(900),
+]
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,9 @@ import pytest
 
 from pfl_lib import explore, run
 from pfl_lib.__main__ import main
+from tests.browser.conftest import MARKS
 
-pytestmark = [
-    # playwright's pipes are closed when its process has ended, which Python remarks on.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.timeout(900),
-    pytest.mark.xdist_group("site"),  # drawn once
-]
+pytestmark = [*MARKS, pytest.mark.xdist_group("site")]  # drawn once
 
 
 class Quiet(SimpleHTTPRequestHandler):

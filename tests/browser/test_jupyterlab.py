@@ -13,14 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.conftest import MARKS
+
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [
-    # playwright's pipes are closed when its process has ended, which Python remarks on.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.timeout(900),
-    pytest.mark.xdist_group("lab"),  # one server
-]
+pytestmark = [*MARKS, pytest.mark.xdist_group("lab")]  # one server
 
 # Edits of the quickstart that train three rounds
 SHORTER = {

@@ -103,8 +103,7 @@ def test_a_buffer_that_is_replaced_at_a_later_batch_is_refused_then(own):
 
 
 def test_a_nested_buffer_is_named_in_full():
-    with pytest.raises(BadInput, match=r"replaces buffer 0\.mean by .*: write self\.mean"):
-        federation(nn.Sequential(Centred(replaced)))
+    refused(r"buffer 0\.mean by .*: write self\.mean", federation, nn.Sequential(Centred(replaced)))
 
 
 class Spare(nn.Module):

@@ -225,11 +225,6 @@ def test_a_network_of_ones_own_that_is_put_among_the_packages_is_not_recorded(mo
     assert federation(models.Architecture("linear", (9,), 2))._modules[0].recordings is None
 
 
-def test_the_name_under_which_a_network_is_recorded_cannot_be_given():
-    with pytest.raises(TypeError, match="recorded_as"):
-        Federation.from_arrays([], [], linear, Schedule(1), recorded_as="linear")
-
-
 def test_networks_of_one_name_with_other_settings_share_nothing(monkeypatch, at_once):
     """Clamped at .5 and at 1: settings that no parameter's shape tells apart."""
     found = []

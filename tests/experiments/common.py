@@ -1,10 +1,9 @@
 """What the tests of experiments share: short descriptions of short runs, and equal bits."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import torch
 
 from pfl_lib import Federation, Schedule
@@ -12,6 +11,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.result import Result
+from tests.results.common import assert_same
 
 FILE = """
 from dataclasses import dataclass
@@ -77,24 +77,10 @@ def finished(run: Run) -> Run:
 
 def same_bits(one: Result, other: Result) -> bool:
     """Whether two results are equal to the last bit, with what they say of themselves but when."""
-    pd.testing.assert_frame_equal(one.metrics, other.metrics, check_exact=True)
-    assert one.model.keys() == other.model.keys() and one.matrices.keys() == other.matrices.keys()
-    pairs = [
-        (one.weights, other.weights),
-        (one.weights_rounds, other.weights_rounds),
-        (one.matrices_rounds, other.matrices_rounds),
-        *((one.matrices[name], other.matrices[name]) for name in one.matrices),
-    ]
-    told = [
-        json.dumps([{**r.config, "finished": ""}, r.diverged, r.bytes], sort_keys=True)
-        for r in (one, other)
-    ]
-    return (
-        told[0] == told[1]
-        and one.non_finite == other.non_finite
-        and all((a is b is None) or np.array_equal(a, b) for a, b in pairs)
-        and all(torch.equal(one.model[name], other.model[name]) for name in one.model)
-    )
+    told = (json.loads(json.dumps({**result.config, "finished": ""})) for result in (one, other))
+    assert_same(*(replace(r, config=c, seconds=0) for r, c in zip((one, other), told, strict=True)))
+    assert one.model.keys() == other.model.keys()
+    return all(torch.equal(one.model[name], other.model[name]) for name in one.model)
 
 
 def method_file(folder: Path, factor: float = 0.5, version: int = 1, comment: str = "half") -> str:

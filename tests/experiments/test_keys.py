@@ -66,8 +66,7 @@ def test_every_field_of_a_cell_and_its_schedule_is_tried_below():
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_key_changes_with(change):
-    settings = dict(CHANGES[change])
-    changed = spec(**settings)
+    changed = spec(**CHANGES[change])
     assert changed.key != spec().key and changed.slug != spec().slug
     assert spec(**CHANGES[change]).key == changed.key
 

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pfl_lib import BadInput
 from pfl_lib.experiments import backends, own
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.methods import APFL, Waffle
 from pfl_lib.results.store import Store
+from tests.common import refused
 from tests.experiments.common import method_file, same_bits, spec
 
 pytestmark = pytest.mark.xdist_group("processes")  # started once
@@ -149,9 +149,8 @@ def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch, store):
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     for address in ("tcp://127.0.0.1:9", f"127.0.0.1:{port}", "tcp://x", "carrier-pigeon://x"):
-        with pytest.raises(BadInput, match=f"^no Dask scheduler answers at '{address}': start"):
-            run_many([spec()], store, scheduler=address)
+        told = f"^no Dask scheduler answers at '{address}': start"
+        refused(told, run_many, [spec()], store, scheduler=address)
     silent.close()
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(BadInput, match="needs Dask, here too, which is missing: pip install"):
-        run_many([spec()], store, scheduler="tcp://x:1")
+    refused("Dask, .* is missing: pip install", run_many, [spec()], store, scheduler="tcp://x:1")

@@ -64,11 +64,3 @@ def test_so_many_take_part_and_alice_always(clients, fraction, alice, seed, r):
     assert len(found) == max(1, math.floor(fraction * clients + 0.5))
     assert found == sorted(set(found)) and set(found) <= set(range(clients))
     assert alice is None or alice in found
-
-
-@few
-@given(st.floats(1e-3, 1), st.floats(0.1, 1), st.integers(1, 50))
-def test_the_learning_rate_falls_by_a_factor_each_round(lr, decay, r):
-    schedule = Schedule(50, lr=lr, lr_decay=decay)
-    assert schedule.lr_at(1) == lr
-    assert math.isclose(schedule.lr_at(r + 1), decay * schedule.lr_at(r), rel_tol=1e-12)

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from pfl_lib import Federation, Schedule
-from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.devices import cores
 from pfl_lib.methods import FedAvg, make_method
 from pfl_lib.rows import copies
@@ -78,11 +77,7 @@ def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
         ([0, 6], 2, "client 6 is not one of the clients 0 to 5"),
         ([0, 1.0], 2, "client 1.0 is not one of the clients 0 to 5"),
         ([0, 1], 3, "3 rows of 'theta' for 2 clients: give each one"),
-        (
-            [0, 1],
-            torch.ones(2, 1).long(),
-            "theta holds torch.int64: give fractions, such as torch.f",
-        ),
+        ([0, 1], torch.ones(2, 1).long(), "theta holds torch.int64: give fractions, such as"),
     ],
     ids=str,
 )
@@ -214,13 +209,6 @@ def test_an_evaluated_client_that_is_never_drawn_has_to_fit_all_the_same():
     assert drawn == {(0,), (1,)}  # so some seeds never draw client 1
 
 
-def test_a_client_without_test_examples_is_no_alice():
-    held = client_data.from_arrays(arrays(2, 2), arrays(2, 2))
-    held.splits["test"].index[0].resize_(0)
-    told = refusal(Federation, held, network, Schedule(1), alice=0, device="cpu")
-    assert told.startswith("client 0 has no test examples, so her model cannot be read")
-
-
 def test_the_initial_model_follows_the_seed_and_nothing_else():
     first = federation(seed=1).initial()["theta"]
     torch.manual_seed(99)
@@ -269,12 +257,6 @@ def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():
     assert draws[0] != draws[1]
     assert set().union(*draws[0]) == set(range(6))
     assert len(set(map(tuple, draws[0]))) > 3
-
-
-def test_only_available_clients_take_part():
-    fed = federation(schedule={"availability": ((1, 2, 3), (4, 1, 1)), "participation": 0.99})
-    there = [fed.participants(r) for r in (1, 2, 4)]
-    assert there == [[0, 2, 3, 4, 5], [0, 1, 2, 3, 5], [0, 2, 3, 5]]
 
 
 def test_a_round_without_alice_or_without_anybody_is_refused():

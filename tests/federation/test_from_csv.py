@@ -103,7 +103,7 @@ def test_weight_erosion_runs_on_it(people):
     make, schedule = lambda: models.build("linear", (3,), 2), Schedule(4, batch_size=2, lr=0.5)
     result = run("weight_erosion", federation=Federation(clients, make, schedule, alice=0))
     assert result.weights.shape == (4, 4) and 0 <= result.last_accuracy <= 1
-    refused("client 1 has no test examples", Federation, clients, make, schedule, alice=1)
+    refused("client 1 has no test examples, so her", Federation, clients, make, schedule, alice=1)
 
 
 def test_flags_with_gaps_are_an_input_and_numbers_beside_words_are_words(table):
@@ -138,7 +138,6 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"inputs": "age"}, "inputs 'age': give a list of columns, each once, such as inputs=['"),
         ({"inputs": ["weight", "ill"]}, "'ill' is the label, which is to be predicted"),
         ({"seed": None}, "seed None: give a whole number"),
-        ({"seed": 1.5}, "seed 1.5: give a whole number"),
         ({"label": "weight", "split_by": "town", "bins": None}, "is empty in 1 rows: every row"),
         ({"bins": (25, 90)}, "has age above 90: choose other bins"),
         ({"bins": (10, 25)}, "has age up to 10: choose other bins"),
@@ -220,10 +219,7 @@ def test_other_marks_between_cells_are_named(table, mark, name):
     ("cells", "words"),
     [
         (["n.a.!", *range(8)], "holds numbers but for 1 rows, such as 'n.a.!': mend them"),
-        (
-            ['"1,5"', '"-2,25"'] * 5,
-            "numbers with a decimal comma, such as '1,5', which would count",
-        ),
+        (['"1,5"', '"-2,25"'] * 5, "numbers with a decimal comma, such as '1,5', which would"),
         ([f"name {i % 59}" for i in range(60)], "holds 59 different words, at most 50 can be"),
         ([f"name {i}" for i in range(20)], "holds another word in each row, from which nothing"),
     ],
@@ -260,17 +256,3 @@ def test_the_titanic_runs_by_name(titanic_dir, results_dir):
         "weight_erosion", dataset="titanic", partition="age_strict", alice=2, rounds=2, **where
     )
     assert result.weights.shape == (2, 4) and result.last_accuracy > 0.4
-
-
-def test_both_engines_give_the_same_on_a_table(results_dir):
-    table = weight_erosion.FIGURES.only(datasets=["AGE_STRICT"])
-    spec = table.spec("client 1", "WE", weight_erosion.ALL_PROFILES["quick"], 1)
-    spec = dataclasses.replace(spec, schedule=dataclasses.replace(spec.schedule, rounds=6))
-    loop, vmap = (
-        run_one(spec, Store(results_dir / engine, None), device="cpu", engine=engine)
-        for engine in ("loop", "vmap")
-    )
-    assert loop.weights == pytest.approx(vmap.weights, abs=1e-5)
-    columns = ["accuracy", "loss", "batch_accuracy"]
-    ours, theirs = (result.metrics[columns].to_numpy() for result in (loop, vmap))
-    assert ours == pytest.approx(theirs, abs=1e-5)

@@ -15,10 +15,11 @@ def test_a_federation_draws_the_participants_that_its_description_gives():
     assert len(fed.participants(1)) == 3
 
 
-def test_a_client_that_comes_back_is_there_in_each_of_its_intervals():
-    schedule = Schedule(5, availability=((1, 1, 2), (1, 4, 4)))
-    there = [participants(schedule, 2, None, 1, r) for r in range(1, 6)]
-    assert there == [[0, 1], [0, 1], [0], [0, 1], [0]]
+def test_only_available_clients_take_part_and_one_that_comes_back_in_each_of_its_intervals():
+    """0.99 of those that are there are all of them."""
+    schedule = Schedule(5, participation=0.99, availability=((1, 1, 2), (1, 4, 4), (2, 2, 5)))
+    there = [participants(schedule, 3, None, 1, r) for r in range(1, 6)]
+    assert there == [[0, 1], [0, 1, 2], [0, 2], [0, 1, 2], [0, 2]]
 
 
 def test_all_have_met_in_the_round_that_draws_the_last_of_them():

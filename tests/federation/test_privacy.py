@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pfl_lib import DPSGD, BadInput, Federation, Schedule, run
+from pfl_lib import DPSGD, Federation, Schedule
 from pfl_lib.experiments.training import Run
 from pfl_lib.federation.privacy import epsilon, epsilons
 from pfl_lib.methods import FedAvg
@@ -67,8 +67,7 @@ def test_bad_input_is_refused_in_one_line(wrong, told):
 
 def test_without_opacus_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "opacus.accountants", None)
-    with pytest.raises(BadInput, match="pip install opacus$"):
-        epsilon(1.25, **SETTING)  # computed by no other test
+    refused("pip install opacus$", epsilon, 1.25, **SETTING)  # computed by no other test
     assert epsilon(0, **SETTING) == math.inf  # known without it
 
 
@@ -98,7 +97,7 @@ def test_steps_before_the_first_round_count_with_it_and_need_noise_of_their_own(
     refused("twice in a round by the same noise", list, Run(Again(), fed).rounds())
 
 
-def test_a_runs_epsilons_are_each_clients_own(tmp_path):
+def test_a_runs_epsilons_are_each_clients_own():
     """Clients of 5 and of 20 examples; two rounds of two epochs, batches of 4."""
     rows = [
         {"round": r, "client": c, "private_steps": steps, "sampling_rate": rate}
@@ -111,10 +110,5 @@ def test_a_runs_epsilons_are_each_clients_own(tmp_path):
     # The initial model, as round 0, is no trained round.
     first = [{"round": 0, "client": c} for c in (0, 1)]
     assert epsilons(pd.DataFrame(first + rows), 1.5, 1e-5).equals(found)
-    with pytest.raises(BadInput, match="metrics of some rounds are missing"):
-        epsilons(pd.DataFrame(first + rows[2:]), 1.5, 1e-5)
-    settings = {"rounds": 1, "model": "linear", "clients": 2, "results_dir": tmp_path}
-    plain = run("fedavg", **settings)
-    refused("metrics without private_steps and sampling_rate", epsilons, plain.metrics, 1.0, 1e-5)
-    noised = run("fedavg", batch_size=20, private=DPSGD(noise=1.0, max_norm=1.0), **settings)
-    assert (epsilons(noised.metrics, 1.0, 1e-5) > 0).all()
+    refused("some rounds are missing", epsilons, pd.DataFrame(first + rows[2:]), 1.5, 1e-5)
+    refused("without private_steps and sampling_rate", epsilons, pd.DataFrame(first), 1.0, 1e-5)

@@ -12,10 +12,10 @@ import datetime
 import io
 import json
 import math
+import multiprocessing
 import os
 import random
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -109,13 +109,8 @@ class Draw(random.Random):
         good = torch.tensor([0, 1, 0, 1]) if labels else torch.randn(4, 3)
         made = (
             *(lambda: good.numpy(), lambda: good.tolist(), lambda: good.double(), lambda: good[:2]),
-            *(lambda: good[None], lambda: good + math.nan, lambda: good * 1e300),
-            *(
-                lambda: good.to_sparse(),
-                lambda: good.to("meta"),
-                lambda: good.bool(),
-                lambda: -good,
-            ),
+            *(lambda: good[None], lambda: good + math.nan, lambda: good * 1e300, lambda: -good),
+            *(lambda: good.to_sparse(), lambda: good.to("meta"), lambda: good.bool()),
             *(lambda: pd.DataFrame(good.numpy()), lambda: np.ma.masked_array(good.numpy())),
             *(lambda: good.numpy().astype(object), lambda: good.numpy().astype(str)),
             *(lambda: good.to(torch.complex64), lambda: good.double().requires_grad_()),
@@ -218,32 +213,28 @@ def of_partition(draw: Draw) -> Call:
 
 
 def of_result(draw: Draw) -> Call:
-    one, other = RESULTS[0], RESULTS[1]
-    names = ("value", "by_client", "save_model", "compare", "across", "differences", "sentence")
-    name = draw.choice((*names, "to_csv", "to_latex", "weights", "summary"))
-    draw.told["of"] = name
+    one, other = RESULTS
     value, second = draw.value("metric"), draw.value("protocol")
-    both = {"one": one, "other": other}
-    keys = [draw.choice([*ODD[:30], "one", "other"]) for _ in range(2)]
-    draw.told["keys"] = keys
-    several = pfl_lib.compare(both)
-    return {
+    keys = draw.told["keys"] = [draw.choice([*ODD[:30], "one", "other"]) for _ in range(2)]
+    several = pfl_lib.compare({"one": one, "other": other})
+    calls = {
         "value": lambda: one.value(value, second),
         "by_client": lambda: one.by_client(value, second),
         "save_model": lambda: one.save_model(value, second),
         "compare": lambda: pfl_lib.compare(value),
         "across": lambda: pfl_lib.compare(dict(zip(keys, (one, other), strict=True)), value),
         "differences": lambda: several.differences(value, second),
-        "sentence": lambda: several.sentence(value, second),
         "to_csv": lambda: several.to_csv(value, second),
         "to_latex": lambda: several.to_latex(value, second),
         "weights": lambda: pfl_lib.compare({"one": one, "other": value}).table,
         "summary": lambda: pfl_lib.compare({"a": [one, other], "b": value}, second),
-    }[name]
+    }
+    draw.told["of"] = draw.choice(list(calls))
+    return calls[draw.told["of"]]
 
 
 RESULTS: list = []
-FUNCTIONS = {
+FUNCTIONS = {  # each with how often it is called
     "run": (of_run, 4),
     "Schedule": (of_schedule, 4),
     "methods": (of_method, 5),
@@ -255,64 +246,46 @@ FUNCTIONS = {
 }
 
 
-def tried(k: int, seed: int) -> tuple[str, str, str]:
-    """The function that call k is of, what it got, and the call, if neither result nor line."""
-    names = [name for name, (_, often) in FUNCTIONS.items() for _ in range(often)]
-    name, draw = names[k % len(names)], Draw(f"{seed} {k}")
-    torch.manual_seed(k)
-    quiet = contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO())
+def tried(name: str, k: int, seed: int, into) -> None:
+    """Say what call k got, and the call where that is neither a result nor a line."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends this process
+    draw, quiet = Draw(f"{seed} {k}"), io.StringIO()
+    torch.manual_seed(k)
     try:
-        with quiet[0], quiet[1]:
+        with contextlib.redirect_stderr(quiet), contextlib.redirect_stdout(quiet):
             FUNCTIONS[name][0](draw)()
         got, why = "result", ""
     except BadInput as error:
-        got, why = ("one line", "") if "\n" not in str(error) else ("more lines", str(error))
+        got, why = "more lines" if "\n" in str(error) else "one line", str(error)
     except Exception as error:  # noqa: BLE001
         got, why = type(error).__name__, str(error)
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    told = f"call {k}: {draw.told!r}"[:400] + f": {why}"[:300]
-    return name, got, "" if got in ("result", "one line") else " ".join(told.split())
-
-
-def worker(start: int, count: int, seed: int, pipe: int) -> None:
-    """All calls from `start` on, a line of JSON each."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with contextlib.redirect_stderr(io.StringIO()):
-        fed = tiny()
-        RESULTS[:] = [pfl_lib.run(name, federation=fed) for name in ("fedavg", "local")]
-    for k in range(start, count):
-        os.write(pipe, (json.dumps(tried(k, seed)) + "\n").encode())
+    told = f"{name}: {got}: call {k}: {draw.told!r}"[:400] + f": {why}"[:300]
+    into.send((got, "" if got in ("result", "one line") else " ".join(told.split())))
 
 
 def main(count: int, seed: int) -> None:
+    """Each call is a process of its own, forked from this one, which has what all of them need."""
     names = [name for name, (_, often) in FUNCTIONS.items() for _ in range(often)]
-    got, others, k = collections.defaultdict(collections.Counter), [], 0
-    while k < count:
-        out, into = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(out)
-            worker(k, count, seed, into)
-            os._exit(0)
-        os.close(into)
-        with os.fdopen(out, "r") as lines:
-            while select.select([lines], [], [], WAIT)[0] and (line := lines.readline()):
-                name, what, told = json.loads(line)
-                got[name][what] += 1
-                others += [f"{name}: {what}: {told}"] if told else []
-                if told:
-                    print(others[-1], flush=True)
-                k += 1
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        if k < count:  # it ended in, or never came back from, call k
-            name = names[k % len(names)]
-            got[name]["hang"] += 1
-            others.append(f"{name}: hang: call {k}")
-            print(others[-1], flush=True)
-            k += 1
+    RESULTS[:] = [pfl_lib.run(name, federation=tiny()) for name in ("fedavg", "local")]
+    [load(name, None, None) for name in ("digits", "breast_cancer")]
+    got, others = collections.defaultdict(collections.Counter), []
+    fork = multiprocessing.get_context("fork")
+    for k in range(count):
+        name, (out, into) = names[k % len(names)], fork.Pipe(duplex=False)
+        child = fork.Process(target=tried, args=(name, k, seed, into))
+        child.start()
+        into.close()
+        what, told = "hang", f"{name}: hang: call {k}"
+        with contextlib.suppress(EOFError):  # where it was ended
+            what, told = out.recv() if out.poll(WAIT) else (what, told)
+        child.kill()
+        child.join()
+        out.close()
+        got[name][what] += 1
+        if told:
+            others.append(told)
+            print(told, flush=True)
     head = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     record = {"date": datetime.date.today().isoformat(), "commit": commit, "seed": seed}

@@ -1,10 +1,9 @@
 """APFL as iFedAvg has it: where v starts, what is averaged, what v is trained on."""
 
-import pytest
 import torch
 
-from pfl_lib import BadInput
 from pfl_lib.methods import APFL, FedAvg
+from tests.common import refused
 
 POINTS = [[(4, 0), (-1, 0)], [(1.5, -2)]]
 IFEDAVG = {"mixture_step": "round", "averaged": "mixtures", "own_gradient": "outputs"}
@@ -74,10 +73,9 @@ def test_alone_with_a_random_start_the_end_at_one_trains_that_start(small, play)
 
 
 def test_the_first_batchs_mixture_needs_the_gradient_there():
-    with pytest.raises(BadInput, match="^mixture_step 'first batch' needs the gradient at the mix"):
-        APFL(own_gradient="outputs")
+    refused("^mixture_step 'first batch' needs the gradient at", APFL, own_gradient="outputs")
 
 
 def test_a_random_start_needs_a_function_that_makes_the_model(pencil):
-    with pytest.raises(BadInput, match="^each client is to draw a model of its own, and"):
-        APFL(own_start="random").start(pencil(POINTS))
+    told, method = "^each client is to draw a model of its own, and", APFL(own_start="random")
+    refused(told, method.start, pencil(POINTS))

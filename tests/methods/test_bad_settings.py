@@ -8,92 +8,77 @@ from pfl_lib import methods as m
 from tests.common import refusal, refused
 from tests.methods.conftest import normed
 
-PENALTY, NUMBER = "give a penalty of 0 or more", "give a number 0 or more"
+NUMBER, SIZE = "give a number 0 or more", "not one of size, uniform"
 FLAG, COUNT = "give True or False", "give a whole number, 1 or more"
+LAYERS, ONCE = 'give a tuple of layers\' names, such as ("fc3",)', "name each layer once"
 MIXTURE = "give a mixture from 0 (shared model) to 1 (own model)"
 WEIGHING = m.FedAvg, m.FedBN, m.FedRep, m.LGFedAvg, m.FedProx, m.Ditto, m.FineTuned, m.FedAvgData
-BAD = [
-    *((m.APFL, "alpha", value, MIXTURE) for value in (-0.1, 1.1, math.nan, "x", True)),
-    *((m.APFL, "adaptive", value, FLAG) for value in ("false", 1, None)),
-    (m.APFL, "mixture_step", "epoch", "not one of first batch, every batch, round"),
-    (m.APFL, "own_start", "both", "not one of shared, random"),
-    (m.APFL, "averaged", "both", "not one of shared, mixtures"),
-    (m.APFL, "own_gradient", "both", "not one of mixture, outputs"),
-    (m.CFL, "epsilon_1", -1, NUMBER),
-    (m.CFL, "start_round", 0, COUNT),
-    (m.CFL, "relative", 1, FLAG),
-    *(
-        (m.Ditto, "strength", v, "give lambda, 0 or more")
-        for v in (-0.1, math.inf, math.nan, "x", True)
-    ),
-    *(
-        (one, "weighting", "sizes", "not one of size, uniform: did you mean size?")
-        for one in WEIGHING
-    ),
-    (m.FedAvgData, "share", 1.5, "give a share from 0 to 1"),
-    (m.FedAvgData, "pool", "own", "not one of all, client"),
-    (m.FedFomo, "n", 0, COUNT),
-    (m.FedFomo, "epsilon", 1.5, "give a chance from 0 to 1"),
-    (m.FedFomo, "decay", -1, NUMBER),
-    (m.FedFomo, "norm", "max", "not one of l2, l1"),
-    (m.FedFomo, "affinity", "none", "not one of signed, normalised"),
-    (m.FedFomo, "counts_own", 1, FLAG),
-    *(
-        (m.FedProx, "mu", value, "give a factor of 0 or more")
-        for value in (-1.0, math.inf, math.nan, "0")
-    ),
-    *((m.FineTuned, "epochs", v, "give a whole number, 0 or more") for v in (-1, 0.5, True, "1")),
-    (m.Mocha, "coefficient", -1, NUMBER),
-    (m.PerFedAvg, "alpha", -1, "give a step of 0 or more"),
-    (m.PerFedAvg, "hessian", "exact", "not one of none, differences"),
-    (m.PerFedAvg, "delta", 0, "give a number above 0"),
-    (m.PerFedAvg, "adapt", 1, FLAG),
-    (m.PFedHN, "step", -0.1, "give a step of 0 or more"),
-    (m.PFedHN, "momentum", 1.0, "give a number from 0 to below 1"),
-    (m.PFedHN, "weight_decay", math.nan, NUMBER),
-    (m.PFedHN, "clip", 0.0, "give a number above 0"),
-    (m.PFedHN, "embedding", 0, COUNT),
-    (m.PFedHN, "hidden", (0,), COUNT),
-    *((m.PFedLA, "retained", value, "give a whole number, 0 or more") for value in (-1, "fc1")),
-    (m.PFedLA, "retained", ("fc1", "fc1"), "name each layer once"),
-    *((m.PFedLA, "step", value, "give a step of 0 or more") for value in (-1.0, math.nan)),
-    (m.PFedLA, "scale", "mean", "not one of absolute, relative"),
-    *((m.PFedLA, "embedding", value, COUNT) for value in (0, None)),
-    (m.PFedLA, "hidden", 100, "give a tuple of sizes, such as (100, 100, 100)"),
-    (m.PFedLA, "hidden", (100, 0), COUNT),
-    (m.PFedMe, "lam", -1, NUMBER),
-    (m.PFedMe, "steps", 0, COUNT),
-    (m.PFedMe, "eta", 0, "give a step above 0"),
-    (m.PFedMe, "beta", 0, "give a number above 0"),
-    (m.PFedMe, "restart", 1, FLAG),
-    *(
-        (one, "option", "III", "not one of I, II: did you mean II?")
-        for one in (m.Scaffold, m.Waffle)
-    ),
-    *((one, "option", 2, "not one of I, II") for one in (m.Scaffold, m.Waffle)),
-    *(
-        (one, "clip", v, "give a norm above 0, or None")
-        for one in (m.Scaffold, m.Waffle)
-        for v in (0, "1")
-    ),
-    (m.Similarity, "by", "tensor", "not one of layer, model"),
-    (m.Similarity, "entropy", 1.5, "give a share from 0 to 1"),
-    *(
-        (m.Waffle, "slope", value, "give a number 0 or more, as 3.2")
-        for value in (math.inf, "steep")
-    ),
-    (m.Waffle, "control", "sum", "not one of mean, literal"),
-    (m.Waffle, "transition", "flat", "not one of sigmoid, linear, step"),
-    (m.Waffle, "psi", "slow", "not one of same, sigmoid, linear, step"),
-    (m.Waffle, "shift", math.nan, "give a share of the rounds, such as 0.1"),
-    *((m.WeightErosion, "p_d", value, PENALTY) for value in (-0.1, "0.1", math.nan)),
-    *(
-        (m.WeightErosion, "p_s", v, "give a finite penalty of 0 or more")
-        for v in (math.nan, math.inf)
-    ),
-    (m.WeightErosion, "counting", "now", "not one of before, after, batches"),
-    (m.WeightErosion, "newcomer", "one", "not one of mean, median"),
+TABLE = [
+    (m.APFL, "alpha", [-0.1, 1.1, math.nan, "x", True], MIXTURE),
+    (m.APFL, "adaptive", ["false", 1, None], FLAG),
+    (m.APFL, "mixture_step", ["epoch"], "not one of first batch, every batch, round"),
+    (m.APFL, "own_start", ["both"], "not one of shared, random"),
+    (m.APFL, "averaged", ["both"], "not one of shared, mixtures"),
+    (m.APFL, "own_gradient", ["both"], "not one of mixture, outputs"),
+    (m.CFL, "epsilon_1", [-1], NUMBER),
+    (m.CFL, "start_round", [0], COUNT),
+    (m.CFL, "relative", [1], FLAG),
+    (m.Ditto, "strength", [-0.1, math.inf, math.nan, "x", True], "give lambda, 0 or more"),
+    (m.FedAvgData, "share", [1.5], "give a share from 0 to 1"),
+    (m.FedAvgData, "pool", ["own"], "not one of all, client"),
+    (m.FedFomo, "n", [0], COUNT),
+    (m.FedFomo, "epsilon", [1.5], "give a chance from 0 to 1"),
+    (m.FedFomo, "decay", [-1], NUMBER),
+    (m.FedFomo, "norm", ["max"], "not one of l2, l1"),
+    (m.FedFomo, "affinity", ["none"], "not one of signed, normalised"),
+    (m.FedFomo, "counts_own", [1], FLAG),
+    (m.FedProx, "mu", [-1.0, math.inf, math.nan, "0"], "give a factor of 0 or more"),
+    (m.FedRep, "head", ["fc3", (1,)], LAYERS),
+    (m.FedRep, "head", [("0", "0")], ONCE),
+    (m.FineTuned, "epochs", [-1, 0.5, True, "1"], "give a whole number, 0 or more"),
+    (m.LGFedAvg, "local", ["fc3", (1,)], LAYERS),
+    (m.LGFedAvg, "local", [("0", "0")], ONCE),
+    (m.Mocha, "coefficient", [-1], NUMBER),
+    (m.PerFedAvg, "alpha", [-1], "give a step of 0 or more"),
+    (m.PerFedAvg, "hessian", ["exact"], "not one of none, differences"),
+    (m.PerFedAvg, "delta", [0], "give a number above 0"),
+    (m.PerFedAvg, "adapt", [1], FLAG),
+    (m.PFedHN, "step", [-0.1], "give a step of 0 or more"),
+    (m.PFedHN, "momentum", [1.0], "give a number from 0 to below 1"),
+    (m.PFedHN, "weight_decay", [math.nan], NUMBER),
+    (m.PFedHN, "clip", [0.0], "give a number above 0"),
+    (m.PFedHN, "embedding", [0], COUNT),
+    (m.PFedHN, "hidden", [(0,)], COUNT),
+    (m.PFedLA, "retained", [-1, "fc1"], "give a whole number, 0 or more"),
+    (m.PFedLA, "retained", [("fc1", "fc1")], ONCE),
+    (m.PFedLA, "step", [-1.0, math.nan], "give a step of 0 or more"),
+    (m.PFedLA, "scale", ["mean"], "not one of absolute, relative"),
+    (m.PFedLA, "embedding", [0, None], COUNT),
+    (m.PFedLA, "hidden", [100], "give a tuple of sizes, such as (100, 100, 100)"),
+    (m.PFedLA, "hidden", [(100, 0)], COUNT),
+    (m.PFedMe, "lam", [-1], NUMBER),
+    (m.PFedMe, "steps", [0], COUNT),
+    (m.PFedMe, "eta", [0], "give a step above 0"),
+    (m.PFedMe, "beta", [0], "give a number above 0"),
+    (m.PFedMe, "restart", [1], FLAG),
+    (m.Similarity, "by", ["tensor"], "not one of layer, model"),
+    (m.Similarity, "entropy", [1.5], "give a share from 0 to 1"),
+    (m.Waffle, "slope", [math.inf, "steep"], "give a number 0 or more, as 3.2"),
+    (m.Waffle, "control", ["sum"], "not one of mean, literal"),
+    (m.Waffle, "transition", ["flat"], "not one of sigmoid, linear, step"),
+    (m.Waffle, "psi", ["slow"], "not one of same, sigmoid, linear, step"),
+    (m.Waffle, "shift", [math.nan], "give a share of the rounds, such as 0.1"),
+    (m.WeightErosion, "p_d", [-0.1, "0.1", math.nan], "give a penalty of 0 or more"),
+    (m.WeightErosion, "p_s", [math.nan, math.inf], "give a finite penalty of 0 or more"),
+    (m.WeightErosion, "counting", ["now"], "not one of before, after, batches"),
+    (m.WeightErosion, "newcomer", ["one"], "not one of mean, median"),
 ]
+TABLE += [(one, "weighting", ["sizes"], f"{SIZE}: did you mean size?") for one in WEIGHING]
+for one in (m.Scaffold, m.Waffle):
+    TABLE += [(one, "option", ["III"], "not one of I, II: did you mean II?")]
+    TABLE += [(one, "option", [2], "not one of I, II")]
+    TABLE += [(one, "clip", [0, "1"], "give a norm above 0, or None")]
+BAD = [(one, name, value, told) for one, name, values, told in TABLE for value in values]
 
 
 @pytest.mark.parametrize(("method", "name", "value", "allowed"), BAD)

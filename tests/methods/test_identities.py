@@ -1,7 +1,10 @@
 """What methods are at the ends of their settings: another method, bit for bit or to rounding."""
 
+import functools
+
 import pytest
 import torch
+from torch import nn
 
 from pfl_lib import methods as m
 from pfl_lib.methods.waffle import TRANSITIONS
@@ -9,6 +12,7 @@ from tests.methods.conftest import normed
 
 ALL_LAYERS = ("0", "1", "3")
 EVEN, ALICE, ONE = m.FedAvg("uniform"), {"alice": 2}, {"clients": 1, "alice": 0}
+ONE_LAYER = {"model": functools.partial(nn.Linear, 4, 3)}
 BIT_FOR_BIT = [
     *((method, m.Local(), {}) for method in (m.Ditto(0.0), m.Mocha(0), m.LGFedAvg(ALL_LAYERS))),
     *((m.PFedLA(ALL_LAYERS), m.Local(), given) for given in ({}, ALICE)),
@@ -42,6 +46,7 @@ BIT_FOR_BIT = [
     *((m.Scaffold(option, clip=1e6), m.Scaffold(option), {}) for option in ("I", "II")),
     *((m.Waffle(transition=one, psi=one), m.Waffle(transition=one), ALICE) for one in TRANSITIONS),
     (m.PFedLA(retained=()), m.PFedLA(), {}),
+    (m.Similarity("layer"), m.Similarity("model"), ONE_LAYER),
     (m.APFL(mixture_step="every batch"), m.APFL(), {"batch_size": 9}),
     *(
         (m.APFL(0.75, adaptive=False, mixture_step=one), m.APFL(0.75, adaptive=False), {})
@@ -53,6 +58,10 @@ BIT_FOR_BIT = [
 TO_ROUNDING = [
     (m.PFedLA(step=0.0), EVEN, {}),
     *((m.Similarity(by, entropy=1), EVEN, {}) for by in ("layer", "model")),
+    *(  # the two halves' mean gradient is the batch's
+        (m.PerFedAvg(alpha=0, hessian=hessian), EVEN, {"batch_size": 5, **ONE_LAYER})
+        for hessian in ("none", "differences")
+    ),
     (m.Scaffold("I"), m.Scaffold("II"), {"batch_size": 9}),
     (m.Waffle(option="I"), m.Waffle(option="II"), {"batch_size": 9, **ALICE}),
 ]
@@ -73,7 +82,7 @@ def differences(small, play, method, other, given: dict) -> list:
             {name: row.expand(len(fed), -1)[fed.evaluated_clients] for name, row in of.items()}
             for of in served
         )
-        found += [(ours[name] - wanted[name]).abs().max().item() for name in wanted]
+        found += [(ours[n] - wanted[n]).abs().max().item() for n in wanted if len(wanted[n][0])]
     assert (wanted["theta"] != fed.initial()["theta"]).any(), "nobody learns"
     return found
 

@@ -8,15 +8,9 @@ import torch
 from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, WeightErosion
-from tests.experiments.common import with_lost
+from tests.experiments.common import finished, with_lost
 
 federation = functools.partial(with_lost, since=1)
-
-
-def finished(method, fed: Federation) -> Run:
-    run = Run(method, fed)
-    assert list(run.rounds())
-    return run
 
 
 @pytest.mark.parametrize(
@@ -24,7 +18,7 @@ def finished(method, fed: Federation) -> Run:
 )
 @pytest.mark.parametrize("since", [1, 4])
 def test_a_lost_client_has_no_weight_and_the_run_goes_on(method, since):
-    run = finished(method, federation(2, since=since))
+    run = finished(Run(method, federation(2, since=since)))
     assert run.diverged is None and run.done == 8 and run.non_finite == {2: since}
     weights = torch.stack(run.weights)
     assert weights.isfinite().all() and (weights[:, 2] == 0).all()
@@ -40,14 +34,15 @@ def test_a_client_whose_running_statistics_alone_are_infinite_has_no_weight(meth
     data = [(x * 1e20 if i == 3 else x, y) for i, (x, y) in enumerate(zip(x, y, strict=True))]
     make = lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3))  # noqa: E731
     held = {"test": data[:1] * 4, "validation": data[:1] * 4, "alice": 0, "device": "cpu"}
-    run = finished(method, Federation.from_arrays(data, model=make, schedule=Schedule(3), **held))
+    fed = Federation.from_arrays(data, model=make, schedule=Schedule(3), **held)
+    run = finished(Run(method, fed))
     assert run.diverged is None and run.non_finite == {3: 1}
     assert all(of[..., :3, 3].sum() == 0 if of.dim() == 2 else of[3] == 0 for of in run.weights)
 
 
 def test_weight_erosion_with_a_lost_client_is_weight_erosion_without_it():
-    with_it = finished(WeightErosion(p_d=0.1), federation(3))
-    without = finished(WeightErosion(p_d=0.1), federation(clients=3))
+    with_it = finished(Run(WeightErosion(p_d=0.1), federation(3)))
+    without = finished(Run(WeightErosion(p_d=0.1), federation(clients=3)))
     assert torch.equal(torch.stack(with_it.weights)[:, :3], torch.stack(without.weights))
     torch.testing.assert_close(with_it.state["theta"], without.state["theta"], rtol=1e-5, atol=1e-6)
 
@@ -99,5 +94,5 @@ def test_a_client_that_was_lost_once_counts_again_for_waffle():
     ids=repr,
 )
 def test_where_it_counts_the_run_diverges_and_names_the_client(method, lost):
-    run = finished(method, federation(lost))
+    run = finished(Run(method, federation(lost)))
     assert run.diverged == 1 and run.non_finite == {lost: 1}

@@ -8,7 +8,6 @@ from pfl_lib import Federation, Schedule, models
 from pfl_lib.engine.layout import Layout
 from pfl_lib.methods import FedBN, FedRep, LGFedAvg
 from pfl_lib.methods.lg_fedavg import representation
-from tests.common import refused
 from tests.methods.conftest import normed
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
@@ -136,13 +135,3 @@ def test_norms_are_found_by_their_type(small, play, norm):
     assert len(state["theta"][:, kept].unique(dim=0)) == 4
     assert len(state["theta"][:, shared].unique(dim=0)) == 1
     assert log["models_up"] == pytest.approx(4 * (1 - 10 / fed.layout.P))
-
-
-@pytest.mark.parametrize(("method", "setting"), [(FedRep, "head"), (LGFedAvg, "local")])
-def test_layers_are_named_in_a_tuple_each_once(method, setting):
-    for names, sentence in (
-        ("fc3", r"'fc3': give a tuple of layers' names, such as \(\"fc3\",\)$"),
-        ((1,), r"\(1,\): give a tuple of layers' names"),
-        (("0", "0"), r"\('0', '0'\): name each layer once$"),
-    ):
-        refused(f"^{setting} {sentence}", method, **{setting: names})

@@ -1,9 +1,7 @@
-"""Per-FedAvg: two rounds by hand, first and second order; FedAvg at an inner step of 0."""
+"""Per-FedAvg: two rounds by hand, first and second order; who is adapted, a batch's halves."""
 
-import pytest
 import torch
 
-from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.per_fedavg import PerFedAvg, halves
 from pfl_lib.rows import Batch
 
@@ -36,16 +34,6 @@ def test_two_rounds_by_hand_with_the_hessian(pencil, play):
     for state, by_hand in ((first, 3 / 4), (second, 45 / 32)):
         expected = torch.tensor([by_hand, 0], dtype=torch.float64)
         torch.testing.assert_close(state["theta"], expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=str)
-@pytest.mark.parametrize("hessian", ["none", "differences"])
-def test_an_inner_step_of_zero_is_fedavg(small, play, settings, hessian):
-    """The two halves' mean gradient is the batch's, up to rounding; the model is served as is."""
-    fed, method = small(**settings), PerFedAvg(alpha=0, hessian=hessian)
-    for (state, _), (plain, _) in zip(play(method, fed), play(FedAvg("uniform"), fed), strict=True):
-        torch.testing.assert_close(state["theta"], plain["theta"], rtol=1e-12, atol=1e-12)
-        assert torch.equal(method.served(fed, state)["theta"], state["theta"])
 
 
 def test_where_alice_is_read_she_alone_is_adapted(small):

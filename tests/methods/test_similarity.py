@@ -1,9 +1,8 @@
-"""Averages by similarity: two rounds by hand, the temperature, FedAvg and Local as its ends."""
+"""Averages by similarity: two rounds by hand, the temperature, distances."""
 
 import math
 
 import torch
-from torch import nn
 
 from pfl_lib.methods.similarity import Similarity, update_distances
 
@@ -69,11 +68,3 @@ def test_distances_of_layers_make_up_that_of_the_whole(small):
     whole = update_distances(updates, None)
     assert by_layer.shape == (2, 4, 4) and whole.shape == (1, 4, 4)
     torch.testing.assert_close(by_layer.square().sum(0), whole[0].square())
-
-
-def test_a_network_of_one_layer_is_the_same_both_ways(small, play):
-    fed = small(alice=None, model=lambda: nn.Linear(4, 3))
-    runs = (play(Similarity(by), fed) for by in ("layer", "model"))
-    for (one, log), (other, whole) in zip(*runs, strict=True):
-        assert torch.equal(one["theta"], other["theta"])
-        assert torch.equal(log["weights"][0], whole["weights"])

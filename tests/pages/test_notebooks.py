@@ -27,7 +27,6 @@ from tests.pages.common import DEFAULTS, TYPES, run_cells, settings
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
 NAMES = [str(path.relative_to(FOLDER)) for path in NOTEBOOKS]
-LONGEST: dict[str, int] = {}  # of more than 130 lines of code, with a reason for each
 
 
 def read(path: Path):
@@ -120,7 +119,7 @@ def test_a_notebook_is_thin_answers_after_its_runs_and_ends_with_checks_and_prov
     assert order in (["parameters", "settings", *runs, "answer"] for runs in ([], ["runs"]))
     assert ".say(" in tagged["answer"].source or ".answer(" in tagged["answer"].source
     lines = [line for cell in code for line in cell.source.splitlines() if line.strip()]
-    assert len(lines) <= LONGEST.get(path.stem, 130), "code that two pages share has a module"
+    assert len(lines) <= 130, "code that two pages share has a module"
     assert "provenance(" in code[-1].source
     assert len({cell.id for cell in cells}) == len(cells)
     checks = [cell for cell in code if "nbval-check-output" in cell.metadata.get("tags", [])]

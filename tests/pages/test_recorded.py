@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pfl_lib.errors import BadInput
 from pfl_lib.pages import recorded
+from tests.common import refused
 from tests.pages.common import settings
 
 VALUES = {"WAFFLE": [96.666, 1.0], "ended": "diverged at round 3", "gone": math.nan}
@@ -89,5 +89,4 @@ def test_values_for_other_parameters_of_the_notebooks_own_are_not_compared(
 
 
 def test_what_was_never_recorded_is_refused_in_one_line(compare):
-    with pytest.raises(BadInput, match="nothing is recorded for 'loss' of page: run make record"):
-        compare({"loss": 1.0}, what="loss")
+    refused("nothing is recorded for 'loss' of page: run make", compare, {"loss": 1.0}, what="loss")

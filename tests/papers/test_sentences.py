@@ -13,7 +13,6 @@ from pfl_lib.papers.sentences import Claim, Comparison
 from pfl_lib.results.result import Result
 
 METHODS = ("Local", "FedAvg", "WE", "WAFFLE")
-METRIC = waffle.TABLE1.metrics[0].name
 TABLE = waffle.TABLE1.only(["C"], METHODS).scaled(waffle.FULL).with_seeds(1, 2, 3)
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pfl_lib import data, papers, partitions
-from pfl_lib.errors import BadInput
 from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
@@ -14,6 +13,7 @@ from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.pages import registry
 from pfl_lib.papers import waffle
 from pfl_lib.results.store import Store
+from tests.common import refused
 
 
 def test_the_paper_profile_is_the_papers_setting():
@@ -101,9 +101,8 @@ def test_a_draw_holds_as_many_images_of_each_label_as_alice_does():
 
 
 def test_fewer_images_of_a_label_than_alice_holds_are_refused():
-    own = torch.tensor([1] * 5)
-    with pytest.raises(BadInput, match="label 1 has 4 test images, Alice holds 5: "):
-        waffle.draws_of_images(torch.ones(15), IMAGES, own, 3, seed=1)
+    told, own = "label 1 has 4 test images, Alice holds 5: ", torch.tensor([1] * 5)
+    refused(told, waffle.draws_of_images, torch.ones(15), IMAGES, own, 3, seed=1)
 
 
 def test_draws_scatter_around_the_share_of_right_answers_and_follow_the_seed():

@@ -51,10 +51,6 @@ def spec_of(method: str, split: str, alice: int, profile, seed: int | None = Non
     return table.spec(f"client {alice}", method, profile, seed or 1)
 
 
-def figure_runs(profile) -> tuple[RunSpec, ...]:
-    return paper.FIGURES.runs(profile.with_seeds(1))
-
-
 def traces(client: int) -> np.ndarray:
     return as_printed(paper.authors_weights()["AGE_STRICT", f"client {client}"].to_numpy(), client)
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
-from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
@@ -75,8 +74,8 @@ def test_shuffled_targets_move_test_and_validation_examples_together(digits):
 
 
 def test_one_client_has_no_other_target(digits):
-    with pytest.raises(BadInput, match="no other client whose data could be its target"):
-        partitions.make(Latent(1, shuffled_targets=True), digits, clients=1, seed=1)
+    told, alone = "no other client whose data could be its target", Latent(1, shuffled_targets=True)
+    refused(told, partitions.make, alone, digits, clients=1, seed=1)
 
 
 def test_the_seed_decides_who_has_what_of_a_group(digits):
@@ -137,8 +136,8 @@ def test_groups_that_are_not_published_are_refused_with_those_that_are(digits):
 
 
 def test_groups_of_other_content_are_refused(digits):
-    with pytest.raises(BadInput, match="belong to other content"):
-        partitions.make(Latent(3), dataclasses.replace(digits, fingerprint="other"))
+    other = dataclasses.replace(digits, fingerprint="other")
+    refused("belong to other content", partitions.make, Latent(3), other)
 
 
 @pytest.mark.parametrize(

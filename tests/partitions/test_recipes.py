@@ -21,7 +21,7 @@ def test_short_names_mean_recipes():
 
 
 def test_a_stored_description_gives_the_recipe_back_and_an_unknown_one_none():
-    for recipe in (*p.PARTITIONS.values(), p.ByColumn("age", (18,))):
+    for recipe in (*p.PARTITIONS.values(), p.ByColumn("age", (18,)), p.LabelSkew("A*", draw=3)):
         name = p.short_name(recipe)
         stored = {"name": name or recipe.name, "version": recipe.version}
         stored |= {} if name else p.settings(recipe)

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from pfl_lib import data, partitions, run
-from pfl_lib.errors import BadInput
+from pfl_lib import data, partitions
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.validation import hold_out_validation
-from tests.common import refusal
+from tests.common import refusal, refused
 
 
 def test_what_is_held_out_depends_on_the_seed_and_the_client_alone(digits):
@@ -26,15 +25,6 @@ def test_a_table_whose_pools_are_one_keeps_all_three_apart():
     assert sorted(rows.tolist()) == list(range(569))
 
 
-def test_validation_examples_are_drawn_from_the_target_whose_test_examples_a_client_has():
-    rows = tuple(torch.arange(10 * i, 10 * i + 10) for i in range(3))
-    made = hold_out_validation(Partition("moved", rows, rows, targets=(1, 2, 0)), 0.3, seed=1)
-    plain = hold_out_validation(Partition("not moved", rows, rows), 0.3, seed=1)
-    for client, target in enumerate((1, 2, 0)):
-        assert torch.equal(made.validation[client], plain.validation[target])
-        assert torch.equal(made.train[client], plain.train[client])
-
-
 @pytest.mark.parametrize(
     ("share", "words"),
     [
@@ -49,19 +39,8 @@ def test_a_share_that_leaves_a_client_without_data_is_refused(digits, share, wor
 
 
 def test_validation_examples_are_not_held_out_twice():
-    rows = (torch.arange(10),)
-    with pytest.raises(BadInput, match="holds out validation examples itself"):
-        hold_out_validation(Partition("mine", rows, rows, rows), 0.3, seed=1)
-
-
-def test_a_run_with_validation_trains_on_fewer_examples_and_is_stored_under_a_key_of_its_own(
-    results_dir,
-):
-    settings = {"rounds": 1, "model": "linear", "results_dir": results_dir}
-    without, with_some = run("fedavg", **settings), run("fedavg", validation=0.5, **settings)
-    assert with_some.config["validation"] == 0.5 and "validation" not in without.config
-    assert with_some.config["key"] != without.config["key"]
-    assert len(list((results_dir / "cells").iterdir())) == 2
+    made = Partition("mine", *[(torch.arange(10),)] * 3)
+    refused("holds out validation examples itself", hold_out_validation, made, 0.3, seed=1)
 
 
 def test_clients_of_the_same_size_hold_out_by_draws_of_their_own():

@@ -70,11 +70,6 @@ def test_what_a_reader_changes_in_a_result_is_not_seen_by_the_next(mine, reader)
     assert_same(reader.find(RUNS[0]), mine.find(RUNS[0]))
 
 
-def flipped(content: bytes, bit: int) -> bytes:
-    place, mask = bit // 8, 1 << bit % 8
-    return content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :]
-
-
 def test_a_flipped_bit_loses_no_other_run_is_told_and_is_never_written_over(mine, capsys):
     for spec in RUNS[:2]:
         mine.publish(spec)
@@ -84,7 +79,9 @@ def test_a_flipped_bit_loses_no_other_run_is_told_and_is_never_written_over(mine
     end = 8 * whole.index(b"\n")
     # Spread over the first line; then its high bits, which are no UTF-8, and the run's name.
     for bit in [*range(0, end, end // 15), 7, end - 1, 8 * 9 + 7, 8 * 12]:
-        path.write_bytes(flipped(whole, bit))
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
         reader = Store(mine.root.parent / "other", mine.published)
         assert reader.find(first) is None and reader.find(second) is not None
         assert [one.config["key"] for one in reader.results()] == [second.key]

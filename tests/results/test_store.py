@@ -1,5 +1,6 @@
 """The results folder: whole entries or none, damage noticed, several writers at once."""
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -187,18 +188,20 @@ def test_a_description_without_its_key_or_of_no_run_is_damage(tmp_path, changed,
 
 
 # --- a full disk ---
-@pytest.fixture
+@contextlib.contextmanager
 def small_disk():
     """No file holds more than 512 bytes: a longer one is cut there, and the error follows."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(store, small_disk):
+def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(store):
     one = result()
-    with pytest.raises(NotStored) as refused:
+    with pytest.raises(NotStored) as refused, small_disk():
         store.save(RUN, one)
     assert refused.value.result is one and isinstance(refused.value, BadInput)
     told = f"{RUN.slug} could not be stored in {store.root} (File too large): make room"
@@ -207,7 +210,7 @@ def test_a_result_that_cannot_be_written_is_not_lost_and_is_told_in_one_line(sto
 
 
 @pytest.mark.parametrize("write", ["result", "checkpoint", "volume", "model", "csv", "latex"])
-def test_what_a_full_disk_cuts_is_not_left_behind(write, store, tmp_path, small_disk):
+def test_what_a_full_disk_cuts_is_not_left_behind(write, store, tmp_path):
     one, place = result(), tmp_path / "file"
     one.model = {"w": torch.zeros(1, 1000)}
     one.metrics = pd.concat([one.metrics] * 50).assign(round=range(150))
@@ -222,7 +225,7 @@ def test_what_a_full_disk_cuts_is_not_left_behind(write, store, tmp_path, small_
         "csv": lambda: several.to_csv(place),
         "latex": lambda: several.to_latex(place),
     }
-    with pytest.raises(OSError if write == "checkpoint" else BadInput):
+    with pytest.raises(OSError if write == "checkpoint" else BadInput), small_disk():
         writers[write]()
     assert place.read_text() == "as before"
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -243,8 +246,7 @@ def test_published_results_are_not_read_where_they_are_to_be_ignored(monkeypatch
     monkeypatch.setenv("PFL_IGNORE_PUBLISHED", "1")
     store = Store(results_dir)
     assert not any(store.results())
-    with pytest.raises(BadInput, match=r"is no result in .* \(published ones are not read\): give"):
-        store.named("waffle-mnist-A-seed1")
+    refused(r"no result in .* \(published ones are not read\)", store.named, "waffle-mnist-A-seed1")
     store.save(RUN, result())
     assert store.find(RUN) is not None and len(list(store.results())) == 1
 
@@ -441,19 +443,17 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
     models = [LeNet5().state_dict() for _ in range(2)]
     stacked = {name: torch.stack([model[name] for model in models]) for name in models[0]}
     metrics = pd.DataFrame({"round": [1, 1], "client": [3, 5], "accuracy": 0.5, "loss": 1.0})
-    both = result(metrics=metrics, model=stacked)
+    both, file = result(metrics=metrics, model=stacked), tmp_path / "model.pt"
     for client, expected in zip((3, 5), models, strict=True):
         module = LeNet5()
-        saved = both.save_model(tmp_path / "model.pt", client)
-        module.load_state_dict(torch.load(saved, weights_only=True))
+        module.load_state_dict(torch.load(both.save_model(file, client), weights_only=True))
         held = module.state_dict()
         assert all(torch.equal(value, expected[name]) for name, value in held.items())
-    assert (tmp_path / "model.pt").stat().st_size < 2 * sum(v.nbytes for v in models[0].values())
+    assert file.stat().st_size < 2 * sum(v.nbytes for v in models[0].values())
     for none in (None, 4):
-        with pytest.raises(BadInput, match=f"^client {none} has no served model here: give one of"):
-            both.save_model(tmp_path / "model.pt", none)
-    with pytest.raises(BadInput, match=r"carries no model, .* pfl_lib.run\(..., with_model=True\)"):
-        result(model=None).save_model(tmp_path / "model.pt")
+        told = f"^client {none} has no served model here: give one of"
+        refused(told, both.save_model, file, none)
+    refused(r"carries no model, .*run\(..., with_model=True\)", result(model=None).save_model, file)
 
 
 def test_a_result_is_asked_for_with_its_model(above):
@@ -470,7 +470,3 @@ def test_a_result_is_asked_for_with_its_model(above):
     assert store.find(RUN).seconds == 3.0
     left = [path.name for path in (store.root / "cells").iterdir()]
     assert left == [RUN.slug], "something was left behind"
-
-
-def test_a_results_folder_that_is_no_path_is_refused():
-    refused("^results_dir 3: give the path of a file or folder$", Store, 3)
