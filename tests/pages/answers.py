@@ -1,5 +1,6 @@
 """Collect what pages answer of the papers' sentences: `answers.py FOLDER` of executed notebooks
-(`reports/build/executed`) writes `pfl_lib/papers/answers.csv`.
+(`reports/build/executed`) writes `pfl_lib/papers/answers.csv`; with `--check` it says what differs
+from it, and the exit status is 1.
 """
 
 import csv
@@ -38,9 +39,26 @@ def _answers(path: Path) -> list[dict]:
     return [output["data"][ANSWER] for output in outputs if ANSWER in output.get("data", {})]
 
 
+def main() -> int:
+    check, (folder,) = "--check" in sys.argv, [one for one in sys.argv[1:] if one != "--check"]
+    found = collected(Path(folder))
+    if not check:
+        with FILE.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            table.writeheader()
+            table.writerows(found)
+        return 0
+    known = list(csv.DictReader(FILE.open(encoding="utf-8", newline="")))
+    now, before = (
+        {(line["page"], line["quote"]): line["answer"] for line in lines}
+        for lines in (found, known)
+    )
+    apart = [place for place in now.keys() | before.keys() if now.get(place) != before.get(place)]
+    for place in sorted(apart):
+        print(f"{place}: {before.get(place)} became {now.get(place)}")
+    print(f"{len(now)} answers of pages, {len(apart)} differ from {FILE.name}: make scorecard")
+    return 1 if apart or not now else 0
+
+
 if __name__ == "__main__":
-    answers = collected(Path(sys.argv[1]))
-    with FILE.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(answers)
+    sys.exit(main())
