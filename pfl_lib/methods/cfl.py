@@ -4,7 +4,6 @@ where their updates point apart.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,9 +48,7 @@ class CFL:
     start_round: int = 5
     relative: bool = True
 
-    name: ClassVar[str] = "cfl"
-    title: ClassVar[str] = "CFL"
-    version: ClassVar[int] = 1
+    name, title, version = "cfl", "CFL", 1
 
     def __post_init__(self) -> None:
         for name in ("epsilon_1", "epsilon_2"):

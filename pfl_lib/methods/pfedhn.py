@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -50,9 +49,7 @@ class PFedHN:
     embedding: int | None = None
     hidden: tuple[int, ...] = (100, 100, 100)
 
-    name: ClassVar[str] = "pfedhn"
-    title: ClassVar[str] = "pFedHN"
-    version: ClassVar[int] = 1
+    name, title, version = "pfedhn", "pFedHN", 1
 
     def __post_init__(self) -> None:
         number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)

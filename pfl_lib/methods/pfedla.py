@@ -5,7 +5,6 @@ and a hypernetwork on the server learns with which weights.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -73,9 +72,7 @@ class PFedLA:
     embedding: int = 100
     hidden: tuple[int, ...] = (100, 100, 100)
 
-    name: ClassVar[str] = "pfedla"
-    title: ClassVar[str] = "pFedLA"
-    version: ClassVar[int] = 1
+    name, title, version = "pfedla", "pFedLA", 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.retained, tuple):

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,9 +42,7 @@ class Poisoned:
     attack: str = "labels"
     scale: float = -1.0
 
-    name: ClassVar[str] = "poisoned"
-    title: ClassVar[str] = "with poisoned clients"
-    version: ClassVar[int] = 1
+    name, title, version = "poisoned", "with poisoned clients", 1
 
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
