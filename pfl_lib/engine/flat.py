@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
 from pfl_lib.engine.buffers import watched
-from pfl_lib.engine.forward_order import reached_layers
+from pfl_lib.engine.forward_order import Reads
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import TRIALS, Play, recordings
 from pfl_lib.rows import Batch
@@ -66,9 +66,10 @@ class FlatModule:
     def in_forward_order(self, x: Tensor) -> Layout:
         """The layout with its layers as an evaluation of x [b, ...] reaches them."""
         self._mode(train=False)
-        return self.layout.in_order(
-            reached_layers(lambda: self.module(x), self.layout, self._theta, self._statistics)
-        )
+        watch = Reads(self.layout, self._theta, self._statistics)
+        with torch.no_grad(), watch:
+            self.module(x)
+        return self.layout.in_order(watch.names)
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place
