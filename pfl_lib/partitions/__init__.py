@@ -13,7 +13,6 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.partitions import by_column
 from pfl_lib.partitions.base import Partition, Recipe, called
-from pfl_lib.partitions.base import settings as settings
 from pfl_lib.partitions.by_column import ByColumn
 from pfl_lib.partitions.classes import Classes, Dominant, Neighbours, Relatives
 from pfl_lib.partitions.dirichlet import Dirichlet

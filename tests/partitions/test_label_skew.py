@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
+from pfl_lib.experiments.spec import described
 from pfl_lib.partitions import LabelSkew
 from tests.common import refusal, refused
 
@@ -156,8 +157,7 @@ def test_a_draw_of_its_own_keeps_the_labels_of_that_seed_whatever_the_run_s_seed
 def test_a_draw_belongs_to_the_recipe_and_a_recipe_without_one_keeps_its_short_name():
     fixed = LabelSkew("A*", draw=3)
     assert partitions.short_name(fixed) is None and partitions.short_name(LabelSkew("A*")) == "A*"
-    stored = {"name": fixed.name, "version": fixed.version, **partitions.settings(fixed)}
-    assert partitions.from_settings(stored) == fixed
+    assert partitions.from_settings(described(fixed)) == fixed
 
 
 def test_a_draw_for_a_distribution_that_draws_nothing_is_refused():
