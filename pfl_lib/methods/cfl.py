@@ -133,14 +133,13 @@ def bipartition(similarity: Tensor) -> tuple[list[int], list[int]]:
     """Two groups of m clients from their similarities [m, m]: the two groups whose farthest pair is
     nearest become one until two are left.  Positions, ascending; 0 is in the first group.
     """
-    groups = [[i] for i in range(len(similarity))]
-    between = similarity.clone().fill_diagonal_(-torch.inf)
-    while len(groups) > 2:
-        one, other = sorted(divmod(int(between.argmax()), len(groups)))
-        groups[one] += groups.pop(other)
+    n = len(similarity)
+    group, between = torch.arange(n), similarity.clone().fill_diagonal_(-torch.inf)
+    for _ in range(n - 2):
+        one, other = sorted(divmod(int(between.argmax()), n))
+        group[group == other] = one
         farthest = torch.minimum(between[one], between[other])
         between[one], between[:, one] = farthest, farthest
-        left = [k for k in range(len(between)) if k != other]
-        between = between[left][:, left].fill_diagonal_(-torch.inf)
-    first, second = map(sorted, groups)
-    return first, second
+        between[other], between[:, other] = -torch.inf, -torch.inf
+    first = group == group[0]
+    return first.nonzero().flatten().tolist(), (~first).nonzero().flatten().tolist()
