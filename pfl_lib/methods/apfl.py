@@ -108,11 +108,7 @@ class APFL:
         at_random = self.own_start == "random"
         own = fed.initial_each(mixing) if at_random else copies(fed.initial(), len(mixing))
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
-        return {
-            **fed.initial(),
-            **personal(own),
-            "alpha": alpha,
-        }
+        return {**fed.initial(), **personal(own), "alpha": alpha}
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)

@@ -82,12 +82,7 @@ def check_control(option: str, clip: float | None) -> None:
 
 
 def corrected_training(
-    fed: Federation,
-    state: Rows,
-    r: int,
-    clients: list[int],
-    option: str,
-    clip: float | None,
+    fed: Federation, state: Rows, r: int, clients: list[int], option: str, clip: float | None
 ) -> tuple[Rows, Tensor]:
     """The clients' part of a round: their trained models ([n, P]) and all control variates after it
     ([N, P]).

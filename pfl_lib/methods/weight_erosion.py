@@ -8,15 +8,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation, alice_of
-from pfl_lib.rows import (
-    Rows,
-    average,
-    copies,
-    distances,
-    each_sends_a_model,
-    finite_rows,
-    model,
-)
+from pfl_lib.rows import Rows, average, copies, distances, each_sends_a_model, finite_rows, model
 
 
 @dataclass(frozen=True)
