@@ -107,18 +107,12 @@ class Recordings:
                 # The interpreter is marked as deprecated, but what is to replace it needs a
                 # compiler on the user's machine.
                 warnings.simplefilter("ignore")
+                # Copies, of the same strides: a network may write into its inputs.
                 inputs = (*self.layout.rows(module).values(), x, y)
-                scripted = torch.jit.script(_plain(make_fx(gradient)(*map(_copy, inputs))))
+                scripted = torch.jit.script(_plain(make_fx(gradient)(*map(torch.clone, inputs))))
         except Exception:  # noqa: BLE001
             return None
         return play
-
-
-def _copy(of: Tensor) -> Tensor:
-    """A copy with the same strides: a network may write into its inputs, and what is recorded may
-    depend on strides.
-    """
-    return torch.empty_strided(of.shape, of.stride(), dtype=of.dtype, device=of.device).copy_(of)
 
 
 def _plain(operations: Any) -> Any:
