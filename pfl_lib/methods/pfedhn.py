@@ -56,7 +56,7 @@ class PFedHN:
         number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
         number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         number("clip", self.clip, "a number above 0", lambda v: 0 < v < math.inf)
-        hypernetwork.check_sizes(self.embedding, self.hidden)
+        hypernetwork.check_sizes(1 if self.embedding is None else self.embedding, self.hidden)
 
     def start(self, fed: Federation) -> Rows:
         """The hypernetwork as one row, its momentum, and all clients' running statistics."""

@@ -81,7 +81,6 @@ class PFedLA:
             partial.check_names("retained", self.retained)
         number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         choose("scale", self.scale, ("absolute", "relative"))
-        whole("embedding", self.embedding, 1)  # None is pFedHN's alone
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
