@@ -98,7 +98,7 @@ class Federation:
         self.device = choose_device(device)
         self.dtype = dtype
         given = isinstance(model, nn.Module)
-        module = copy.deepcopy(model) if given else model_checks.make_module(model, seed)
+        module = model if given else model_checks.make_module(model, seed)
         if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
             raise BadInput(
                 "the model has a lazy layer, whose size is not known yet: give layers their sizes"
