@@ -54,11 +54,9 @@ class Poisoned:
             raise BadInput(f"clients {self.clients!r}: give a tuple of clients' numbers")
 
     def cost(self, passes: float, read: float) -> float:
-        """What the method costs."""
         return self.method.cost(passes, read) if hasattr(self.method, "cost") else passes
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """The method's own versions under some settings."""
         own = getattr(self.method, "versions", lambda *_: {})
         # What stays with a client was once changed too.
         kept = self.attack == "update" and isinstance(self.method, KEEPING)

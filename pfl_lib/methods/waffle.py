@@ -79,9 +79,6 @@ class Waffle:
         return passes + (self.option == "I")
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """Versions of what has changed under some settings only, where `version` would count for
-        all.
-        """
         # c as printed was once not scaled by the share of the clients that take part.
         unscaled = self.control == "literal" and schedule.participation < 1
         return {"literal control under participation": 2 if unscaled else 1}
