@@ -11,10 +11,8 @@ from pfl_lib.errors import BadInput
 
 
 class KeptBuffers(nn.Module):
-    """The network `module`, refused (BadInput) by a forward pass that replaces a buffer or writes
-    into one of whole numbers.
-
-    BatchNorm's counter of batches may change: it decides nothing where momentum is a number.
+    """The network `module`; BadInput for such a forward pass.  BatchNorm's counter of batches may
+    change: it decides nothing where momentum is a number.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -4,16 +4,15 @@ the network.
 
 import copy
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from pfl_lib.engine import Loss
 from pfl_lib.engine.buffers import watched
-from pfl_lib.engine.forward_order import reached_layers
+from pfl_lib.engine.forward_order import Reads
 from pfl_lib.engine.layout import Layout, views
-from pfl_lib.engine.recording import BETWEEN, TRIALS, Play, recordings
+from pfl_lib.engine.recording import TRIALS, Play, recordings
 from pfl_lib.rows import Batch
 
 
@@ -51,7 +50,8 @@ class FlatModule:
         self.recordings = (
             recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
         )
-        self._trust: dict[Play, _Trust] = {}
+        # At how many batches a recording has still to agree before it is played
+        self._trials: dict[Play, int] = {}
 
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.
@@ -66,9 +66,10 @@ class FlatModule:
     def in_forward_order(self, x: Tensor) -> Layout:
         """The layout with its layers as an evaluation of x [b, ...] reaches them."""
         self._mode(train=False)
-        return self.layout.in_order(
-            reached_layers(lambda: self.module(x), self.layout, self._theta, self._statistics)
-        )
+        watch = Reads(self.layout, self._theta, self._statistics)
+        with torch.no_grad(), watch:
+            self.module(x)
+        return self.layout.in_order(watch.names)
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place
@@ -81,10 +82,9 @@ class FlatModule:
         play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
         if not play:
             gradient = self._computed(batch)
-        elif self._due(play):
+        elif self._trials.setdefault(play, TRIALS):
             gradient = self._compared(play, batch)
         else:
-            self._trust[play].played += 1
             try:
                 gradient = play(self._theta, self._statistics, batch.x, batch.y)
             except Exception as error:  # noqa: BLE001  whatever it is, computing does not need it
@@ -95,21 +95,15 @@ class FlatModule:
             statistics.copy_(self._statistics)
         return gradient
 
-    def compare_again(self, after: int = 0) -> None:
-        """Compare each recording with a computed gradient before it is played again, if it was
-        played `after` times or more since it was last compared.
-        """
-        for trust in self._trust.values():
-            trust.due |= trust.played >= after
+    def compare_again(self) -> None:
+        """Compare each recording with a computed gradient before it is played again."""
+        for play, left in self._trials.items():
+            self._trials[play] = max(left, 1)
 
     def _load(self, theta: Tensor, statistics: Tensor | None) -> None:
         self._theta.copy_(theta)
         if statistics is not None:
             self._statistics.copy_(statistics)
-
-    def _due(self, play: Play) -> bool:
-        trust = self._trust.setdefault(play, _Trust())
-        return trust.due or trust.trials > 0 or trust.played >= BETWEEN
 
     def _computed(self, batch: Batch) -> Tensor:
         loss = self.loss(self.network(batch.x), batch.y).mean()
@@ -119,20 +113,17 @@ class FlatModule:
 
     def _compared(self, play: Play, batch: Batch) -> Tensor:
         """The computed gradient; a recording that gives other bits is dropped."""
-        trust, statistics = self._trust[play], self._statistics.clone()
+        statistics = self._statistics.clone()
         gradient = self._computed(batch)
-        judged = bool(gradient.isfinite().all() and self._statistics.isfinite().all())
-        if judged:  # the NaNs of a diverged run would prove nothing
+        # The NaNs of a diverged run would prove nothing: the next batch is compared.
+        if gradient.isfinite().all() and self._statistics.isfinite().all():
             try:
                 found = play(self._theta, statistics, batch.x, batch.y)
                 if not (torch.equal(found, gradient) and torch.equal(statistics, self._statistics)):
                     self.recordings.drop("it gives other numbers than the computed one")
             except Exception as error:  # noqa: BLE001
                 self.recordings.drop(_why(error))
-            trust.trials -= trust.trials > 0
-            trust.played, trust.due = 0, False
-        else:
-            trust.due = True  # nothing was compared: the next batch is
+            self._trials[play] -= 1
         return gradient
 
     @torch.no_grad()
@@ -141,8 +132,7 @@ class FlatModule:
     ) -> tuple[Tensor, Tensor]:
         """Per-example loss [b] and correctness (1 or 0) [b] of one model in evaluation mode."""
         self._mode(train=False)
-        self._theta.copy_(theta)
-        self._statistics.copy_(statistics)
+        self._load(theta, statistics)
         logits = self.network(x)
         return self.loss(logits, y), (logits.argmax(-1) == y).to(logits.dtype)
 
@@ -150,17 +140,6 @@ class FlatModule:
         # Setting it walks the whole module: a tenth of a small model's step
         if self.module.training != train:
             self.module.train(train)
-
-
-@dataclass
-class _Trust:
-    """At how many batches a recording has still to agree before it is played, how often it was
-    played since it was last compared, and whether it is to be compared now.
-    """
-
-    trials: int = field(default_factory=lambda: TRIALS)
-    played: int = 0
-    due: bool = False
 
 
 def _why(error: Exception) -> str:

@@ -5,35 +5,18 @@ without calling the module.  So the pass is watched one tensor operation at a ti
 reached when an operation first reads memory of its row.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from pfl_lib.engine.layout import Layout
 
 
-def reached_layers(
-    forward: Callable[[], Any], layout: Layout, theta: Tensor, statistics: Tensor
-) -> list[str]:
-    """Names of the layers that `forward` reads, each once, in the order of its first reading.
+class Reads(TorchFunctionMode):
+    """Notes in `names` the layers that operations read, each once, in the order of first readings.
 
     `theta` [P] and `statistics` [S] are the memory that the network's parameters and running
-    statistics are views of.
-    """
-    watch = _Reads(layout, theta, statistics)
-    with torch.no_grad(), watch:
-        forward()
-    return list(watch.names)
-
-
-class _Reads(TorchFunctionMode):
-    """Notes the layer of each tensor that an operation is given.
-
-    Functions are watched and not the operators below them: watching those loads torch's compiler,
-    two seconds in every process.
+    statistics are views of.  Functions are watched and not the operators below them: watching those
+    loads torch's compiler, two seconds in every process.
     """
 
     def __init__(self, layout: Layout, theta: Tensor, statistics: Tensor) -> None:

@@ -16,7 +16,6 @@ import torch
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.private import by_layer, private_gradient
-from pfl_lib.engine.recording import BETWEEN_CLIENTS
 from pfl_lib.rows import Batch, Rows, Step, velocity
 
 
@@ -54,7 +53,6 @@ class Loop:
 
         def client(i: int) -> None:
             module = idle.get()
-            module.compare_again(after=BETWEEN_CLIENTS)
             try:
                 own = {name: matrix[i].clone() for name, matrix in rows.items()}
                 done = _client(module, pool, own, work[i], step, trained, sgd)

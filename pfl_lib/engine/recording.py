@@ -6,10 +6,10 @@ and autograd's graph.  The operations of a forward and a backward pass are the s
 of one shape; recorded and handed to the library's interpreter, they give the same bits in less time
 (LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
 
-What the network's Python decides by looking at a batch is not in the list.  So no recording is
-trusted for good: it is compared with computed gradients at the first batches after it was made, in
-every round, for one client after the other, and every so many batches; the first difference ends
-it.
+What the network's Python decides by looking at a batch is not in the list, so only the package's
+networks, which look at none, are recorded (`model_checks.recorded_as`).  Nor is a recording trusted
+for good: it is compared with computed gradients at the first batches after it was made, and again
+in every round; the first difference ends it.
 """
 
 import functools
@@ -35,12 +35,6 @@ mean loss.
 
 TRIALS = 10
 """Batches, later than the recorded one, at which a recording must agree before it is played."""
-
-BETWEEN = 50
-"""Batches that are played, at most, from one comparison to the next within a round."""
-
-BETWEEN_CLIENTS = 20
-"""Batches that are played, at least, before a further client of the same round is compared."""
 
 _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long as it takes
 
@@ -113,18 +107,12 @@ class Recordings:
                 # The interpreter is marked as deprecated, but what is to replace it needs a
                 # compiler on the user's machine.
                 warnings.simplefilter("ignore")
+                # Copies, of the same strides: a network may write into its inputs.
                 inputs = (*self.layout.rows(module).values(), x, y)
-                scripted = torch.jit.script(_plain(make_fx(gradient)(*map(_copy, inputs))))
+                scripted = torch.jit.script(_plain(make_fx(gradient)(*map(torch.clone, inputs))))
         except Exception:  # noqa: BLE001
             return None
         return play
-
-
-def _copy(of: Tensor) -> Tensor:
-    """A copy with the same strides: a network may write into its inputs, and what is recorded may
-    depend on strides.
-    """
-    return torch.empty_strided(of.shape, of.stride(), dtype=of.dtype, device=of.device).copy_(of)
 
 
 def _plain(operations: Any) -> Any:

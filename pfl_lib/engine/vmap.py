@@ -27,9 +27,7 @@ def train(
     trained: Sequence[str],
     sgd: dict[str, float],
 ) -> Rows:
-    """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names
-    only, in new matrices.
-    """
+    """As `loop.Loop.train`, by one module."""
     rows = {
         name: matrix.clone(memory_format=torch.contiguous_format) for name, matrix in rows.items()
     }

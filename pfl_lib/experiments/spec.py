@@ -73,9 +73,11 @@ class RunSpec:
         A method or a recipe that is not the package's own is named under "own", so that no key of
         the package's is ever one of these.  Raises BadInput for one that cannot be stored.
         """
-        recipe, is_named = self.recipe, isinstance(self.partition, str)
-        dataset = data.DATASETS[self.dataset]
+        recipe, dataset = self.recipe, data.DATASETS[self.dataset]
         foreign = check_storable(self.method, recipe)
+        partition = {"name": self.partition, "version": recipe.version}
+        if not isinstance(self.partition, str):
+            partition = described(recipe)
         versions = {
             f"dataset {self.dataset}": dataset.version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
@@ -97,11 +99,7 @@ class RunSpec:
             "dataset": self.dataset,
             "fingerprint": dataset.fingerprint,
             "images": self.images,
-            "partition": {
-                "name": self.partition if is_named else recipe.name,
-                "version": recipe.version,
-                **({} if is_named else partitions.settings(recipe)),
-            },
+            "partition": partition,
             "model": self.model,
             "clients": self.clients,
             "schedule": described(self.schedule),
@@ -195,10 +193,10 @@ def folder_name(config: dict[str, Any]) -> str:
 
 
 def described(of: Any) -> dict[str, Any]:
-    """A method or a schedule as JSON has it: a method's name and version, and the fields, without
-    those of its `later` ones that are as they were before they were added: at their default, or
-    where `later` is a mapping at the value that it gives.  A run that could be described then keeps
-    its key.
+    """A method, a recipe or a schedule as JSON has it: its name and version, where it has them, and
+    the fields, without those of its `later` ones that are as they were before they were added: at
+    their default, or where `later` is a mapping at the value that it gives.  A run that could be
+    described then keeps its key.
 
     Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0 and -0.0 becomes
     0.0.

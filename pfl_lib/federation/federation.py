@@ -39,10 +39,6 @@ class Federation:
     a CPU, vmap on a GPU for networks below a million parameters); loop trains `threads` clients at
     once.  Nothing depends on the device or the engine but rounding.
 
-    On a CPU the gradient of the package's own networks (a `models.Architecture`) is recorded after
-    some hundred batches and played back without Python, to the same bits in less time; every round
-    compares recordings with computed gradients.
-
     With a `name` its runs are stored, under that name, `version`, the data and the initial model;
     raise the version for what these do not show.
     """
@@ -102,7 +98,7 @@ class Federation:
         self.device = choose_device(device)
         self.dtype = dtype
         given = isinstance(model, nn.Module)
-        module = copy.deepcopy(model) if given else model_checks.make_module(model, seed)
+        module = model if given else model_checks.make_module(model, seed)
         if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
             raise BadInput(
                 "the model has a lazy layer, whose size is not known yet: give layers their sizes"

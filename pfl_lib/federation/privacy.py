@@ -1,4 +1,4 @@
-"""What DP-SGD protects, as (epsilon, delta), by Opacus' accountants.
+"""What DP-SGD protects, as (epsilon, delta), by Opacus' Renyi accountant, which is the paper's.
 
 An epsilon here is one client's, against the server and all other clients, for adding or removing
 one of its training examples: "local" in the paper's word, since the client adds the noise before
@@ -11,43 +11,37 @@ import math
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose, needs, number, whole
-
-ACCOUNTANTS = ("rdp", "prv")
+from pfl_lib.errors import BadInput, needs, number, whole
 
 
-def epsilon(noise: float, rate: float, steps: int, delta: float, accountant: str = "rdp") -> float:
+def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
     """The epsilon of so many local steps, each of which draws every example with chance `rate` and
     adds noise of `noise` times the clipping bound; infinite without noise, 0 without steps.
 
-    `accountant`: "rdp" (Renyi, Opacus' and the paper's) or "prv" (numerically composed, tighter).
     Raises BadInput for a delta outside (0, 1), a rate above 1, and where Opacus is not installed.
     """
     number("noise", noise, "a number 0 or more", lambda v: 0 <= v < math.inf)
     number("sampling rate", rate, "a chance above 0 and at most 1", lambda v: 0 < v <= 1)
     whole("steps", steps, 0)
     number("delta", delta, "a number above 0 and below 1", lambda v: 0 < v < 1)
-    choose("accountant", accountant, ACCOUNTANTS)
     if not steps:
         return 0.0
     if not noise:
         return math.inf
     with needs("epsilon is computed by Opacus", "opacus"):
-        return _spent(accountant, float(noise), float(rate), int(steps), float(delta))
+        return _spent(float(noise), float(rate), int(steps), float(delta))
 
 
 @functools.lru_cache(4096)  # it may take half a second, and clients and runs share their steps
-def _spent(accountant: str, noise: float, rate: float, steps: int, delta: float) -> float:
-    from opacus.accountants import PRVAccountant, RDPAccountant
+def _spent(noise: float, rate: float, steps: int, delta: float) -> float:
+    from opacus.accountants import RDPAccountant
 
-    made = RDPAccountant() if accountant == "rdp" else PRVAccountant()
+    made = RDPAccountant()
     made.history = [(noise, rate, steps)]
     return float(made.get_epsilon(delta=delta))
 
 
-def epsilons(
-    measured: pd.DataFrame, noise: float, delta: float, accountant: str = "rdp"
-) -> pd.Series:
+def epsilons(measured: pd.DataFrame, noise: float, delta: float) -> pd.Series:
     """Each client's epsilon after the last round of a run's metrics, from the local steps that it
     took (`private_steps`) and its sampling rate; a series by client.
 
@@ -65,5 +59,5 @@ def epsilons(
         raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")
     of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})
     kinds = of_client.itertuples(index=False, name=None)
-    spent = [epsilon(noise, rate, int(steps), delta, accountant) for steps, rate in kinds]
+    spent = [epsilon(noise, rate, int(steps), delta) for steps, rate in kinds]
     return pd.Series(spent, of_client.index, name="epsilon")

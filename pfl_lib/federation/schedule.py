@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.engine.augment import AUGMENTATIONS
 from pfl_lib.engine.private import DPSGD
@@ -29,7 +28,7 @@ class Schedule:
     which says how batches are then drawn).
     """
 
-    later: ClassVar[tuple[str, ...]] = ("augment", "private")
+    later = ("augment", "private")
 
     rounds: int
     local_epochs: int = 1

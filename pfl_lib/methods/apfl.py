@@ -1,7 +1,6 @@
 """APFL (Deng et al. 2020): every client learns how to mix its own model with the shared one."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -67,11 +66,9 @@ class APFL:
     averaged: str = "shared"
     own_gradient: str = "mixture"
 
-    name: ClassVar[str] = "apfl"
-    title: ClassVar[str] = "APFL"
-    version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = ("mixture_step", "own_start", "averaged", "own_gradient")
-    look: ClassVar[tuple[str, str, str]] = ("#cc78bc", "v", "--")
+    name, title, version = "apfl", "APFL", 1
+    later = ("mixture_step", "own_start", "averaged", "own_gradient")
+    look = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:
         allowed = "a mixture from 0 (shared model) to 1 (own model)"
@@ -111,11 +108,7 @@ class APFL:
         at_random = self.own_start == "random"
         own = fed.initial_each(mixing) if at_random else copies(fed.initial(), len(mixing))
         alpha = torch.full((len(fed), 1), self.alpha, device=fed.device, dtype=fed.dtype)
-        return {
-            **fed.initial(),
-            **personal(own),
-            "alpha": alpha,
-        }
+        return {**fed.initial(), **personal(own), "alpha": alpha}
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)

@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -35,10 +34,8 @@ class BrokenGlobal:
     * Made for linear models; running statistics, which those do not have, are averaged.
     """
 
-    name: ClassVar[str] = "broken_global"
-    title: ClassVar[str] = "Global (authors' code)"
-    version: ClassVar[int] = 1
-    one_model: ClassVar[bool] = True  # the same for all clients
+    name, title, version = "broken_global", "Global (authors' code)", 1
+    one_model = True  # the same for all clients
 
     def start(self, fed: Federation) -> Rows:
         for block in fed.layout.parameters:

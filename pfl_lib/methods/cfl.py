@@ -4,7 +4,6 @@ where their updates point apart.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,21 +26,18 @@ class CFL:
     * `epsilon_1` and `epsilon_2` are fractions of the mean norm of the clients' updates in round 1,
       so that they do not hang on model, learning rate and local epochs [our choice].  Measured on
       CIFAR-10, 15 clients in five groups of two classes, 120 images each, in units of round 1:
-      |mean u_i| falls from 0.37 to 0.13 and max |u_i| from 1.5 to 0.6 by round 5; in each of seven
-      rounds the two parts were unions of groups.  They do not carry over to FedFomo's latent
-      groups: with 15 clients of 600 CIFAR-10 images in two to five of them, |mean u_i| stays
-      between 0.35 and 0.58 for ten rounds, so no cluster is split and CFL is FedAvg with uniform
-      weights; with ten it is 0.25 in round 5.
+      |mean u_i| falls from 0.37 to 0.13 and max |u_i| from 1.5 to 0.6 by round 5.  They do not
+      carry over to FedFomo's latent groups: with 600 images a client in two to five of them
+      |mean u_i| stays between 0.35 and 0.58 for ten rounds, so no cluster is split.
     * With `relative=False` the epsilons are norms, which is the rule of the paper and of the
       authors' code (0.4 and 1.6; FedFomo's 0.42 and 1.6, which its tables take here).
-    * `cluster`, in the log of every round, is all zeros for as long as no cluster was split, and
-      CFL is FedAvg with uniform weights.
+    * Until the first split CFL is FedAvg with uniform weights, and `cluster`, in each round's log,
+      is all zeros.
     * No split before round `start_round`.  The authors' code waits for 20 rounds; in FedFomo's 20
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code, and a
-      cluster is split only when all its clients have taken part; until the first split CFL is
-      FedAvg with uniform weights.  Where a tenth of 100 clients is drawn each round, that takes
-      about 50 rounds on average.  A cluster without participants keeps its model.
+      cluster is split only when all its clients have taken part: about 50 rounds on average where
+      a tenth of 100 clients is drawn each round.  A cluster without participants keeps its model.
     """
 
     epsilon_1: float = 0.3
@@ -49,9 +45,7 @@ class CFL:
     start_round: int = 5
     relative: bool = True
 
-    name: ClassVar[str] = "cfl"
-    title: ClassVar[str] = "CFL"
-    version: ClassVar[int] = 1
+    name, title, version = "cfl", "CFL", 1
 
     def __post_init__(self) -> None:
         for name in ("epsilon_1", "epsilon_2"):
@@ -136,14 +130,13 @@ def bipartition(similarity: Tensor) -> tuple[list[int], list[int]]:
     """Two groups of m clients from their similarities [m, m]: the two groups whose farthest pair is
     nearest become one until two are left.  Positions, ascending; 0 is in the first group.
     """
-    groups = [[i] for i in range(len(similarity))]
-    between = similarity.clone().fill_diagonal_(-torch.inf)
-    while len(groups) > 2:
-        one, other = sorted(divmod(int(between.argmax()), len(groups)))
-        groups[one] += groups.pop(other)
+    n = len(similarity)
+    group, between = torch.arange(n), similarity.clone().fill_diagonal_(-torch.inf)
+    for _ in range(n - 2):
+        one, other = sorted(divmod(int(between.argmax()), n))
+        group[group == other] = one
         farthest = torch.minimum(between[one], between[other])
         between[one], between[:, one] = farthest, farthest
-        left = [k for k in range(len(between)) if k != other]
-        between = between[left][:, left].fill_diagonal_(-torch.inf)
-    first, second = map(sorted, groups)
-    return first, second
+        between[other], between[:, other] = -torch.inf, -torch.inf
+    first = group == group[0]
+    return first.nonzero().flatten().tolist(), (~first).nonzero().flatten().tolist()

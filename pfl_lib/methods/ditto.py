@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.errors import BadInput, choose, number
 from pfl_lib.federation.federation import Federation
@@ -37,9 +36,7 @@ class Ditto:
     strength: float = 0.1
     weighting: str = "size"
 
-    name: ClassVar[str] = "ditto"
-    title: ClassVar[str] = "Ditto"
-    version: ClassVar[int] = 1
+    name, title, version = "ditto", "Ditto", 1
 
     def __post_init__(self) -> None:
         number("strength", self.strength, "lambda, 0 or more", lambda v: 0 <= v < math.inf)

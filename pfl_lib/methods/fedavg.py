@@ -1,7 +1,6 @@
 """Federated Averaging (McMahan et al. 2017): the server averages what clients have trained."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,11 +19,9 @@ class FedAvg:
 
     weighting: str = "size"
 
-    name: ClassVar[str] = "fedavg"
-    title: ClassVar[str] = "FedAvg"
-    version: ClassVar[int] = 1
-    one_model: ClassVar[bool] = True  # the same for all clients
-    look: ClassVar[tuple[str, str, str]] = ("#0173b2", "o", "--")
+    name, title, version = "fedavg", "FedAvg", 1
+    one_model = True  # the same for all clients
+    look = ("#0173b2", "o", "--")
 
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))

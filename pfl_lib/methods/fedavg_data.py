@@ -5,7 +5,6 @@ examples.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -46,11 +45,9 @@ class FedAvgData:
     weighting: str = "size"
     pool: str = "all"
 
-    name: ClassVar[str] = "fedavg_data"
-    title: ClassVar[str] = "FedAvg + Data"
-    version: ClassVar[int] = 1
-    one_model: ClassVar[bool] = True  # the same for all clients
-    later: ClassVar[dict[str, str]] = {"pool": "client"}
+    name, title, version = "fedavg_data", "FedAvg + Data", 1
+    one_model = True  # the same for all clients
+    later = {"pool": "client"}
 
     def __post_init__(self) -> None:
         number("share", self.share, "a share from 0 to 1", lambda v: 0 <= v <= 1)

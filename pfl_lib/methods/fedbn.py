@@ -1,7 +1,6 @@
 """FedBN (Li et al. 2021): normalisation stays with the clients, all else is averaged."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation.federation import Federation
@@ -23,9 +22,7 @@ class FedBN:
 
     weighting: str = "size"
 
-    name: ClassVar[str] = "fedbn"
-    title: ClassVar[str] = "FedBN"
-    version: ClassVar[int] = 1
+    name, title, version = "fedbn", "FedBN", 1
 
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))

@@ -5,7 +5,6 @@ lowers its own validation loss.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -60,10 +59,8 @@ class FedFomo:
     affinity: str = "signed"
     counts_own: bool = True
 
-    name: ClassVar[str] = "fedfomo"
-    title: ClassVar[str] = "FedFomo"
-    version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = ("counts_own",)
+    name, title, version = "fedfomo", "FedFomo", 1
+    later = ("counts_own",)
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)

@@ -1,7 +1,6 @@
 """FedFomo (MA): clients weigh models by averages alone (Zhang et al. 2021, appendix A.4)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,9 +31,7 @@ class FedFomoMA:
       there is nothing to leave out: a client then keeps its own trained model, if that is finite.
     """
 
-    name: ClassVar[str] = "fedfomo_ma"
-    title: ClassVar[str] = "FedFomo (MA)"
-    version: ClassVar[int] = 1
+    name, title, version = "fedfomo_ma", "FedFomo (MA)", 1
 
     def start(self, fed: Federation) -> Rows:
         """BadInput for one client, and where a client cannot be validated on."""

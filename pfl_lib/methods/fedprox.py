@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
@@ -25,10 +24,8 @@ class FedProx:
     mu: float = 0.1
     weighting: str = "size"
 
-    name: ClassVar[str] = "fedprox"
-    title: ClassVar[str] = "FedProx"
-    version: ClassVar[int] = 1
-    one_model: ClassVar[bool] = True  # the same for all clients
+    name, title, version = "fedprox", "FedProx", 1
+    one_model = True  # the same for all clients
 
     def __post_init__(self) -> None:
         number("mu", self.mu, "a factor of 0 or more", lambda v: 0 <= v < math.inf)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -32,9 +31,7 @@ class FedRep:
     body_epochs: int = 1
     weighting: str = "size"
 
-    name: ClassVar[str] = "fedrep"
-    title: ClassVar[str] = "FedRep"
-    version: ClassVar[int] = 1
+    name, title, version = "fedrep", "FedRep", 1
 
     def __post_init__(self) -> None:
         partial.check_names("head", self.head)

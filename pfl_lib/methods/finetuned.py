@@ -3,7 +3,6 @@ method should beat.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -27,9 +26,7 @@ class FineTuned:
     epochs: int = 1
     weighting: str = "size"
 
-    name: ClassVar[str] = "finetuned"
-    title: ClassVar[str] = "FedAvg, fine-tuned"
-    version: ClassVar[int] = 1
+    name, title, version = "finetuned", "FedAvg, fine-tuned", 1
 
     def __post_init__(self) -> None:
         whole("epochs", self.epochs, 0, MOST)

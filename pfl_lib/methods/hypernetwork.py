@@ -17,10 +17,9 @@ from pfl_lib.errors import BadInput, whole
 WIDEST = 100_000
 
 
-def check_sizes(embedding: int | None, hidden: Sequence[int]) -> None:
+def check_sizes(embedding: int, hidden: Sequence[int]) -> None:
     """BadInput unless the embedding's size and each hidden layer's is a whole number, 1 or more."""
-    if embedding is not None:
-        whole("embedding", embedding, 1, WIDEST)
+    whole("embedding", embedding, 1, WIDEST)
     if not isinstance(hidden, tuple):
         raise BadInput(f"hidden {hidden!r}: give a tuple of sizes, such as (100, 100, 100)")
     for size in hidden:

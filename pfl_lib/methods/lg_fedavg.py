@@ -4,7 +4,6 @@ upper ones are averaged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.engine.layout import Layer, Layout
 from pfl_lib.errors import choose
@@ -30,9 +29,7 @@ class LGFedAvg:
     local: tuple[str, ...] | None = None
     weighting: str = "size"
 
-    name: ClassVar[str] = "lg_fedavg"
-    title: ClassVar[str] = "LG-FedAvg"
-    version: ClassVar[int] = 1
+    name, title, version = "lg_fedavg", "LG-FedAvg", 1
 
     def __post_init__(self) -> None:
         partial.check_names("local", self.local)

@@ -1,7 +1,6 @@
 """Local training: every client alone, the baseline that collaboration has to beat."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -18,10 +17,8 @@ class Local:
     is read, she alone is trained.
     """
 
-    name: ClassVar[str] = "local"
-    title: ClassVar[str] = "Local"
-    version: ClassVar[int] = 1
-    look: ClassVar[tuple[str, str, str]] = ("#949494", "x", ":")
+    name, title, version = "local", "Local", 1
+    look = ("#949494", "x", ":")
 
     def cost(self, passes: float, read: float) -> float:
         return passes * read

@@ -4,7 +4,6 @@ far the models lie apart.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.errors import number
 from pfl_lib.federation.federation import Federation
@@ -37,9 +36,7 @@ class Mocha:
 
     coefficient: float = 1.0
 
-    name: ClassVar[str] = "mocha"
-    title: ClassVar[str] = "MOCHA"
-    version: ClassVar[int] = 1
+    name, title, version = "mocha", "MOCHA", 1
 
     def __post_init__(self) -> None:
         number("coefficient", self.coefficient, "a number 0 or more", lambda v: 0 <= v < math.inf)

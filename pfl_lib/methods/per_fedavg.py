@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -43,9 +42,7 @@ class PerFedAvg:
     delta: float = 1e-3
     adapt: bool = True
 
-    name: ClassVar[str] = "per_fedavg"
-    title: ClassVar[str] = "Per-FedAvg"
-    version: ClassVar[int] = 1
+    name, title, version = "per_fedavg", "Per-FedAvg", 1
 
     def __post_init__(self) -> None:
         number("alpha", self.alpha, "a step of 0 or more", lambda v: 0 <= v < math.inf)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -50,16 +49,14 @@ class PFedHN:
     embedding: int | None = None
     hidden: tuple[int, ...] = (100, 100, 100)
 
-    name: ClassVar[str] = "pfedhn"
-    title: ClassVar[str] = "pFedHN"
-    version: ClassVar[int] = 1
+    name, title, version = "pfedhn", "pFedHN", 1
 
     def __post_init__(self) -> None:
         number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
         number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         number("clip", self.clip, "a number above 0", lambda v: 0 < v < math.inf)
-        hypernetwork.check_sizes(self.embedding, self.hidden)
+        hypernetwork.check_sizes(1 if self.embedding is None else self.embedding, self.hidden)
 
     def start(self, fed: Federation) -> Rows:
         """The hypernetwork as one row, its momentum, and all clients' running statistics."""

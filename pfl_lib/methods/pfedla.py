@@ -5,7 +5,6 @@ and a hypernetwork on the server learns with which weights.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -73,9 +72,7 @@ class PFedLA:
     embedding: int = 100
     hidden: tuple[int, ...] = (100, 100, 100)
 
-    name: ClassVar[str] = "pfedla"
-    title: ClassVar[str] = "pFedLA"
-    version: ClassVar[int] = 1
+    name, title, version = "pfedla", "pFedLA", 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.retained, tuple):
@@ -84,7 +81,6 @@ class PFedLA:
             partial.check_names("retained", self.retained)
         number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
         choose("scale", self.scale, ("absolute", "relative"))
-        whole("embedding", self.embedding, 1)  # None is pFedHN's alone
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:

@@ -4,7 +4,6 @@ envelope.
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from pfl_lib.errors import BadInput, flag, number, whole
 from pfl_lib.federation.federation import Federation
@@ -52,9 +51,7 @@ class PFedMe:
     beta: float = 1.0
     restart: bool = False
 
-    name: ClassVar[str] = "pfedme"
-    title: ClassVar[str] = "pFedMe"
-    version: ClassVar[int] = 1
+    name, title, version = "pfedme", "pFedMe", 1
 
     def __post_init__(self) -> None:
         number("lam", self.lam, "a number 0 or more", lambda v: 0 <= v < math.inf)

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,9 +42,7 @@ class Poisoned:
     attack: str = "labels"
     scale: float = -1.0
 
-    name: ClassVar[str] = "poisoned"
-    title: ClassVar[str] = "with poisoned clients"
-    version: ClassVar[int] = 1
+    name, title, version = "poisoned", "with poisoned clients", 1
 
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
@@ -57,11 +54,9 @@ class Poisoned:
             raise BadInput(f"clients {self.clients!r}: give a tuple of clients' numbers")
 
     def cost(self, passes: float, read: float) -> float:
-        """What the method costs."""
         return self.method.cost(passes, read) if hasattr(self.method, "cost") else passes
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """The method's own versions under some settings."""
         own = getattr(self.method, "versions", lambda *_: {})
         # What stays with a client was once changed too.
         kept = self.attack == "update" and isinstance(self.method, KEEPING)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,12 +48,10 @@ class Scaffold:
     option: str = "II"
     clip: float | None = None
 
-    name: ClassVar[str] = "scaffold"
-    title: ClassVar[str] = "SCAFFOLD"
-    version: ClassVar[int] = 1
-    one_model: ClassVar[bool] = True  # the same for all clients
-    later: ClassVar[tuple[str, ...]] = ("option", "clip")
-    look: ClassVar[tuple[str, str, str]] = ("#56b4e9", "^", "-.")
+    name, title, version = "scaffold", "SCAFFOLD", 1
+    one_model = True  # the same for all clients
+    later = ("option", "clip")
+    look = ("#56b4e9", "^", "-.")
 
     def __post_init__(self) -> None:
         check_control(self.option, self.clip)
@@ -85,12 +82,7 @@ def check_control(option: str, clip: float | None) -> None:
 
 
 def corrected_training(
-    fed: Federation,
-    state: Rows,
-    r: int,
-    clients: list[int],
-    option: str,
-    clip: float | None,
+    fed: Federation, state: Rows, r: int, clients: list[int], option: str, clip: float | None
 ) -> tuple[Rows, Tensor]:
     """The clients' part of a round: their trained models ([n, P]) and all control variates after it
     ([N, P]).

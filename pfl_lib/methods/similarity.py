@@ -4,7 +4,6 @@ pFedLA's Figure 1 compares.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,9 +42,7 @@ class Similarity:
     by: str = "layer"
     entropy: float = 0.75
 
-    name: ClassVar[str] = "similarity"
-    title: ClassVar[str] = "Average by similarity"
-    version: ClassVar[int] = 1
+    name, title, version = "similarity", "Average by similarity", 1
 
     def __post_init__(self) -> None:
         choose("by", self.by, ("layer", "model"))

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -64,11 +63,9 @@ class Waffle:
     shift: float = 0.0
     psi: str = SAME
 
-    name: ClassVar[str] = "waffle"
-    title: ClassVar[str] = "WAFFLE"
-    version: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = ("option", "clip", "transition", "shift", "psi")
-    look: ClassVar[tuple[str, str, str]] = ("#d55e00", "D", "-")
+    name, title, version = "waffle", "WAFFLE", 1
+    later = ("option", "clip", "transition", "shift", "psi")
+    look = ("#d55e00", "D", "-")
 
     def __post_init__(self) -> None:
         number("slope", self.slope, "a number 0 or more, as 3.2", lambda v: 0 <= v < math.inf)
@@ -82,9 +79,6 @@ class Waffle:
         return passes + (self.option == "I")
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """Versions of what has changed under some settings only, where `version` would count for
-        all.
-        """
         # c as printed was once not scaled by the share of the clients that take part.
         unscaled = self.control == "literal" and schedule.participation < 1
         return {"literal control under participation": 2 if unscaled else 1}

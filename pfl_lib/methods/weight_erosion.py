@@ -2,22 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation, alice_of
-from pfl_lib.rows import (
-    Rows,
-    average,
-    copies,
-    distances,
-    each_sends_a_model,
-    finite_rows,
-    model,
-)
+from pfl_lib.rows import Rows, average, copies, distances, each_sends_a_model, finite_rows, model
 
 
 @dataclass(frozen=True)
@@ -50,11 +41,8 @@ class WeightErosion:
     counting: str = "before"
     newcomer: str = "mean"
 
-    name: ClassVar[str] = "weight_erosion"
-    title: ClassVar[str] = "Weight Erosion"
-    short: ClassVar[str] = "WE"
-    version: ClassVar[int] = 1
-    look: ClassVar[tuple[str, str, str]] = ("#029e73", "s", "-")
+    name, title, short, version = "weight_erosion", "Weight Erosion", "WE", 1
+    look = ("#029e73", "s", "-")
 
     def __post_init__(self) -> None:
         number("p_d", self.p_d, "a penalty of 0 or more", lambda v: v >= 0)

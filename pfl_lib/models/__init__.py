@@ -12,51 +12,45 @@ from torch import nn
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.models import linear
-from pfl_lib.models.cnn import LeNet5, LeNet5GroupNorm, McMahanCNN, PFedLACNN, TFConvNet
+from pfl_lib.models.cnn import LeNet5, McMahanCNN, PFedLACNN, TFConvNet
 from pfl_lib.models.dla import DLA
+
+Build = Callable[[tuple[int, ...], int], nn.Module]
+"""The shape of an input, without the batch, and the number of classes to a new module."""
 
 
 def _images(
-    name: str, make: Callable[[tuple[int, ...], int], nn.Module], least: int, multiple: int = 1
-):
-    """Build a network for images of at least so many pixels a side, a multiple of `multiple`;
-    BadInput for any other input.
+    name: str, make: Build, least: int = 1, multiple: int = 1, only: tuple[int, ...] | None = None
+) -> Build:
+    """Build a network for images of at least so many pixels a side, a multiple of `multiple`, or of
+    the shape `only`; BadInput for any other input.
     """
+    asked = f"images of {least}x{least} pixels or more"
+    asked += f", in multiples of {multiple}" if multiple > 1 else ""
+    asked = asked if only is None else f"{'x'.join(map(str, only))} images"
 
     def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-        if len(shape) != 3 or min(shape[1:]) < least or any(side % multiple for side in shape[1:]):
-            asked = f"{least}x{least} pixels or more" + (
-                f", in multiples of {multiple}" if multiple > 1 else ""
-            )
-            raise BadInput(
-                f"model {name} takes images of {asked}, not {'x'.join(map(str, shape))}; choose"
-                f" {_fitting(shape)}"
-            )
+        fits = len(shape) == 3 and all(side >= least and side % multiple == 0 for side in shape[1:])
+        if not fits or only not in (None, tuple(shape)):
+            other = "another model, such as linear" if len(shape) == 3 else "model linear"
+            given = "x".join(map(str, shape))
+            raise BadInput(f"model {name} takes {asked}, not {given}; choose {other}")
         return make(tuple(shape), classes)
 
     return build
 
 
-def _fitting(shape: tuple[int, ...]) -> str:
-    return "model linear" if len(shape) != 3 else "another model, such as linear"
+def _lenet5(activation: str, norm: bool = False) -> Build:
+    def make(shape: tuple[int, ...], classes: int) -> nn.Module:
+        return LeNet5(classes, activation, norm)
+
+    return _images("lenet5", make, only=(1, 28, 28))
 
 
-def _lenet5(make: Callable[[int], nn.Module]) -> Callable[[tuple[int, ...], int], nn.Module]:
-    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-        if tuple(shape) != (1, 28, 28):
-            raise BadInput(
-                f"model lenet5 takes 1x28x28 images, not {'x'.join(map(str, shape))}; choose"
-                f" {_fitting(shape)}"
-            )
-        return make(classes)
-
-    return build
-
-
-MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
-    "lenet5": _lenet5(functools.partial(LeNet5, activation="tanh")),
-    "lenet5-relu": _lenet5(functools.partial(LeNet5, activation="relu")),
-    "lenet5-relu-groupnorm": _lenet5(LeNet5GroupNorm),
+MODELS: dict[str, Build] = {
+    "lenet5": _lenet5("tanh"),
+    "lenet5-relu": _lenet5("relu"),
+    "lenet5-relu-groupnorm": _lenet5("relu", norm=True),
     "tf_cnn": _images("tf_cnn", TFConvNet, least=18),
     "mcmahan_cnn": _images("mcmahan_cnn", McMahanCNN, least=4),
     "pfedla_cnn": _images("pfedla_cnn", PFedLACNN, least=16),

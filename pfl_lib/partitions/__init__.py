@@ -12,41 +12,15 @@ from typing import Any
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, choose, likely, whole
 from pfl_lib.partitions import by_column
-from pfl_lib.partitions.base import Partition, Recipe, called, settings
+from pfl_lib.partitions.base import Partition, Recipe, called
 from pfl_lib.partitions.by_column import ByColumn
 from pfl_lib.partitions.classes import Classes, Dominant, Neighbours, Relatives
 from pfl_lib.partitions.dirichlet import Dirichlet
-from pfl_lib.partitions.emd import earth_movers_distance
+from pfl_lib.partitions.emd import earth_movers_distance as earth_movers_distance
 from pfl_lib.partitions.label_skew import TITLES, LabelSkew, SizedSkew
 from pfl_lib.partitions.latent import Latent
 from pfl_lib.partitions.shards import Shards
 from pfl_lib.partitions.validation import check, check_share, hold_out_validation
-
-__all__ = [
-    "FAMILIES",
-    "PARTITIONS",
-    "ByColumn",
-    "Classes",
-    "Dirichlet",
-    "Dominant",
-    "LabelSkew",
-    "Latent",
-    "Neighbours",
-    "Partition",
-    "Recipe",
-    "Relatives",
-    "Shards",
-    "SizedSkew",
-    "built_in",
-    "called",
-    "check_share",
-    "earth_movers_distance",
-    "find",
-    "from_settings",
-    "make",
-    "settings",
-    "short_name",
-]
 
 FAMILIES: dict[str, type] = {
     family.name: family

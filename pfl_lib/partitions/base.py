@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import LongTensor, Tensor
@@ -114,19 +114,3 @@ def pooled_examples(dataset: Dataset) -> Dataset:
     x = torch.cat([dataset.train_x, dataset.test_x])
     y = torch.cat([dataset.train_y, dataset.test_y])
     return dataclasses.replace(dataset, train_x=x, train_y=y, test_x=x, test_y=y)
-
-
-def settings(recipe: Recipe) -> dict[str, Any]:
-    """A recipe's fields as JSON has them, without those of its `later` fields that are at their
-    default: a recipe that could be described before they were added keeps its key.
-
-    Equal values give equal texts: where a field is a fraction, 3 becomes 3.0 and -0.0 becomes 0.0.
-    """
-    found, later = {}, getattr(recipe, "later", ())
-    for field in dataclasses.fields(recipe):
-        value = getattr(recipe, field.name)
-        if field.name in later and value == field.default:
-            continue
-        value = value + 0.0 if field.type is float else value
-        found[field.name] = list(value) if isinstance(value, tuple) else value
-    return found

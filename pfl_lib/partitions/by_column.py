@@ -5,7 +5,6 @@ and Jax_federated_learning.ipynb).
 import itertools
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_alice, flag
@@ -24,8 +23,7 @@ class ByColumn:
     the authors' seed, whatever the run's.
     """
 
-    name: ClassVar[str] = "by_column"
-    version: ClassVar[int] = 1
+    name, version = "by_column", 1
 
     column: str
     bins: tuple[float, ...]

@@ -7,7 +7,6 @@ A client has `examples` of training and test pool together, which no other clien
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import LongTensor
@@ -31,8 +30,7 @@ from pfl_lib.randomness import generator
 class _EqualParts:
     """A few classes for each of eight clients, with the same number of examples of each."""
 
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 8
+    version, default_clients = 1, 8
     training_examples = property(training_examples)
 
     per_client: int = 4
@@ -60,9 +58,8 @@ class Classes(_EqualParts):
     `leave_out`: classes that nobody holds, as in the nine-class task of the paper's Figure 1.
     """
 
-    name: ClassVar[str] = "classes"
-    default_clients: ClassVar[int] = 10
-    later: ClassVar[tuple[str, ...]] = ("leave_out",)
+    name, default_clients = "classes", 10
+    later = ("leave_out",)
 
     leave_out: tuple[int, ...] = ()
 
@@ -111,9 +108,7 @@ class Dominant:
     the accuracy that it prints.
     """
 
-    name: ClassVar[str] = "dominant"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 10
+    name, version, default_clients = "dominant", 1, 10
     training_examples = property(training_examples)
 
     classes: int = 2
@@ -168,7 +163,7 @@ class Neighbours(_EqualParts):
     classes, so that "clients with adjacent IDs" share all but one.
     """
 
-    name: ClassVar[str] = "neighbours"
+    name = "neighbours"
 
     @property
     def title(self) -> str:
@@ -191,7 +186,7 @@ class Relatives(_EqualParts):
     Classes are drawn by (seed, "relatives", client).
     """
 
-    name: ClassVar[str] = "relatives"
+    name = "relatives"
 
     @property
     def title(self) -> str:

@@ -2,8 +2,6 @@
 data set.
 """
 
-from fractions import Fraction
-
 import torch
 from torch import LongTensor
 
@@ -72,9 +70,9 @@ def apportion(total: int, weights: list[int]) -> list[int]:
     """Whole numbers in proportion to whole `weights` that add up to `total`: the largest remainders
     are rounded up, the earlier one of two equal ones.
     """
-    exact = [Fraction(total * weight, sum(weights)) for weight in weights]
-    given = [int(value) for value in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: (given[i] - exact[i], i))
+    parts = [divmod(total * weight, sum(weights)) for weight in weights]
+    given = [whole_part for whole_part, _ in parts]
+    by_remainder = sorted(range(len(parts)), key=lambda i: (-parts[i][1], i))
     for i in by_remainder[: total - sum(given)]:
         given[i] += 1
     return given

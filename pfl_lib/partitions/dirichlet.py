@@ -3,7 +3,6 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -27,9 +26,7 @@ class Dirichlet:
     and one test example.
     """
 
-    name: ClassVar[str] = "dirichlet"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 10
+    name, version, default_clients = "dirichlet", 1, 10
 
     alpha: float = 0.3
     least: int = 10

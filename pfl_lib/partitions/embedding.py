@@ -44,12 +44,9 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
     CIFAR-10 the mean earth mover's distances of 2, 3, 4 and 5 groups are 1.65, 1.79, 1.93 and 1.95
     by the last block (2 epochs, accuracy 77 %), and by the second layer 1.53, 2.28, 2.43 and 2.59
     (8 epochs, 84 %); the paper prints 1.05, 1.41, 1.28 and 2.80, which cannot be (1.80, perhaps).
-    On CIFAR-100 (2 epochs, 43 %) groups of 2, 3, 4, 5 and 10 are at 1.08, 1.32, 1.49, 1.50 and
-    1.79, in the paper at 1.58, 1.96, 2.21, 2.41 and 2.71.
 
     The package's groups of digits come from this network, those of CIFAR from one trained on
-    ImageNet, which is nearer to the paper on both data sets: 1.13, 1.64, 1.91 and 2.04; 1.22, 1.47,
-    1.79, 1.92 and 2.15 (docs/imagenet_groups.py).
+    ImageNet, which is nearer to the paper on both data sets (docs/imagenet_groups.py).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "embedding"))

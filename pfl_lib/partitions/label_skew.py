@@ -8,7 +8,6 @@ Table 2 and the authors' code; the paper's text shifts to the right.
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import ClassVar
 
 import torch
 from torch import LongTensor, Tensor
@@ -53,9 +52,7 @@ class LabelSkew:
     seed of the permutations, whatever the run's own seed; None: the run's seed.
     """
 
-    name: ClassVar[str] = "label_skew"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = CLIENTS
+    name, version, default_clients = "label_skew", 1, CLIENTS
 
     distribution: str
     draw: int | None = None
@@ -135,9 +132,7 @@ class SizedSkew:
     image is given twice.
     """
 
-    name: ClassVar[str] = "sized_skew"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 20
+    name, version, default_clients = "sized_skew", 1, 20
 
     distribution: str = "B"
     sizes: tuple[int, ...] = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)

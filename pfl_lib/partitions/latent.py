@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,9 +44,7 @@ class Latent:
     out-of-local-distribution setting (section 4).
     """
 
-    name: ClassVar[str] = "latent"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 15
+    name, version, default_clients = "latent", 1, 15
 
     groups: int = 5
     shuffled_targets: bool = False

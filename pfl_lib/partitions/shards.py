@@ -1,7 +1,6 @@
 """Pathological shards: each client has a few pieces of one class each (FedFomo, section 4)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import LongTensor, Tensor
@@ -25,9 +24,7 @@ class Shards:
     Of CIFAR-10, 15 clients have 3,333 and 667 examples, give or take one; 100 have 500 and 100.
     """
 
-    name: ClassVar[str] = "shards"
-    version: ClassVar[int] = 1
-    default_clients: ClassVar[int] = 15
+    name, version, default_clients = "shards", 1, 15
 
     per_client: int = 2
 

@@ -26,7 +26,6 @@ def hold_out_validation(partition: Partition, share: float, seed: int) -> Partit
     target holds out.  Raises `BadInput` where a client is left without training or validation
     examples, or the partition has validation examples already.
     """
-    check_share(share)
     if partition.validation:
         raise BadInput(
             f"validation {share!r}: distribution {partition.name!r} holds out validation examples"

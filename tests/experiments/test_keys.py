@@ -139,7 +139,7 @@ def test_a_short_name_and_its_recipe_are_one_description():
 def test_a_recipe_without_a_short_name_enters_the_key_with_its_fields():
     recipe = ByColumn("age", [18], unknown=True)
     described = spec(partition=recipe, clients=3)
-    told = {"name": "by_column", "version": 1, "column": "age", "bins": [18.0]}
+    told = {"name": "by_column", "version": 1, "column": "age", "bins": (18.0,)}
     assert described.config()["partition"] == told | {"mixed": False, "unknown": True}
     assert described.slug.startswith("fedavg-digits-by_column-seed1-")
     assert described.key == spec(partition=ByColumn("age", (18.0,), unknown=True), clients=3).key

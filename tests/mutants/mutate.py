@@ -98,8 +98,14 @@ def mutants(path: Path) -> Iterator[Mutant]:
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert | ast.Import | ast.ImportFrom):
             return
         if isinstance(node, ast.AnnAssign):
-            if "ClassVar" not in code(node.annotation) and node.value is not None:
+            if node.value is not None:
                 yield from walk(node.value)
+            return
+        if isinstance(node, ast.ClassDef):  # plain assignments are names, versions and colours
+            plain = [child for child in node.body if isinstance(child, ast.Assign)]
+            for child in [*node.decorator_list, *node.body]:
+                if child not in plain:
+                    yield from walk(child)
             return
         if isinstance(node, ast.FunctionDef):
             for child in [*node.body, *node.args.defaults, *filter(None, node.args.kw_defaults)]:

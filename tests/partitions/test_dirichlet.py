@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pfl_lib import partitions
+from pfl_lib.experiments.spec import described
 from pfl_lib.partitions import Dirichlet, earth_movers_distance
 from tests.common import refusal, refused
 
@@ -35,8 +36,9 @@ def test_the_seed_decides_and_version_1_never_changes(digits):
 
 
 def test_a_whole_alpha_and_the_same_fraction_are_one():
-    assert partitions.settings(Dirichlet(1)) == {"alpha": 1.0, "least": 10}
-    assert isinstance(partitions.settings(Dirichlet(1))["alpha"], float)
+    told = described(Dirichlet(1))
+    assert told == {"name": "dirichlet", "version": 1, "alpha": 1.0, "least": 10}
+    assert isinstance(told["alpha"], float)
 
 
 @pytest.mark.parametrize("alpha", [0, -1, float("nan"), float("inf"), "1", True])

@@ -1,6 +1,7 @@
 """Recipes by name and by class, and those of one's own."""
 
 import dataclasses
+import json
 from typing import ClassVar
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from pfl_lib import data, run
 from pfl_lib import partitions as p
+from pfl_lib.experiments.spec import described
 from tests.common import refusal, refused
 
 
@@ -23,9 +25,8 @@ def test_short_names_mean_recipes():
 def test_a_stored_description_gives_the_recipe_back_and_an_unknown_one_none():
     for recipe in (*p.PARTITIONS.values(), p.ByColumn("age", (18,)), p.LabelSkew("A*", draw=3)):
         name = p.short_name(recipe)
-        stored = {"name": name or recipe.name, "version": recipe.version}
-        stored |= {} if name else p.settings(recipe)
-        assert p.from_settings(stored) == recipe
+        stored = {"name": name, "version": recipe.version} if name else described(recipe)
+        assert p.from_settings(json.loads(json.dumps(stored))) == recipe
     for unknown in ({"name": "newer"}, {"name": "by_column", "version": 9, "depth": 3}):
         assert p.from_settings(unknown) is None
 
