@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
-from pfl_lib.experiments.spec import described
 from pfl_lib.partitions import LabelSkew
 from tests.common import refusal, refused
 
