@@ -21,8 +21,7 @@ from typing import Any
 import pandas as pd
 
 from pfl_lib.data import DATASETS
-from pfl_lib.display.beside import bundle, dots
-from pfl_lib.display.table import MINUS
+from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -158,12 +157,11 @@ class Page:
         print(f"{count} runs, all stored.")
 
     def _display(self, bundle: dict[str, object]) -> None:
-        if collecting() is None:
-            from IPython.display import display
+        from IPython.display import display
 
-            words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
-            signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
-            display(bundle | signed, raw=True)
+        words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
+        signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
+        display(bundle | signed, raw=True)
 
     def say(self, words: str) -> None:
         """Show a sentence (Markdown)."""
@@ -171,20 +169,13 @@ class Page:
 
     def show(self, figure, says: str) -> None:
         """Show a matplotlib figure; its alt text is `says` and the numbers drawn."""
-        if collecting() is None:
-            from matplotlib import pyplot
+        from pfl_lib.display import theme
 
-            from pfl_lib.display import theme
-
-            theme.show(figure, says)
-            pyplot.close(figure)
+        theme.show(figure, says)
 
     def table(self, frame: pd.DataFrame, caption: str, digits: int = 2, folded=False) -> None:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
-        if collecting() is None:
-            from pfl_lib.display.table import show_table
-
-            show_table(frame, caption, digits, folded)
+        show_table(frame, caption, digits, folded)
 
     def setting(self, table: Table) -> None:
         """Show what a table runs: its settings and its methods' hyper-parameters."""
@@ -206,10 +197,11 @@ class Page:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
         data set, row by row, and folded value by value.  `beside`: what `compare` gave.
         """
+        from pfl_lib.display.beside import bundle, dots
+
         shown = beside[beside["printed"].notna() | beside["own"]]
         first = shown[shown["metric"] == shown["metric"].iloc[0]]
-        if collecting() is None:
-            self._display(bundle(dots(first)))
+        self._display(bundle(dots(first)))
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
             layout, told = compare.as_printed(rows).droplevel("dataset"), dataset
