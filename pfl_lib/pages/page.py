@@ -25,7 +25,6 @@ from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec, check_storable
-from pfl_lib.pages import recorded
 from pfl_lib.pages.collect import Collected, collecting
 from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
@@ -277,6 +276,8 @@ class Page:
         (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
         compared.
         """
+        from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
+
         runs = "".join(sorted([*(spec.key for spec in self.specs), *self._results])) + self._sources
         recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
 
