@@ -61,11 +61,14 @@ class NotebookPage:
             check_storable(own.load(method))
         return replace(self, methods=tuple(map(own.absolute, methods)))
 
+    @functools.cache  # noqa: B019  pages live as long as the process
     def needed(self, profile: str, seeds: int | None = None) -> Needed:
         """What it runs in the profile of that name, with seeds 1 to `seeds` where given; raises
         `BadInput` for an unknown name.
         """
-        return _needed(self.path, choose("profile", profile, PROFILES), seeds or 0, self.methods)
+        given: dict[str, object] = {"profile": choose("profile", profile, PROFILES)}
+        given |= {"seeds": seeds or 0} | ({"methods": [*self.methods]} if self.methods else {})
+        return needed(self.path, given)
 
     def most_stored(
         self, has: Callable[[RunSpec], bool], seeds: int | None = None
@@ -104,12 +107,6 @@ def notebooks_folder() -> Path:
             return candidate
     where = " or ".join(map(str, candidates))
     raise BadInput(f"no notebooks in {where}: run this in a clone of the repository")
-
-
-@functools.cache
-def _needed(path: Path, profile: str, seeds: int, methods: tuple[str, ...]) -> Needed:
-    given = {"profile": profile, "seeds": seeds}
-    return needed(path, given | ({"methods": list(methods)} if methods else {}))
 
 
 def _place(page: NotebookPage) -> tuple:
