@@ -5,7 +5,7 @@ their alt text.
 import base64
 import io
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import matplotlib
 import numpy as np
@@ -67,11 +67,9 @@ def use() -> None:
     seaborn.set_palette("colorblind")
 
 
-@contextmanager
-def theme() -> Iterator[None]:
+def theme() -> AbstractContextManager[None]:
     """The look of every figure, for as long as it is being drawn."""
-    with matplotlib.rc_context(_settings()):
-        yield
+    return matplotlib.rc_context(_settings())
 
 
 def looks(names: Iterable[str]) -> dict[str, object]:
