@@ -24,7 +24,7 @@ from pfl_lib.data import DATASETS
 from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import RunSpec, check_storable
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.pages.collect import Collected, collecting
 from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
@@ -90,11 +90,7 @@ class Page:
 
     def scaled(self, table: Table) -> Table:
         """The table as the page's profile runs it, with the methods of the parameter `methods`."""
-        table = table.scaled(self.profile)
-        methods = [own.load(name) for name in getattr(self.settings, "methods", [])]
-        for method in methods:
-            check_storable(method)
-        return table.with_methods(methods)
+        return table.scaled(self.profile).with_methods(getattr(self.settings, "methods", ()))
 
     def run(
         self, *tables: Table, specs: Sequence[RunSpec] = (), models: bool = False, least: int = 1
