@@ -90,11 +90,8 @@ def _print(runs, beside) -> None:
         seeds=ran["seeds"],
         verdict=ran["verdict"].where(ran["status"] == "ran", "diverged"),
     )
-    rows = compare.orders(runs)
-    if len(rows):
-        kept = ("dataset", "setting", "metric", "pairs", "stands", "turned", "open")
-        rows = rows[[name for name in kept if name in rows]]
-    for frame in (shown, rows):
+    told = ["dataset", "setting", "metric", "pairs", "stands", "turned", "open"]
+    for frame in (shown, compare.orders(runs).filter(told)):
         if len(frame):
             print(f"\n{frame.to_string(index=False, na_rep='–')}")
     missing = beside.loc[~beside["status"].isin(RAN), "status"]
