@@ -15,6 +15,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+import papermill
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_event_loop
+from nbclient.exceptions import DeadKernelError
+from traitlets import default
+
 from pfl_lib.pages.kernels import INLINE, Kernel, fork_kernels
 from pfl_lib.pages.page import NotRun
 
@@ -47,8 +54,6 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) 
 
     On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
     """
-    import papermill  # noqa: F401  imported here once, not by two threads at the same moment
-
     fork_kernels(_environment())
     started: list[subprocess.Popen | Kernel] = []
     stopped = threading.Event()
@@ -78,10 +83,6 @@ def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
     """Execute one notebook; never raises for what happens inside it.  A kernel that died (memory)
     is tried once more.
     """
-    import papermill
-    from jupyter_core.utils import ensure_event_loop
-    from nbclient.exceptions import DeadKernelError
-
     # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
     # here, nothing is left behind.
     loop, began, error = ensure_event_loop(), time.monotonic(), ""
@@ -118,9 +119,6 @@ def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
     """A class of kernel managers that start this interpreter, whatever kernels are installed under
     the name python3.
     """
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-    from traitlets import default
 
     class ThisInterpreter(AsyncKernelManager):
         @default("kernel_spec_manager")

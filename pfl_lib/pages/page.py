@@ -19,12 +19,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import torch
 
+from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.made import NO_RECORD, code_version
+from pfl_lib.experiments.runner import run_many
+from pfl_lib.experiments.spec import RunFailure, RunSpec
+from pfl_lib.federation.devices import choose_device
 from pfl_lib.pages.collect import Collected, collecting
 from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
@@ -121,10 +126,6 @@ class Page:
         self._sources += "" if given is None else repr(given)
 
     def _train(self, models: bool, least: int) -> None:
-        from pfl_lib.experiments.runner import run_many
-        from pfl_lib.experiments.spec import RunFailure
-        from pfl_lib.federation.devices import choose_device
-
         given, count = self.settings, len(self.specs)
         with_model = models and not given.plots_only
         missing = [spec for spec in self.specs if self.store.find(spec, with_model) is None]
@@ -240,8 +241,6 @@ class Page:
         """The data set of a setting and its partition with a seed, as (data set, partition); None,
         after a line that says why, where the data are not at hand and nothing may be downloaded.
         """
-        from pfl_lib import data, partitions
-
         folder, download = self.settings.data_dir or None, not self.settings.plots_only
         try:
             dataset = data.load(setting.dataset, folder, setting.images, download=download)
@@ -279,10 +278,6 @@ class Page:
 
     def provenance(self) -> None:
         """Show the profile, the code, and every run with its key, versions and time."""
-        import torch
-
-        from pfl_lib.experiments.made import NO_RECORD, code_version
-
         found = [(spec.slug, spec.key, self.store.find(spec)) for spec in self.specs]
         for key, one in self._results.items():
             name = f"{one.config['method']['name']}, seed {one.config['seed']}"
