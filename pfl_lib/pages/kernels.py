@@ -22,10 +22,9 @@ INLINE = "module://matplotlib_inline.backend_inline"
 LAUNCHER = "ipykernel_launcher"
 
 
-def fork_kernels(environment: Mapping[str, str] | None = None) -> None:
-    """Let this process fork the kernels that it starts, where the system allows it.
-
-    `environment`: what their imports read, if that is not this process's own.
+def fork_kernels(environment: Mapping[str, str]) -> None:
+    """Let this process fork the kernels that it starts, where the system allows it; their imports
+    read `environment`.
     """
     if sys.platform != "linux":
         return
@@ -36,12 +35,11 @@ def fork_kernels(environment: Mapping[str, str] | None = None) -> None:
     factory.provisioners[name] = entry
     factory.default_provisioner_name = name
     multiprocessing.set_forkserver_preload([*IMPORTED])
-    if environment is not None:  # else it starts with the first kernel
-        before = dict(os.environ)
-        os.environ.update(environment, PYTHONSAFEPATH="1")
-        forkserver.ensure_running()
-        os.environ.clear()
-        os.environ.update(before)
+    before = dict(os.environ)
+    os.environ.update(environment, PYTHONSAFEPATH="1")
+    forkserver.ensure_running()
+    os.environ.clear()
+    os.environ.update(before)
 
 
 class Kernel:
@@ -92,6 +90,5 @@ def _run(argv: list[str], folder: str, environment: Mapping[str, str], quiet: bo
         os.dup2(nowhere, stream)
     sys.path.insert(0, "")
     sys.argv = argv
-    importlib.import_module("matplotlib").rcParams["backend"] = environment["MPLBACKEND"]
     importlib.import_module("ipykernel.kernelapp").launch_new_instance()
     atexit._run_exitfuncs()  # multiprocessing ends without them
