@@ -54,7 +54,7 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) 
 
     On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
     """
-    fork_kernels(_environment())
+    fork_kernels()
     started: list[subprocess.Popen | Kernel] = []
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
@@ -69,14 +69,6 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) 
             for process in started:  # the threads that wait for them then end on their own
                 process.kill()
             raise
-
-
-def _environment() -> dict[str, str]:
-    """One thread each, since kernels run beside each other; no bars, no banner beside the page's
-    own; the package that started the notebooks, even where it is not installed.
-    """
-    path = filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")])
-    return {**ALONE, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
@@ -128,7 +120,10 @@ def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
             return KernelSpecManager(kernel_dirs=[], ensure_native_kernel=True)
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **kw) -> None:
-            kw["env"] = {**kw.get("env", os.environ), **_environment()}
+            # One thread each, since kernels run beside each other; no bars, no banner beside the
+            # page's own; the package that started the notebooks, even where it is not installed.
+            path = filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")])
+            kw["env"] = {**kw.get("env", os.environ), **ALONE, "PYTHONPATH": os.pathsep.join(path)}
             # ipykernel remarks that it talks over TCP, and more, which ends up on the terminal.
             kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
             await super()._async_launch_kernel(kernel_cmd, **kw)

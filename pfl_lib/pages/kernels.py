@@ -1,17 +1,22 @@
 """Kernels with the imports done: on Linux they are forked from one process that has done them.
 
 A kernel takes three seconds of a core to import torch, pandas and seaborn, as long as it takes for
-the rest of most notebooks.  The process that is forked is `multiprocessing`'s: it runs nothing else
-and has no thread.
+the rest of most notebooks.  The process that is forked runs nothing else and has no thread.  Run as
+a program, this module is that process: it reads a line for each kernel, and the kernel that it
+forks answers with its number.
 """
 
 import atexit
 import contextlib
+import functools
 import importlib
-import multiprocessing
+import json
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import time
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -20,26 +25,17 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 IMPORTED = ("ipykernel.kernelapp", "seaborn", "pfl_lib.api", "pfl_lib.pages.page")
 INLINE = "module://matplotlib_inline.backend_inline"
 LAUNCHER = "ipykernel_launcher"
+READ = ("MPLBACKEND", "OMP_NUM_THREADS", "PYTHONPATH")  # of the environment, by imports
+_asking = threading.Lock()
 
 
-def fork_kernels(environment: Mapping[str, str]) -> None:
-    """Let this process fork the kernels that it starts, where the system allows it; their imports
-    read `environment`.
-    """
-    if sys.platform != "linux":
-        return
-    from multiprocessing import forkserver
-
-    factory, name = KernelProvisionerFactory.instance(), "forked"
-    entry = EntryPoint(name, f"{__name__}:Forked", KernelProvisionerFactory.GROUP_NAME)
-    factory.provisioners[name] = entry
-    factory.default_provisioner_name = name
-    multiprocessing.set_forkserver_preload([*IMPORTED])
-    before = dict(os.environ)
-    os.environ.update(environment, PYTHONSAFEPATH="1")
-    forkserver.ensure_running()
-    os.environ.clear()
-    os.environ.update(before)
+def fork_kernels() -> None:
+    """Let this process fork the kernels that it starts, where the system allows it."""
+    if sys.platform == "linux":
+        factory, name = KernelProvisionerFactory.instance(), "forked"
+        entry = EntryPoint(name, f"{__name__}:Forked", KernelProvisionerFactory.GROUP_NAME)
+        factory.provisioners[name] = entry
+        factory.default_provisioner_name = name
 
 
 class Kernel:
@@ -47,20 +43,31 @@ class Kernel:
 
     stdin = stdout = stderr = None
 
-    def __init__(self, process: multiprocessing.Process) -> None:
-        self._process = process
-        self.pid, self.kill, self.terminate = process.pid, process.kill, process.terminate
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
 
     def poll(self) -> int | None:
-        return self._process.exitcode
+        """None while it runs, then 0: its exit status is its parent's to know."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return 0
+        return None
 
-    def wait(self) -> int | None:
-        self._process.join()
-        return self.poll()
+    def wait(self) -> int:
+        while self.poll() is None:
+            time.sleep(0.05)
+        return 0
 
     def send_signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class Forked(LocalProvisioner):
@@ -69,26 +76,70 @@ class Forked(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> dict[str, Any]:
         if cmd[0] != sys.executable or LAUNCHER not in cmd:
             return await super().launch_kernel(cmd, **kwargs)
-        environment = {"MPLBACKEND": INLINE, **kwargs.get("env", os.environ)}
-        folder, quiet = os.path.abspath(kwargs.get("cwd") or "."), kwargs.get("stderr") is not None
-        given = (cmd[cmd.index(LAUNCHER) :], folder, environment, quiet)
-        process = multiprocessing.get_context("forkserver").Process(target=_run, args=given)
-        process.start()
-        self.process = Kernel(process)
-        self.pid = self.pgid = process.pid
+        env = {"MPLBACKEND": INLINE, **kwargs.get("env", os.environ)}
+        given = {
+            "argv": cmd[cmd.index(LAUNCHER) :],
+            "cwd": os.path.abspath(kwargs.get("cwd") or "."),
+            "env": env,
+            "quiet": kwargs.get("stderr") is not None,
+        }
+        with _asking:
+            server = _server(tuple((name, env[name]) for name in READ if name in env))
+            print(json.dumps(given), file=server.stdin, flush=True)
+            self.pid = self.pgid = int(server.stdout.readline())
+        self.process = Kernel(self.pid)
         return self.connection_info
 
 
-def _run(argv: list[str], folder: str, environment: Mapping[str, str], quiet: bool) -> None:
-    """What a kernel does until it ends."""
+@functools.lru_cache(maxsize=1)
+def _server(read: tuple[tuple[str, str], ...]) -> subprocess.Popen:
+    """The process that is forked, which ends with this one; another one where imports would `read`
+    something else in the environment.
+    """
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **dict(read)},
+        text=True,
+        start_new_session=True,  # Ctrl-C is for this process, which then ends the kernels
+    )
+
+    def end() -> None:
+        server.stdin.close()
+        server.stdout.close()
+        server.wait()
+
+    atexit.register(end)
+    return server
+
+
+def _serve() -> dict[str, Any]:
+    """Fork at each line; returns, in a kernel alone, what the line gives it."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone at once
+    for line in sys.stdin:
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return json.loads(line)
+    sys.exit()
+
+
+def main() -> None:
+    given = _serve()
     os.setsid()
-    os.chdir(folder)
+    os.chdir(given["cwd"])
     os.environ.clear()
-    os.environ.update(environment, JPY_PARENT_PID=str(os.getppid()))
+    os.environ.update(given["env"], JPY_PARENT_PID=str(os.getppid()))
+    print(os.getpid(), flush=True)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, *([2] if quiet else [])):
+    for stream in (0, 1, *([2] if given["quiet"] else [])):
         os.dup2(nowhere, stream)
     sys.path.insert(0, "")
-    sys.argv = argv
+    sys.argv = given["argv"]
     importlib.import_module("ipykernel.kernelapp").launch_new_instance()
-    atexit._run_exitfuncs()  # multiprocessing ends without them
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 
-from pfl_lib.pages.kernels import INLINE, Forked, fork_kernels
+from pfl_lib.pages.kernels import Forked, fork_kernels
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux alone")
 
@@ -22,7 +22,7 @@ def start(monkeypatch, tmp_path):
     monkeypatch.setattr(factory, "default_provisioner_name", factory.default_provisioner_name)
     monkeypatch.setenv("MARK", "here")
     monkeypatch.delenv("MPLBACKEND")
-    fork_kernels({"MPLBACKEND": INLINE})
+    fork_kernels()
 
     def one(**settings):
         manager = KernelManager(**settings)
