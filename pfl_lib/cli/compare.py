@@ -22,14 +22,14 @@ FORMATS = (
 @options.method
 @options.profile("this profile (each that has a result)")
 @options.seeds
-@options.results_dir
+@options.store
 @click.option(
     "--format",
     type=click.Choice(["table", *ALL_PAPERS, "csv", "runs", "latex"]),
     default="table",
     help=FORMATS,
 )
-def command(only, further, method, profile, seeds, results_dir, format) -> None:
+def command(only, further, method, profile, seeds, store, format) -> None:
     """Print the papers' values beside ours, in percent, with difference and verdict.
 
     Ours is read as the paper's table is: WAFFLE's in the best round (its last one stands beside
@@ -41,9 +41,7 @@ def command(only, further, method, profile, seeds, results_dir, format) -> None:
     from pfl_lib.display.table import latex
     from pfl_lib.papers import PRINTED, PROFILES, compare
     from pfl_lib.papers.runs import Runs
-    from pfl_lib.results.store import Store
 
-    store = Store(results_dir)
     if format in ALL_PAPERS:
         if only or further or method or profile or seeds:
             left_out = "leave --only, --method, --profile and --seeds out"
@@ -92,11 +90,8 @@ def _print(runs, beside) -> None:
         seeds=ran["seeds"],
         verdict=ran["verdict"].where(ran["status"] == "ran", "diverged"),
     )
-    rows = compare.orders(runs)
-    if len(rows):
-        kept = ("dataset", "setting", "metric", "pairs", "stands", "turned", "open")
-        rows = rows[[name for name in kept if name in rows]]
-    for frame in (shown, rows):
+    told = ["dataset", "setting", "metric", "pairs", "stands", "turned", "open"]
+    for frame in (shown, compare.orders(runs).filter(told)):
         if len(frame):
             print(f"\n{frame.to_string(index=False, na_rep='–')}")
     missing = beside.loc[~beside["status"].isin(RAN), "status"]

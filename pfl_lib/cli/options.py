@@ -43,7 +43,17 @@ method = click.option("--method", multiple=True, metavar="M", help=f"{OWN} (seve
 SEEDS = "seeds 1 to N, not the profile's own"
 seeds = click.option("--seeds", type=click.IntRange(1, MOST_SEEDS), metavar="N", help=SEEDS)
 RESULTS = "folder of results (PFL_RESULTS_DIR, else results)"
-results_dir = click.option("--results-dir", type=folder, metavar="R", help=RESULTS)
+
+
+def _store(context, option, root: Path | None):
+    from pfl_lib.results.store import Store
+
+    return Store(root)
+
+
+store = click.option(
+    "--results-dir", "store", type=folder, callback=_store, metavar="R", help=RESULTS
+)
 
 
 def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[NotebookPage]":

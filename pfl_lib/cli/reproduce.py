@@ -33,7 +33,7 @@ TRAIN_ONLY = (
 @options.seeds
 @click.option("--jobs", type=options.NUMBER, metavar="N", help="runs side by side (one per core)")
 @click.option("--data-dir", type=options.folder, metavar="D", help="folder of torchvision's data")
-@options.results_dir
+@options.store
 @click.option("--reports-dir", type=options.folder, metavar="P", help="of pages (reports/build)")
 @click.option("--device", type=DEVICE, default="auto", help="where to train (auto)")
 @click.option("--scheduler", metavar="ADDRESS", help="of a Dask cluster, such as tcp://HOST:8786")
@@ -50,20 +50,17 @@ def command(**given) -> int:
     --profile: train what is missing, execute the notebooks, build one HTML page for each and an
     index.  Results are kept: interrupted or repeated, the command goes on where it stopped.
     """
-    from pfl_lib.results.store import Store
-
     asked = SimpleNamespace(**given)
     pages = options.pages(asked.only + asked.further, asked.method)
     _check(asked)
-    store = Store(asked.results_dir)
     if not asked.plots_only:
-        store.check_writable()
+        asked.store.check_writable()
     with interruptible():
         if not asked.train_only:
-            return _make_pages(pages, asked, store)
+            return _make_pages(pages, asked)
         name = asked.profile or LIVE
         queue = None if asked.only or asked.further else queue_of(name, asked.seeds)
-        return 1 if train(name, pages, asked, store, queue) else 0
+        return 1 if train(name, pages, asked, queue) else 0
 
 
 def _check(asked) -> None:
@@ -86,7 +83,7 @@ def _check(asked) -> None:
     choose_device(asked.device)
 
 
-def _make_pages(pages: Sequence, asked, store) -> int:
+def _make_pages(pages: Sequence, asked) -> int:
     """Build pages: of the profile asked for, or the stored results and then the live check; 0 when
     every run and every notebook ended well, else 1.  A page that is not run is no failure.
     """
@@ -95,6 +92,7 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     from pfl_lib.results.writing import check_writable
 
     began, failures, name = time.monotonic(), 0, asked.profile or LIVE
+    store = asked.store
     reports = asked.reports_dir or notebooks_folder().parent / "reports" / "build"
     check_writable("reports folder", reports, "with --reports-dir", "executed")
     parameters = {"seeds": asked.seeds or 0, "jobs": asked.jobs or 0, "device": asked.device}
@@ -103,14 +101,14 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     drawn: Mapping = {}
     if asked.profile is None:
         given = parameters | {"plots_only": True}
-        drawn = build(_stored(pages, asked, store), given, store, reports, asked.again)
+        drawn = build(_stored(pages, asked), given, store, reports, asked.again)
         pages = [] if asked.plots_only else [page for page in pages if page.id != SCORECARD]
         if pages:
             index = reports / "index.html"
             print(f"the papers' results are in {index}; now the live check: the {LIVE} profile")
     stamps = dict(drawn)
     if pages:
-        failures = train(name, pages, asked, store)
+        failures = train(name, pages, asked)
         wanted = [(page, page.needed(name, asked.seeds)) for page in pages]
         stamps |= build(wanted, parameters, store, reports, asked.again)
     _close(stamps, reports, time.monotonic() - began)
@@ -120,9 +118,9 @@ def _make_pages(pages: Sequence, asked, store) -> int:
     return 1 if failures or failed else 0
 
 
-def _stored(pages: Sequence, asked, store) -> list:
+def _stored(pages: Sequence, asked) -> list:
     """The papers' pages that stored runs can draw, each in the profile that most is stored of."""
-    best = [(page, page.most_stored(store.has, asked.seeds)) for page in pages if page.paper]
+    best = [(page, page.most_stored(asked.store.has, asked.seeds)) for page in pages if page.paper]
     drawn = [(page, needed) for page, needed in best if needed is not None]
     print(f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs", flush=True)
     return [*drawn, *((page, page.needed(LIVE)) for page in pages if page.id == SCORECARD)]

@@ -19,19 +19,18 @@ def command() -> None:
 
 
 @command.command("list")
-@options.results_dir
+@options.store
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-def list_(results_dir, words) -> None:
+def list_(store, words) -> None:
     """List all results, one's own and the published ones.
 
     With WORDs, only results whose line has all of them, such as: waffle mnist.
     """
     import pandas as pd
 
-    from pfl_lib.results.store import Store
     from pfl_lib.results.summary import status
 
-    store, rows = Store(results_dir), []
+    rows = []
     if not store.root.is_dir():
         print(f"no folder {store.root} yet", file=sys.stderr)
     for result in store.results():
@@ -95,16 +94,14 @@ def _unusual(config: dict) -> str:
 
 
 @command.command()
-@options.results_dir
+@options.store
 @click.argument("name")
-def show(results_dir, name) -> None:
+def show(store, name) -> None:
     """Show one result's settings and accuracies.
 
     NAME: its folder's name, or its key as list shows it, or how the key begins.
     """
-    from pfl_lib.results.store import Store
-
-    path, result = Store(results_dir).named(name)
+    path, result = store.named(name)
     print(f"{path}\n{json.dumps(result.config, indent=1)}")
     if len(accuracy := result.accuracy_by_round()):
         best = f"best {accuracy.max():.2%} (round {accuracy.idxmax()})"
@@ -124,13 +121,11 @@ def show(results_dir, name) -> None:
 
 
 @command.command()
-@options.results_dir
+@options.store
 @click.argument("other", metavar="FOLDER", type=options.folder)
-def merge(results_dir, other) -> int:
+def merge(store, other) -> int:
     """Take over the results of another results FOLDER; none of one's own is replaced."""
-    from pfl_lib.results.store import Store
-
-    became = Store(results_dir).merge(other)
+    became = store.merge(other)
     for name, what in became.items():
         if what != "here already":
             print(f"{what}: {name}")
@@ -141,13 +136,10 @@ def merge(results_dir, other) -> int:
 
 
 @command.command()
-@options.results_dir
+@options.store
 @click.option("--checkpoints", is_flag=True, help="also of unfinished runs: they begin anew")
-def prune(results_dir, checkpoints) -> None:
+def prune(store, checkpoints) -> None:
     """Remove damaged results and what killed runs have left behind; results stay."""
-    from pfl_lib.results.store import Store
-
-    store = Store(results_dir)
     removed = store.prune(checkpoints)
     for path, why in removed.items():
         print(f"{why}: {path.relative_to(store.root)}")
@@ -155,19 +147,16 @@ def prune(results_dir, checkpoints) -> None:
 
 
 @command.command()
-@options.results_dir
+@options.store
 @options.only
 @options.profile("publish this profile's runs (paper)", "paper")
 @options.seeds
-def publish(results_dir, only, further, profile, seeds) -> None:
+def publish(store, only, further, profile, seeds) -> None:
     """Copy the results behind pages into reports/published.
 
     They become text files, a line a run, that are committed and read wherever a run is missing.  Of
     models, only small ones that a page shows go along.
     """
-    from pfl_lib.results.store import Store
-
-    store = Store(results_dir)
     if store.published is None:
         raise BadInput("PFL_IGNORE_PUBLISHED is set: unset it to publish")
     needed = [page.needed(profile, seeds) for page in options.pages(only + further)]

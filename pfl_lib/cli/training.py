@@ -16,7 +16,7 @@ BATCHES = 8  # timed at once, to see how fast this machine is
 
 
 def train(
-    name: str, pages: Sequence["NotebookPage"], asked, store, queue: "list[RunSpec] | None" = None
+    name: str, pages: Sequence["NotebookPage"], asked, queue: "list[RunSpec] | None" = None
 ) -> int:
     """Train what the pages need in the profile of that name and is not stored yet, each run once
     however many pages show it; returns how many failed.
@@ -28,6 +28,7 @@ def train(
     from pfl_lib.experiments.spec import RunFailure, RunLeft
     from pfl_lib.federation.devices import cores
 
+    store = asked.store
     needed = [page.needed(name, asked.seeds) for page in pages] if queue is None else []
     alone = f"{QUEUE.name} alone (--only names other pages)"
     about = f"{len(pages)} pages" if queue is None else alone

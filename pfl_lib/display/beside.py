@@ -2,27 +2,22 @@
 
 import base64
 import textwrap
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pfl_lib.display import play, theme
-
-if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
-    from matplotlib.figure import Figure
 
 PAPER, OURS = "black", "#de8f05"
 WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
 
 
-def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
+def dots(compared: pd.DataFrame) -> dict[str, Figure]:
     """A figure for each row of the table, by its name: methods downwards, what the paper prints and
     our mean with their standard deviations; where ours diverged, the word in its place.
 
     `compared`: the frame of `papers.compare.beside`, one metric.
     """
-    from matplotlib.figure import Figure
-
     methods = list(dict.fromkeys(compared["method"]))
     several = compared["dataset"].nunique() > 1
     place = compared["dataset"] + ", " if several else ""
@@ -56,7 +51,7 @@ def dots(compared: pd.DataFrame) -> dict[str, "Figure"]:
     return figures
 
 
-def bundle(figures: dict[str, "Figure"]) -> dict[str, object]:
+def bundle(figures: dict[str, Figure]) -> dict[str, object]:
     """What a notebook displays: the figures next to each other, as many as the window has room for;
     the first alone, for the index of pages; and their words.
     """

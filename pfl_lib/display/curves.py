@@ -1,23 +1,19 @@
 """Accuracy by round, and what is left of it in the last one."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pfl_lib.display import heat_maps, theme
-
-if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from pfl_lib.results.result import Result
+from pfl_lib.results.result import Result
 
 MARKED = 8  # markers on a line, about
 
 
 def accuracy(
-    frame: pd.DataFrame, ax: "Axes | None" = None, y: str = "accuracy", x: str = "round"
-) -> "Axes":
+    frame: pd.DataFrame, ax: Axes | None = None, y: str = "accuracy", x: str = "round"
+) -> Axes:
     """Draw a line for each method: its mean over seeds, with a band of one standard deviation where
     there are several; returns the axes.
 
@@ -25,8 +21,6 @@ def accuracy(
     an accuracy; several rows of one seed and round (clients) are averaged.  A line ends before the
     first round that one of its seeds lacks, or has NaN in: that run diverged.
     """
-    import seaborn
-
     if ax is None:
         ax = theme.blank(4.4)[1]
     by_seed = frame.groupby(["method", x, "seed"], sort=False)[y].mean().reset_index()
@@ -55,15 +49,13 @@ def accuracy(
     return ax
 
 
-def mean_and_worst(frame: pd.DataFrame) -> "Axes":
+def mean_and_worst(frame: pd.DataFrame) -> Axes:
     """Draw each method's last accuracy, the mean over clients and the worst client, with one
     standard deviation over seeds; returns the axes.
 
     `frame`: rows with method, seed, clients ("mean", "worst") and accuracy in percent, NaN of what
     diverged.
     """
-    import seaborn
-
     ax = theme.blank(max(2.4, 0.5 * frame["method"].nunique() + 1.6))[1]
     marks = {"markers": ["o", "v"], "palette": ["#0173b2", "#de8f05"], "linestyle": "none"}
     seaborn.pointplot(
@@ -86,7 +78,7 @@ def mean_and_worst(frame: pd.DataFrame) -> "Axes":
     return ax
 
 
-def of_result(result: "Result") -> "Figure":
+def of_result(result: Result) -> Figure:
     """Draw one result: accuracy by round, its best so far, and below it the weights: [rounds, N] by
     round, of [rounds, N, N] the last, of [rounds, L, N, N] the last one's mean over layers.
     """

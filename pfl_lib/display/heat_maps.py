@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, PowerNorm
 
 from pfl_lib.errors import BadInput
-
-if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
-    from matplotlib.axes import Axes
+from pfl_lib.results.weights import shares
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
 EACH = 12  # clients; of more only some have their number on an axis
@@ -17,14 +17,12 @@ GREY = "#bbbbbb"  # behind a value that does not exist
 HAIR = 1e-9
 
 
-def weights(axes: "Axes", weights: np.ndarray, alice: int | None = None) -> None:
+def weights(axes: Axes, weights: np.ndarray, alice: int | None = None) -> None:
     """Each client's share of the average by round, Alice in the centre (WAFFLE, Figure 3).
 
     `weights` [rounds, N].  White is a weight of exactly 0; colours follow the square root of the
     share, so that a tenth is told from a hundredth.
     """
-    from pfl_lib.results.weights import shares
-
     share = shares(weights)
     rounds, clients = share.shape
     first = 0 if alice is None else alice - clients // 2
@@ -40,7 +38,7 @@ def weights(axes: "Axes", weights: np.ndarray, alice: int | None = None) -> None
 
 
 def matrix(
-    axes: "Axes",
+    axes: Axes,
     values: np.ndarray,
     groups: Sequence[object] | None = None,
     limits: tuple[float, float] | None = None,
@@ -84,10 +82,7 @@ def limits_of(values: np.ndarray) -> tuple[float, float]:
     return 0.0, 1.0 if 0.5 < high <= 1 else float(high) or 1.0
 
 
-def _heat_map(axes: "Axes", values: np.ndarray, limits: tuple[float, float], quantity: str) -> None:
-    import seaborn
-    from matplotlib.colors import Normalize, PowerNorm
-
+def _heat_map(axes: Axes, values: np.ndarray, limits: tuple[float, float], quantity: str) -> None:
     low, high = limits
     palette = seaborn.color_palette("vlag" if low < 0 else "mako_r", as_cmap=True)
     axes.grid(False)

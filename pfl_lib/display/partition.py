@@ -1,29 +1,23 @@
 """Who holds which labels."""
 
-from typing import TYPE_CHECKING
+import os
 
 import numpy as np
+import seaborn
+from matplotlib.figure import Figure
 
+from pfl_lib import data, partitions
+from pfl_lib.data.source import Dataset
 from pfl_lib.display import theme
-
-if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
-    import os
-
-    from matplotlib.figure import Figure
-
-    from pfl_lib.data.source import Dataset
-    from pfl_lib.partitions import Recipe
-    from pfl_lib.partitions.base import Partition
+from pfl_lib.partitions import Partition, Recipe
 
 FEW = 20  # clients; more have no room for a number in each cell
 
 
-def show(dataset: "Dataset", partition: "Partition", title: str) -> None:
+def show(dataset: Dataset, partition: Partition, title: str) -> None:
     """Show training examples by client and label, and the labels that clients give to the classes
     where these are their own.
     """
-    from matplotlib.figure import Figure
-
     figure = Figure(layout="constrained")
     draw(figure, dataset, partition)
     figure.suptitle(title)
@@ -32,21 +26,17 @@ def show(dataset: "Dataset", partition: "Partition", title: str) -> None:
 
 def plot(
     dataset: str = "digits",
-    partition: "str | Recipe" = "C",
+    partition: str | Recipe = "C",
     clients: int | None = None,
     *,
     images: int | None = None,
     seed: int = 1,
     alice: int | None = 0,
-    data_dir: "str | os.PathLike | None" = None,
-) -> "Figure":
+    data_dir: str | os.PathLike | None = None,
+) -> Figure:
     """Draw who holds which labels; the arguments are those of `pfl_lib.run`.  Returns the
     matplotlib figure, to be shown or saved.  Raises BadInput for what does not fit.
     """
-    from matplotlib.figure import Figure
-
-    from pfl_lib import data, partitions
-
     of = data.load(dataset, data_dir, images)
     with theme.theme():
         figure = Figure(layout="constrained")
@@ -54,7 +44,7 @@ def plot(
     return figure
 
 
-def says(dataset: "Dataset", partition: "Partition") -> str:
+def says(dataset: Dataset, partition: Partition) -> str:
     """In a sentence, who holds how much."""
     counts = partition.label_matrix(dataset).numpy()
     return (
@@ -63,7 +53,7 @@ def says(dataset: "Dataset", partition: "Partition") -> str:
     )
 
 
-def draw(figure: "Figure", dataset: "Dataset", partition: "Partition") -> None:
+def draw(figure: Figure, dataset: Dataset, partition: Partition) -> None:
     """Draw a heat map of training examples by client and label on a figure, which it makes as large
     as it needs; each client's sum stands beside its number.
     """
@@ -82,8 +72,6 @@ def draw(figure: "Figure", dataset: "Dataset", partition: "Partition") -> None:
 
 
 def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
-    import seaborn
-
     clients, classes = values.shape
     every = max(1, -(-clients // 15))
     counted, words = along == "label", clients <= FEW and classes <= 12

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from pfl_lib.display import theme
 from pfl_lib.progress import headless
@@ -90,8 +91,6 @@ class Pictures:
 
     def figure(self, choice: Sequence[object]):
         """The matplotlib figure of a choice."""
-        from matplotlib.figure import Figure
-
         figure = Figure(figsize=(theme.WIDTH, 3.6), layout="constrained")
         self.draw(figure, *choice)
         return figure

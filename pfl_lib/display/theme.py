@@ -5,17 +5,22 @@ their alt text.
 import base64
 import io
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
+import matplotlib
 import numpy as np
 import pandas as pd
+import seaborn
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.category import StrCategoryFormatter
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FuncFormatter
+from PIL import Image
 
 from pfl_lib.methods import METHODS, short_name
-
-if TYPE_CHECKING:  # annotations only: matplotlib and seaborn are imported where they draw
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
@@ -49,8 +54,6 @@ FILLED = {"x": "X", "+": "P"}
 
 
 def _settings() -> dict[str, object]:
-    import seaborn
-
     sizes = {"font.size": 12, "axes.labelsize": 12, "legend.title_fontsize": 12}
     sizes |= dict.fromkeys(["xtick.labelsize", "ytick.labelsize", "legend.fontsize"], 11)
     lines = {"lines.linewidth": 1.8, "lines.markersize": 5.5, "figure.dpi": 100}
@@ -60,20 +63,13 @@ def _settings() -> dict[str, object]:
 
 def use() -> None:
     """Give every figure of this process the one look: sizes, grid, colour-blind palette."""
-    import matplotlib
-    import seaborn
-
     matplotlib.rcParams.update(_settings())
     seaborn.set_palette("colorblind")
 
 
-@contextmanager
-def theme() -> Iterator[None]:
+def theme() -> AbstractContextManager[None]:
     """The look of every figure, for as long as it is being drawn."""
-    import matplotlib
-
-    with matplotlib.rc_context(_settings()):
-        yield
+    return matplotlib.rc_context(_settings())
 
 
 def looks(names: Iterable[str]) -> dict[str, object]:
@@ -93,7 +89,7 @@ def looks(names: Iterable[str]) -> dict[str, object]:
     }
 
 
-def describe(figure: "Figure") -> str:
+def describe(figure: Figure) -> str:
     """What is drawn, in numbers: of each panel the first and the last value of its lines, the least
     and the largest of its bars, dots and heat maps.
     """
@@ -119,8 +115,6 @@ def describe(figure: "Figure") -> str:
 
 def _stroke(drawn) -> tuple[str, object]:
     """What tells two lines or bars apart, and joins each to its entry in the legend."""
-    from matplotlib.colors import to_hex
-
     colour = drawn.get_color() if hasattr(drawn, "get_color") else drawn.get_facecolor()
     colour = colour if isinstance(colour, str) else np.ravel(colour)[:4]
     return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
@@ -130,13 +124,13 @@ def _range(values) -> str:
     return f"{np.nanmin(values):.4g} to {np.nanmax(values):.4g}"
 
 
-def _bars(axes: "Axes", names: dict) -> Iterator[str]:
+def _bars(axes: Axes, names: dict) -> Iterator[str]:
     for bars in axes.containers:
         if hasattr(bars, "datavalues") and len(bars):
             yield f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
 
 
-def _clouds(axes: "Axes") -> Iterator[str]:
+def _clouds(axes: Axes) -> Iterator[str]:
     for drawn in (*axes.images, *axes.collections):
         kind = type(drawn).__name__
         if kind == "PathCollection" and len(drawn.get_offsets()):
@@ -145,13 +139,10 @@ def _clouds(axes: "Axes") -> Iterator[str]:
             yield f"values {_range(drawn.get_array())}"
 
 
-def _lines(axes: "Axes", names: dict) -> Iterator[str]:
+def _lines(axes: Axes, names: dict) -> Iterator[str]:
     """Each line from its first to its last value; a few dots beside names by name, others by their
     range.  Beside lines with names, others are error bars or guides.
     """
-    from matplotlib.category import StrCategoryFormatter
-    from matplotlib.ticker import FixedFormatter, FuncFormatter
-
     words = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
     formats = [axis.get_major_formatter() for axis in (axes.xaxis, axes.yaxis)]
     of_words = [isinstance(one, words) for one in formats]
@@ -189,12 +180,10 @@ def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
     return {"color": colour, "marker": marker, "linestyle": line}
 
 
-def show(figure: "Figure", says: str) -> None:
+def show(figure: Figure, says: str) -> None:
     """Show a figure in a notebook as a PNG, and close it; outside a notebook nothing is shown.  Its
     alt text is `says`, one sentence, and the numbers drawn.
     """
-    from matplotlib import pyplot
-
     pyplot.close(figure)
     try:
         from IPython import get_ipython
@@ -210,15 +199,12 @@ def show(figure: "Figure", says: str) -> None:
     display({"image/png": image, "text/plain": alt}, raw=True, metadata=metadata)
 
 
-def png(figure: "Figure", dpi: int = DPI, shades: int = SHADES) -> bytes:
+def png(figure: Figure, dpi: int = DPI, shades: int = SHADES) -> bytes:
     """The figure as PNG; the same bytes every time, for no date and no program's version is written
     into it.
 
     It has so many colours: nobody sees it in lines and letters, and it then takes half the room.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
-
     own, canvas, buffer = figure.canvas, FigureCanvasAgg(figure), io.BytesIO()
     before = figure.dpi
     figure.set_dpi(dpi)
@@ -234,13 +220,11 @@ def blank(height: float, rows: int = 1):
     """A figure of its own, unknown to pyplot, and its panels: nothing has to be closed and nothing
     shows it twice.
     """
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.subplots(rows)
 
 
-def set_accuracy_limits(axes: "Axes", by_round: pd.DataFrame) -> None:
+def set_accuracy_limits(axes: Axes, by_round: pd.DataFrame) -> None:
     """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all
     others into a line.
     """

@@ -1,18 +1,17 @@
 """One client's weights for all models, round by round."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:  # annotations only: matplotlib is imported where it draws
-    from matplotlib.axes import Axes
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 DASHES = ("-", "--", "-.", ":")
 
 
 def weight_lines(
-    axes: "Axes",
+    axes: Axes,
     rounds: Sequence[int],
     weights: np.ndarray,
     client: int,
@@ -23,9 +22,6 @@ def weight_lines(
     client's own is thick.  The title has the colour of its target's group (None: of its
     own), and a legend of groups stands below the figure once.
     """
-    import seaborn
-    from matplotlib.lines import Line2D
-
     colours = seaborn.color_palette("colorblind", int(groups.max()) + 1)
     styles = [{"color": c, "linestyle": DASHES[k % 4]} for k, c in enumerate(colours)]
     for j, group in enumerate(groups):

@@ -12,7 +12,7 @@ from pathlib import Path
 from pfl_lib.experiments.made import code_version
 from pfl_lib.pages import registry
 from pfl_lib.pages.collect import Needed
-from pfl_lib.pages.execute import Execution, Job, execute_all
+from pfl_lib.pages.execute import Job, execute_all
 from pfl_lib.pages.html import exporter, finish, styles
 from pfl_lib.pages.registry import NotebookPage
 from pfl_lib.pages.stamp import PAIRS, Stamp, made_from, read_stamp
@@ -65,28 +65,27 @@ def build(
         print(f"up to date: {', '.join(stamps)} (--again makes them anew)", flush=True)
     with progress(len(jobs), "notebooks", "notebook") as bar:
 
-        def done(run: Execution) -> None:
-            name = run.job.id
-            page, needed = by_name[name]
+        def done(job: Job) -> None:
+            page, needed = by_name[name := job.id]
             count, stored = len(needed.specs), needed.stored(store.has)
             small = needed.profile == "small"  # some of its runs may be the exact setting's too
             exact = set(page.needed("paper").specs if small else ()) - set(needed.specs)
             stamp = Stamp(
                 id=page.id,
-                status="not run" if run.not_run else "failed" if run.error else "ok",
+                status="not run" if job.not_run else "failed" if job.error else "ok",
                 profile=needed.profile,
                 banner=needed.size.banner if needed.size else "",
                 version=version,
                 finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
-                seconds=run.seconds,
-                error=run.error,
+                seconds=job.seconds,
+                error=job.error,
                 made_from=digests[name],
                 runs="" if stored == count else f"{stored} of {count} runs",
                 exact=sum(map(store.has, exact)),
-                megabytes=run.megabytes,
+                megabytes=job.megabytes,
             )
             there = _seen_from(name, by_name, reports)
-            stamps[name] = stamp = finish(run.job.output, reports / name, page, stamp, there)
+            stamps[name] = stamp = finish(job.output, reports / name, page, stamp, there)
             if stamp.error:
                 bar.say(f"{stamp.status}: {name}: {stamp.error}")
             bar.update()

@@ -18,7 +18,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.papers.profiles import Profile
 
-DRAWS = {"IPython", "ipywidgets", "matplotlib", "seaborn"}
+DRAWS = ("IPython", "ipywidgets", "matplotlib", "seaborn", "pfl_lib.display", "pfl_lib.explore")
 
 
 @dataclass
@@ -76,12 +76,14 @@ def _cells(notebook: Path) -> Iterator[tuple[CodeType, list[str]]]:
     ends = [k for k, of in enumerate(tags) if {"runs", "settings"} & {*of}]
     for k in range(max(ends, default=-1) + 1):
         tree = ast.parse("".join(code[k]["source"]), str(notebook))
-        tree.body = [line for line in tree.body if not DRAWS & {*_imported(line)}]
+        tree.body = [*filter(None, map(_without_drawing, tree.body))]
         yield compile(tree, str(notebook), "exec"), tags[k]
 
 
-def _imported(line: ast.stmt) -> list[str]:
-    """The packages that a line imports."""
-    names = [one.name for one in line.names] if isinstance(line, ast.Import) else []
-    names = [line.module or ""] if isinstance(line, ast.ImportFrom) else names
-    return [name.partition(".")[0] for name in names]
+def _without_drawing(line: ast.stmt) -> ast.stmt | None:
+    """A line without its imports of what draws; None where nothing is left."""
+    if not isinstance(line, ast.Import | ast.ImportFrom):
+        return line
+    place = f"{line.module}." if isinstance(line, ast.ImportFrom) else ""
+    line.names = [one for one in line.names if not f"{place}{one.name}".startswith(DRAWS)]
+    return line if line.names else None

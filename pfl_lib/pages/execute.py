@@ -15,6 +15,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+import papermill
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_event_loop
+from nbclient.exceptions import DeadKernelError
+from traitlets import default
+
 from pfl_lib.pages.kernels import INLINE, Kernel, fork_kernels
 from pfl_lib.pages.page import NotRun
 
@@ -23,43 +30,35 @@ PACKAGE = Path(__file__).resolve().parents[2]
 ALONE = {"PFL_HEADLESS": "1", "PFL_PAGE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": INLINE}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
-    """One notebook to execute: `source` with `parameters` put in, result written to `output`."""
+    """One notebook to execute, `source` with `parameters` put in, result written to `output`; and
+    how that ended: `error` is "", or one line that says what went wrong; `not_run` where all that
+    is wrong is that runs are missing (`NotRun`); `seconds` of wall-clock time; `megabytes`: the
+    most memory that its kernel held, 0 where the system does not tell.
+    """
 
     id: str
     source: Path
     output: Path
     parameters: dict[str, object]
-
-
-@dataclass
-class Execution:
-    """How a job ended: `error` is "", or one line that says what went wrong; `not_run` where all
-    that is wrong is that runs are missing (`NotRun`); `seconds` of wall-clock time; `megabytes`:
-    the most memory that its kernel held, 0 where the system does not tell.
-    """
-
-    job: Job
     error: str = ""
     not_run: bool = False
     seconds: float = 0.0
     megabytes: int = 0
 
 
-def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], None]) -> None:
+def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) -> None:
     """Execute all jobs, `at_once` side by side, and call `done` with each as it ends (in this
     thread).
 
     On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
     """
-    import papermill  # noqa: F401  imported here once, not by two threads at the same moment
-
     fork_kernels()
     started: list[subprocess.Popen | Kernel] = []
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = [pool.submit(_execute, Execution(job), started, stopped) for job in jobs]
+        futures = [pool.submit(_execute, job, started, stopped) for job in jobs]
         try:
             for future in as_completed(futures):
                 done(future.result())
@@ -72,29 +71,25 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Execution], N
             raise
 
 
-def _execute(run: Execution, started: list, stopped: threading.Event) -> Execution:
+def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
     """Execute one notebook; never raises for what happens inside it.  A kernel that died (memory)
     is tried once more.
     """
-    import papermill
-    from jupyter_core.utils import ensure_event_loop
-    from nbclient.exceptions import DeadKernelError
-
     # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
     # here, nothing is left behind.
     loop, began, error = ensure_event_loop(), time.monotonic(), ""
-    run.job.output.parent.mkdir(parents=True, exist_ok=True)
+    job.output.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(2):
         try:
             papermill.execute_notebook(
-                str(run.job.source),
-                str(run.job.output),
-                parameters=run.job.parameters,
+                str(job.source),
+                str(job.output),
+                parameters=job.parameters,
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
                 start_timeout=START_TIMEOUT,
-                kernel_manager_class=_kernel_manager(run, started, stopped),
+                kernel_manager_class=_kernel_manager(job, started, stopped),
             )
             error = ""
         except DeadKernelError:
@@ -102,23 +97,20 @@ def _execute(run: Execution, started: list, stopped: threading.Event) -> Executi
             if not stopped.is_set():
                 continue
         except papermill.PapermillExecutionError as failure:
-            run.not_run = failure.ename == NotRun.__name__
-            error = failure.evalue if run.not_run else f"{failure.ename}: {failure.evalue}"
+            job.not_run = failure.ename == NotRun.__name__
+            error = failure.evalue if job.not_run else f"{failure.ename}: {failure.evalue}"
         except Exception as failure:  # noqa: BLE001  a notebook that cannot even be read must not stop the others
             error = f"{type(failure).__name__}: {failure}"
         break
     loop.close()
-    run.error, run.seconds = "".join(error.splitlines()[:1]), time.monotonic() - began
-    return run
+    job.error, job.seconds = "".join(error.splitlines()[:1]), time.monotonic() - began
+    return job
 
 
-def _kernel_manager(run: Execution, started: list, stopped: threading.Event) -> type:
+def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
     """A class of kernel managers that start this interpreter, whatever kernels are installed under
     the name python3.
     """
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-    from traitlets import default
 
     class ThisInterpreter(AsyncKernelManager):
         @default("kernel_spec_manager")
@@ -143,7 +135,7 @@ def _kernel_manager(run: Execution, started: list, stopped: threading.Event) -> 
             with contextlib.suppress(OSError):  # not every system has it
                 status = Path(f"/proc/{self.provisioner.process.pid}/status").read_text()
                 held = re.findall(r"VmHWM:\s*(\d+) kB", status)
-                run.megabytes = max([run.megabytes, *(round(int(kb) / 1024) for kb in held)])
+                job.megabytes = max([job.megabytes, *(round(int(kb) / 1024) for kb in held)])
             await super().shutdown_kernel(now, restart)
 
     return ThisInterpreter

@@ -14,6 +14,10 @@ from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import nbformat
+from nbconvert import HTMLExporter
+from pygments.formatters import HtmlFormatter
+
 from pfl_lib.pages import registry
 from pfl_lib.pages.page import ANSWER, COMPARED
 from pfl_lib.pages.registry import NotebookPage
@@ -33,8 +37,6 @@ def finish(
     and of the index ("").  A page that is not what a page has to be (a figure without alt text,
     something to be fetched from elsewhere, more than `LARGEST`) is written and counts as failed.
     """
-    import nbformat
-
     if executed.is_file():
         try:
             notebook = nbformat.read(str(executed), as_version=4)
@@ -60,8 +62,6 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
     """The HTML of an executed notebook (an nbformat node): its cells in their order; of a page that
     was not run, its prose.
     """
-    import nbformat
-
     shown, prose = nbformat.from_dict(notebook), stamp.status == "not run"
     shown.metadata.pop("widgets", None)
     shown.cells = [
@@ -102,8 +102,6 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
 
 def exporter():
     """nbconvert's exporter with the templates of this package."""
-    from nbconvert import HTMLExporter
-
     found = HTMLExporter(
         template_name="page", extra_template_basedirs=[str(TEMPLATES)], anchor_link_text="#"
     )
@@ -123,8 +121,6 @@ def with_contents(text: str) -> str:
 
 def styles() -> str:
     """The style sheet of pages, with the colours of code."""
-    from pygments.formatters import HtmlFormatter
-
     css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8")
     return css + HtmlFormatter(style="friendly", nobackground=True).get_style_defs(".highlight")
 

@@ -19,14 +19,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import torch
 
+from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
-from pfl_lib.display.beside import bundle, dots
-from pfl_lib.display.table import MINUS
+from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import RunSpec, check_storable
-from pfl_lib.pages import recorded
+from pfl_lib.experiments.made import NO_RECORD, code_version
+from pfl_lib.experiments.runner import run_many
+from pfl_lib.experiments.spec import RunFailure, RunSpec
+from pfl_lib.federation.devices import choose_device
 from pfl_lib.pages.collect import Collected, collecting
 from pfl_lib.papers import compare, sentences
 from pfl_lib.papers.profiles import Profile
@@ -92,11 +95,7 @@ class Page:
 
     def scaled(self, table: Table) -> Table:
         """The table as the page's profile runs it, with the methods of the parameter `methods`."""
-        table = table.scaled(self.profile)
-        methods = [own.load(name) for name in getattr(self.settings, "methods", [])]
-        for method in methods:
-            check_storable(method)
-        return table.with_methods(methods)
+        return table.scaled(self.profile).with_methods(getattr(self.settings, "methods", ()))
 
     def run(
         self, *tables: Table, specs: Sequence[RunSpec] = (), models: bool = False, least: int = 1
@@ -127,10 +126,6 @@ class Page:
         self._sources += "" if given is None else repr(given)
 
     def _train(self, models: bool, least: int) -> None:
-        from pfl_lib.experiments.runner import run_many
-        from pfl_lib.experiments.spec import RunFailure
-        from pfl_lib.federation.devices import choose_device
-
         given, count = self.settings, len(self.specs)
         with_model = models and not given.plots_only
         missing = [spec for spec in self.specs if self.store.find(spec, with_model) is None]
@@ -158,12 +153,11 @@ class Page:
         print(f"{count} runs, all stored.")
 
     def _display(self, bundle: dict[str, object]) -> None:
-        if collecting() is None:
-            from IPython.display import display
+        from IPython.display import display
 
-            words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
-            signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
-            display(bundle | signed, raw=True)
+        words = ("text/markdown", "text/plain")  # with the sign that figures and tables have
+        signed = {name: re.sub(MINUS, "−", bundle[name]) for name in words if name in bundle}
+        display(bundle | signed, raw=True)
 
     def say(self, words: str) -> None:
         """Show a sentence (Markdown)."""
@@ -171,20 +165,13 @@ class Page:
 
     def show(self, figure, says: str) -> None:
         """Show a matplotlib figure; its alt text is `says` and the numbers drawn."""
-        if collecting() is None:
-            from matplotlib import pyplot
+        from pfl_lib.display import theme
 
-            from pfl_lib.display import theme
-
-            theme.show(figure, says)
-            pyplot.close(figure)
+        theme.show(figure, says)
 
     def table(self, frame: pd.DataFrame, caption: str, digits: int = 2, folded=False) -> None:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
-        if collecting() is None:
-            from pfl_lib.display.table import show_table
-
-            show_table(frame, caption, digits, folded)
+        show_table(frame, caption, digits, folded)
 
     def setting(self, table: Table) -> None:
         """Show what a table runs: its settings and its methods' hyper-parameters."""
@@ -206,10 +193,11 @@ class Page:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
         data set, row by row, and folded value by value.  `beside`: what `compare` gave.
         """
+        from pfl_lib.display.beside import bundle, dots
+
         shown = beside[beside["printed"].notna() | beside["own"]]
         first = shown[shown["metric"] == shown["metric"].iloc[0]]
-        if collecting() is None:
-            self._display(bundle(dots(first)))
+        self._display(bundle(dots(first)))
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
             layout, told = compare.as_printed(rows).droplevel("dataset"), dataset
@@ -253,8 +241,6 @@ class Page:
         """The data set of a setting and its partition with a seed, as (data set, partition); None,
         after a line that says why, where the data are not at hand and nothing may be downloaded.
         """
-        from pfl_lib import data, partitions
-
         folder, download = self.settings.data_dir or None, not self.settings.plots_only
         try:
             dataset = data.load(setting.dataset, folder, setting.images, download=download)
@@ -285,15 +271,13 @@ class Page:
         (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
         compared.
         """
+        from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
+
         runs = "".join(sorted([*(spec.key for spec in self.specs), *self._results])) + self._sources
         recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
 
     def provenance(self) -> None:
         """Show the profile, the code, and every run with its key, versions and time."""
-        import torch
-
-        from pfl_lib.experiments.made import NO_RECORD, code_version
-
         found = [(spec.slug, spec.key, self.store.find(spec)) for spec in self.specs]
         for key, one in self._results.items():
             name = f"{one.config['method']['name']}, seed {one.config['seed']}"

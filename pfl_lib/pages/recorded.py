@@ -11,13 +11,10 @@ import os
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pfl_lib.errors import BadInput
+from pfl_lib.pages.parameters import Settings
 from pfl_lib.results.files import sha256
-
-if TYPE_CHECKING:  # it needs pydantic, which a machine that only trains may lack
-    from pfl_lib.pages.parameters import Settings
 
 RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be compared
 AGREE = "values as recorded"
@@ -27,7 +24,7 @@ RUNS = "runs"  # the name under which the digest of a page's run keys stands
 
 def compare_with_recorded(
     page: str,
-    settings: "Settings",
+    settings: Settings,
     what: str,
     values: Mapping[str, object],
     within: float = 0.0,
@@ -43,7 +40,9 @@ def compare_with_recorded(
     not.  Raises AssertionError that names the first value that differs, BadInput where nothing is
     recorded.
     """
-    recorded, own = _read(page), _own_parameters(settings)
+    own = {name: getattr(settings, name) for name in type(settings).model_fields}
+    own = {name: value for name, value in own.items() if name not in Settings.model_fields}
+    recorded = _read(page)
     if runs is not None:
         runs = sha256(runs.encode())[:16]
     found = dict(_leaves(values))
@@ -81,14 +80,6 @@ def compare_with_recorded(
     assert not apart, f"{what}, {len(apart)} of {len(found)} values differ: {apart[0]}"
     limit = f" to within {within:g}" if within else f" to within {relative:.0%}" if relative else ""
     print(f"{what}: {len(found)} {AGREE}{limit}")
-
-
-def _own_parameters(settings: "Settings") -> dict[str, object]:
-    """The parameters that this notebook alone has."""
-    from pfl_lib.pages.parameters import Settings
-
-    names = type(settings).model_fields
-    return {name: getattr(settings, name) for name in names if name not in Settings.model_fields}
 
 
 def _leaves(values: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object]]:

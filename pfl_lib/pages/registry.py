@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments import own
-from pfl_lib.experiments.spec import RunSpec, check_storable
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.pages.collect import Needed, needed
 from pfl_lib.papers import PRINTED, PROFILES
 from pfl_lib.papers.overview import PAPERS, Shown
@@ -44,28 +44,26 @@ class NotebookPage:
     @property
     def printed(self) -> tuple[Shown, ...]:
         """The printed tables that it sets beside ours, with the reader's methods."""
-        methods = [own.load(name) for name in self.methods]
         shown = (one for one in PRINTED if one.page == self.id)
-        return tuple(one._replace(table=one.table.with_methods(methods)) for one in shown)
+        return tuple(one._replace(table=one.table.with_methods(self.methods)) for one in shown)
 
     def with_methods(self, methods: Sequence[str]) -> "NotebookPage":
-        """The page with further methods on its printed tables, and their runs behind it, named as
-        "module:Class" or "path/to/file.py:Class".
-
-        Raises `BadInput` for a page without a printed table, for what names no method, and for a
-        method that says not what its results are to be stored under.
+        """The page with further methods on its printed tables, and their runs behind it; raises
+        `BadInput` as `Table.with_methods`, and for a page without a printed table.
         """
-        if methods and not self.printed:
+        page = replace(self, methods=tuple(map(own.absolute, methods)))
+        if methods and not page.printed:
             raise BadInput(f"page {self.id!r} shows no printed table: no method can join it")
-        for method in methods:
-            check_storable(own.load(method))
-        return replace(self, methods=tuple(map(own.absolute, methods)))
+        return page
 
+    @functools.cache  # noqa: B019  pages live as long as the process
     def needed(self, profile: str, seeds: int | None = None) -> Needed:
         """What it runs in the profile of that name, with seeds 1 to `seeds` where given; raises
         `BadInput` for an unknown name.
         """
-        return _needed(self.path, choose("profile", profile, PROFILES), seeds or 0, self.methods)
+        given: dict[str, object] = {"profile": choose("profile", profile, PROFILES)}
+        given |= {"seeds": seeds or 0} | ({"methods": [*self.methods]} if self.methods else {})
+        return needed(self.path, given)
 
     def most_stored(
         self, has: Callable[[RunSpec], bool], seeds: int | None = None
@@ -104,12 +102,6 @@ def notebooks_folder() -> Path:
             return candidate
     where = " or ".join(map(str, candidates))
     raise BadInput(f"no notebooks in {where}: run this in a clone of the repository")
-
-
-@functools.cache
-def _needed(path: Path, profile: str, seeds: int, methods: tuple[str, ...]) -> Needed:
-    given = {"profile": profile, "seeds": seeds}
-    return needed(path, given | ({"methods": list(methods)} if methods else {}))
 
 
 def _place(page: NotebookPage) -> tuple:

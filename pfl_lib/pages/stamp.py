@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+from PIL import Image
+
 from pfl_lib.pages.page import COMPARED
 from pfl_lib.pages.recorded import AGREE
 from pfl_lib.papers.judge import ORDERS
@@ -86,8 +88,6 @@ def summary(notebook) -> dict[str, object]:
 
 def small(png: bytes) -> str:
     """A picture `WIDTH` pixels wide, as a data URI."""
-    from PIL import Image
-
     picture, buffer = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
     size = WIDTH, max(1, round(picture.height * WIDTH / picture.width))
     picture = picture.resize(size, Image.Resampling.LANCZOS)

@@ -5,23 +5,19 @@ and when CFL splits its clusters.
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.participation import all_met
 from pfl_lib.methods import CFL
 from pfl_lib.papers.runs import IN_TABLE, Runs
+from pfl_lib.papers.settings import Setting
 from pfl_lib.partitions import Latent
 from pfl_lib.partitions.latent import group_of, targets
+from pfl_lib.results.result import Result
 from pfl_lib.results.summary import status
-
-if TYPE_CHECKING:  # annotations only
-    from pfl_lib.experiments.spec import RunSpec
-    from pfl_lib.papers.settings import Setting
-    from pfl_lib.results.result import Result
-
 
 SPLITS = [
     *(*IN_TABLE, "seed", "clusters", "splits", "FedAvg until", "may split from"),
@@ -30,14 +26,14 @@ SPLITS = [
 """The columns of `splits`."""
 
 
-def truth_of(setting: "Setting") -> np.ndarray | None:
+def truth_of(setting: Setting) -> np.ndarray | None:
     """The latent group of each client, [N]; None under a partition that has no groups."""
     if not isinstance(setting.partition, Latent):
         return None
     return np.array(group_of(setting.clients, setting.partition.groups))
 
 
-def targets_of(setting: "Setting", seed: int) -> np.ndarray | None:
+def targets_of(setting: Setting, seed: int) -> np.ndarray | None:
     """The latent group on which each client is tested, [N]: its own, or with shuffled targets that
     of another client; None under a partition that has no groups.
     """
@@ -154,7 +150,7 @@ def degenerate(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=[*IN_TABLE, "mark", "comes to"], dtype=object)
 
 
-def _splits_of(run: "RunSpec", result: "Result | None") -> dict[str, object]:
+def _splits_of(run: RunSpec, result: Result | None) -> dict[str, object]:
     drawn = all_met(run.schedule, run.clients, run.alice, run.seed)
     first = None if drawn is None else max(drawn, run.method.start_round)
     first = None if first is None or first > run.schedule.rounds else first

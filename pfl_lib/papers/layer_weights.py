@@ -5,7 +5,6 @@ should be larger is so by more than `FLOOR`, and does not where one is smaller b
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,7 @@ from pfl_lib.engine.layout import Layout
 from pfl_lib.experiments.logs import BYTES
 from pfl_lib.models import build
 from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
-
-if TYPE_CHECKING:  # annotations only
-    from pfl_lib.results.result import Result
+from pfl_lib.results.result import Result
 
 FLOOR = 0.01
 """A hundredth of a client's weight: the smallest difference between weights that answers."""
@@ -97,7 +94,7 @@ def megabytes(dataset: str, retained: Sequence[str]) -> float:
     return ROUNDS * CLIENTS * BYTES * (2 * layout.P - kept) / 2**20
 
 
-def printed_megabytes(result: "Result", protocol: str, over: str, model: str) -> float:
+def printed_megabytes(result: Result, protocol: str, over: str, model: str) -> float:
     """What a run sent, as the paper counts it: by round, times 600, divided by its slip of 8."""
     rounds = result.config["schedule"]["rounds"]
     return result.value("bytes") / rounds * ROUNDS / SLIP / 2**20

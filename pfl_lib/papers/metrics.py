@@ -4,14 +4,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from pfl_lib.federation.privacy import epsilons
+from pfl_lib.results.result import Result
 
-if TYPE_CHECKING:  # annotations only
-    from pfl_lib.results.result import Result
-
-Read = Callable[["Result", str, str, str], float]
+Read = Callable[[Result, str, str, str], float]
 """(result, protocol, over, model), the words of `Result.value`, to a number; NaN where there is
 none.
 """
@@ -40,7 +37,7 @@ def column(name: str, scale: float = 1.0) -> Read:
     does not log it NaN.
     """
 
-    def read(result: "Result", protocol: str, over: str, model: str) -> float:
+    def read(result: Result, protocol: str, over: str, model: str) -> float:
         if name not in result.metrics and name != "bytes":
             return math.nan
         return scale * result.value(name, protocol, over, model)
@@ -57,7 +54,7 @@ DELTA = 1e-5
 """Of every printed epsilon (FedFomo, section 4)."""
 
 
-def _epsilon(result: "Result", protocol: str, over: str, model: str) -> float:
+def _epsilon(result: Result, protocol: str, over: str, model: str) -> float:
     """The mean over clients, by Opacus' accountant; NaN without Opacus, or with other sampling."""
     private = result.config["schedule"].get("private")
     if private is None or not private["noise"]:

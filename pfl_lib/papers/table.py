@@ -13,7 +13,8 @@ from typing import Any
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.own import load
+from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, short_name
 from pfl_lib.papers import values
@@ -225,12 +226,14 @@ class Table:
             self, rows=tuple(rows), columns=tuple(own[choose("column", n, own)] for n in names)
         )
 
-    def with_methods(self, methods: Iterable[Method]) -> "Table":
-        """The table with a further column for each of these methods, by their short names; BadInput
-        where two have the same.
+    def with_methods(self, methods: Iterable[str]) -> "Table":
+        """The table with a further column for each of the reader's methods ("module:Class" or
+        "path/to/file.py:Class"), by their short names; BadInput where two have the same, and for
+        what names no method or one that cannot be stored.
         """
         named: dict[str, Method] = {}
-        for method in methods:
+        for method in map(load, methods):
+            check_storable(method)
             if (name := short_name(method)) in named:
                 raise BadInput(f"two methods would be the column {name!r}: give each a title")
             named[name] = method

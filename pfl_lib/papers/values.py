@@ -10,14 +10,15 @@ number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; 
 
 import functools
 import math
+from collections.abc import Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose
-
-KEY = ["paper", "table", "dataset", "setting", "method"]
+PLACE = ["dataset", "setting", "method", "metric"]
+"""A place within one table."""
 
 
 class Printed(NamedTuple):
@@ -39,40 +40,14 @@ def load() -> pd.DataFrame:
     return _read().copy()
 
 
-def value(
-    paper: str, table: str, dataset: str, setting: str, method: str, metric: str | None = None
-) -> Printed:
-    """The value that a table prints for one data set, setting and method; raises `BadInput` when it
-    prints none.
-
-    `metric` may be left out where the table prints a single number at that place; where it prints
-    several (FedFomo's Table 4 has an accuracy and an epsilon) it must be named.
-    """
-    place, known = (paper, table, dataset, setting, method), _values()
-    for part, column in enumerate(KEY):
-        there = dict.fromkeys(one[part] for one in known if one[:part] == place[:part])
-        choose(f"{column} of the printed values", place[part], there)
-    metrics = {one[-1]: printed for one, printed in known.items() if one[:-1] == place}
-    if metric is None and len(metrics) > 1:
-        raise BadInput(
-            f"{paper} {table} prints {', '.join(metrics)} at this place; name one of them as metric"
-        )
-    return metrics[choose("metric of the printed values", metric or next(iter(metrics)), metrics)]
-
-
-def of_table(paper: str, table: str) -> dict[tuple[str, str, str, str], Printed]:
+@functools.cache
+def of_table(paper: str, table: str) -> Mapping[tuple[str, str, str, str], Printed]:
     """All values of a table: (data set, setting, method, metric) to the value; empty for a table
     that `paper_values.csv` does not have.
     """
-    known = _values().items()
-    return {place[2:]: printed for place, printed in known if place[:2] == (paper, table)}
-
-
-@functools.cache
-def _values() -> dict[tuple[str, ...], Printed]:
-    """The values by place and metric: pages look them up hundreds of times."""
-    rows = _read()[[*KEY, "metric", "value", "std"]].itertuples(index=False, name=None)
-    return {tuple(place): Printed(value, std) for *place, value, std in rows}
+    of = _read().query("paper == @paper and table == @table")
+    rows = of[[*PLACE, "value", "std"]].itertuples(index=False, name=None)
+    return MappingProxyType({tuple(place): Printed(value, std) for *place, value, std in rows})
 
 
 @functools.cache

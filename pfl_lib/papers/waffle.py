@@ -60,7 +60,8 @@ def p_d(distribution: str, rounds: int = ROUNDS) -> float:
     partition that Table 3 does not have gets the median of those it has.
     """
     names = [distribution] if distribution in DISTRIBUTIONS else DISTRIBUTIONS
-    printed = [values.value(PAPER, "table3", "MNIST", name, "WE", "p_d").value for name in names]
+    table3 = values.of_table(PAPER, "table3")
+    printed = [table3["MNIST", name, "WE", "p_d"].value for name in names]
     return statistics.median(printed) * (ROUNDS / rounds)
 
 

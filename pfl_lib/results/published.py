@@ -9,6 +9,7 @@ Lines are sorted by the runs' names, so that git shows which runs were added.
 import base64
 import copy
 import dataclasses
+import functools
 import json
 import os
 import sys
@@ -31,16 +32,10 @@ CHECKSUM = b', "sha256": "'
 
 
 class Published:
-    """The published results of one folder; of none, there are none.
-
-    A file is read once and again where it has changed, a result once: pages ask for the same runs
-    again and again, and reading one takes ten milliseconds.
-    """
+    """The published results of one folder; of none, there are none."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._files: dict[Path, tuple[tuple[int, int], dict[str, str], list[str]]] = {}
-        self._results: dict[str, Result | None] = {}
 
     def path(self, slug: str) -> Path:
         """The file to which a run of that name belongs: "fedavg-mnist.jsonl"."""
@@ -49,23 +44,19 @@ class Published:
     def places(self) -> dict[str, Path]:
         """Every run's name and the file that holds it, file by file."""
         paths = sorted(self.folder.glob("[!.]*.jsonl")) if self.folder else ()
-        return {slug: path for path in paths for slug in self._lines(path)[0]}
+        return {slug: path for path in paths for slug in _lines(path)[0]}
 
     def has(self, slug: str, with_model: bool = False) -> bool:
         """Whether there is a result of that name, whose last digits are the key's; it is not read,
         since a line with its checksum is whole.
         """
-        line = self._lines(self.path(slug))[0].get(slug) if self.folder else None
+        line = _lines(self.path(slug))[0].get(slug) if self.folder else None
         return line is not None and (not with_model or f'"{MODEL}"' in line)
 
     def find(self, slug: str, key: str | None = None) -> Result | None:
         """The result of that name; None if there is none, or it is damaged, or has another key."""
-        line = self._lines(self.path(slug))[0].get(slug) if self.folder else None
-        if line is None:
-            return None
-        if line not in self._results:
-            self._results[line] = _result(line)
-        result = self._results[line]
+        line = _lines(self.path(slug))[0].get(slug) if self.folder else None
+        result = None if line is None else _result(line)
         of_key = result is not None and key in (None, result.config["key"])
         return copy.deepcopy(result) if of_key else None
 
@@ -84,7 +75,7 @@ class Published:
         if there and (there.model or not model):
             return False
         path = self.path(slug)
-        lines, damaged = self._lines(path)
+        lines, damaged = _lines(path)
         if damaged:
             raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
         try:
@@ -101,32 +92,32 @@ class Published:
             ) from None
         return True
 
-    def _lines(self, path: Path) -> tuple[dict[str, str], list[str]]:
-        """A file's whole lines by the names of their runs, and what is damaged, which is told
-        once.
-        """
-        try:
-            status = path.stat()
-            stamp = (status.st_mtime_ns, status.st_size)
-            if path in self._files and self._files[path][0] == stamp:
-                return self._files[path][1:]
-            content = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return {}, []
-        except OSError as error:
-            return {}, [f"{path} cannot be read ({error.strerror})"]
-        lines, damaged = {}, []
-        for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
-            text, _, checksum = line.rpartition(CHECKSUM)
-            if checksum == f'{sha256(text)}"}}'.encode():
-                lines[json.loads(line)["run"]] = line.decode()
-            elif content:
-                damaged.append(f"{path}, line {number} is damaged")
-        if damaged:
-            further = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
-            print(f"{damaged[0]}{further}: its run counts as not run", file=sys.stderr)
-        self._files[path] = stamp, lines, damaged
-        return lines, damaged
+
+def _lines(path: Path) -> tuple[dict[str, str], list[str]]:
+    """A file's whole lines by the names of their runs, and what is damaged, which is told once."""
+    try:
+        status = path.stat()
+        return _lines_since(path, (status.st_mtime_ns, status.st_size))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except OSError as error:
+        return {}, [f"{path} cannot be read ({error.strerror})"]
+
+
+@functools.cache  # pages ask for the same runs again and again
+def _lines_since(path: Path, change: tuple[int, int]) -> tuple[dict[str, str], list[str]]:
+    content = path.read_bytes()
+    lines, damaged = {}, []
+    for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
+        text, _, checksum = line.rpartition(CHECKSUM)
+        if checksum == f'{sha256(text)}"}}'.encode():
+            lines[json.loads(line)["run"]] = line.decode()
+        elif content:
+            damaged.append(f"{path}, line {number} is damaged")
+    if damaged:
+        further = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        print(f"{damaged[0]}{further}: its run counts as not run", file=sys.stderr)
+    return lines, damaged
 
 
 def _line(slug: str, result: Result) -> str:
@@ -146,6 +137,7 @@ def signed(line: str) -> str:
     return f'{text}{CHECKSUM.decode()}{sha256(text.encode())}"}}'
 
 
+@functools.cache  # reading one takes ten milliseconds
 def _result(line: str) -> Result | None:
     """The result of a line; None where it holds none."""
     try:

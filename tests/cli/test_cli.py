@@ -23,7 +23,6 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, METHODS, FedAvg, Local
 from pfl_lib.pages import html, registry
 from pfl_lib.pages.collect import Needed
-from pfl_lib.pages.execute import Execution
 from pfl_lib.pages.registry import NotebookPage
 from pfl_lib.papers.scorecard import answered
 from pfl_lib.results.store import Store
@@ -275,16 +274,16 @@ def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_
 def in_this_process(jobs, at_once, done) -> None:
     """In place of `execute_all`: a kernel takes seconds to start."""
     for job in jobs:
-        page, error = nbformat.read(job.source, as_version=4), ""
+        page = nbformat.read(job.source, as_version=4)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
                 run_cells(page.cells[1:], **job.parameters)
             except AssertionError:
-                error = "AssertionError"
+                job.error = "AssertionError"
         page.cells[-1].outputs = [nbformat.v4.new_output("stream", text=printed.getvalue())]
         job.output.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(page, job.output)
-        done(Execution(job, error))
+        done(job)
 
 
 @pytest.fixture

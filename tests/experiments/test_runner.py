@@ -124,14 +124,6 @@ OTHER_PARTS = {
     "narrower rows": lambda held: {
         **held, "state": {name: row[:1] for name, row in held["state"].items()}
     },
-    "more rounds than there are": lambda held: {**held, "done": 99},
-    "a text for a number": lambda held: {**held, "done": "2"},
-    "fewer metrics": lambda held: {**held, "metrics": held["metrics"][:1]},
-    "metrics of text": lambda held: {**held, "metrics": ["a", "b"]},
-    "fewer weights": lambda held: {**held, "weights": held["weights"][:1]},
-    "weights that are numbers": lambda held: {**held, "weights": [1, 2]},
-    "bytes one way": lambda held: {**held, "bytes": [1.0]},
-    "lost clients of text": lambda held: {**held, "non_finite": {"a": "b"}},
 }  # fmt: skip
 
 

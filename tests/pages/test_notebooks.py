@@ -16,7 +16,7 @@ import torch
 from pfl_lib import data
 from pfl_lib.errors import BadInput
 from pfl_lib.pages import parameters, recorded
-from pfl_lib.pages.execute import Execution, Job, execute_all
+from pfl_lib.pages.execute import Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import waffle
@@ -161,11 +161,11 @@ def test_the_run_that_a_table_shows_by_hand_is_one_of_its_own(name, monkeypatch)
 
 
 # --- executed ---
-def executed(name: str, output: Path, **given) -> Execution:
+def executed(name: str, output: Path, **given) -> Job:
     """How a notebook ended with these parameters; its outputs go to `output`."""
-    ended = []
-    execute_all([Job(name, FOLDER / name, output, given)], 1, ended.append)
-    return ended[0]
+    job = Job(name, FOLDER / name, output, given)
+    execute_all([job], 1, lambda ended: None)
+    return job
 
 
 def test_a_notebook_runs_from_another_folder(tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def test_at_the_pilots_distance_weights_are_gone_after_nine_tenths_of_the_rounds
 def test_the_printed_penalties_leave_no_weight_after_two_rounds():
     """Table 3: 0.6 to 1.1, with relative distances of about 1."""
     for name in waffle.DISTRIBUTIONS:
-        printed = values.value("waffle", "table3", "CIFAR10", name, "WE", "p_d").value
+        printed = values.of_table("waffle", "table3")["CIFAR10", name, "WE", "p_d"].value
         assert printed >= 0.6 and 2 * printed * waffle_studies.DISTANCES[name] > 1
 
 

@@ -157,8 +157,8 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
         else:
             page = SimpleNamespace(needed=lambda *_: Needed("quick", specs, specs))
             given |= {"seeds": None, "data_dir": None}
-            given |= {"scheduler": None, "hours": None}
-            assert training.train("quick", [page], SimpleNamespace(**given), mine) == 0
+            given |= {"scheduler": None, "hours": None, "store": mine}
+            assert training.train("quick", [page], SimpleNamespace(**given)) == 0
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
 
 
