@@ -60,15 +60,15 @@ COLOURED = ("cifar10", "cifar100")
 OURS = ("pFedLA", "HeurpFedLA")
 FEW, MANY = "non_iid_1_10_clients", "non_iid_1_100_clients"
 
-MEASURED_STEPS = {"cifar10": 1.0, "cifar100": 1.0, "fashion_mnist": 4.0, "mnist": 4.0}
+MEASURED_STEPS = {"cifar10": 2.0, "cifar100": 2.0, "fashion_mnist": 12.0, "mnist": 12.0}
 MEASURED_EPOCHS = 150  # 30 rounds of 5 local epochs
 QUICK_STEP = 0.4  # for the digits of the quick profile, whose weights then move and stay apart
-"""The hypernetwork's step at which clients personalise and still share: ten clients, non-IID.1, one
-seed.  On CIFAR-10 the self-weights of the five layers end between 0.21 and 0.77; with 2/3 of the
-step all stay below 0.15, which is FedAvg, and with twice the step four of the five reach 0.95,
-which is Local.  On FashionMNIST they end between 0.15 and 0.98; with five times the step three of
-the five are 1 after eight rounds.  Accuracy played no part.  The steps of CIFAR100 and MNIST are
-those of the data like them, unmeasured.
+"""The hypernetwork's step with the highest accuracy on validation data in the last round: ten
+clients, non-IID.1, a fifth of the training examples held out, one seed.  On CIFAR-10 the steps 0.2,
+2/3, 1, 2, 3 and 6 reach 53.9, 56.9, 67.1, 71.0, 69.5 and 67.3 % (standard error 1.6), so 3 may be as
+good; on FashionMNIST 0.8, 8/3, 4, 8, 12 and 24 reach 72.4, 84.2, 86.2, 88.0, 88.1 and 87.9 (1.1), so
+8 and 24 may be, and Local's 88.7 too.  The steps of CIFAR100 and MNIST are those of the data like
+them, unmeasured.
 """
 
 
