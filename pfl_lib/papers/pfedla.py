@@ -64,11 +64,11 @@ MEASURED_STEPS = {"cifar10": 2.0, "cifar100": 2.0, "fashion_mnist": 12.0, "mnist
 MEASURED_EPOCHS = 150  # 30 rounds of 5 local epochs
 QUICK_STEP = 0.4  # for the digits of the quick profile, whose weights then move and stay apart
 """The hypernetwork's step with the highest accuracy on validation data in the last round: ten
-clients, non-IID.1, a fifth of the training examples held out, one seed.  On CIFAR-10 the steps 0.2,
-2/3, 1, 2, 3 and 6 reach 53.9, 56.9, 67.1, 71.0, 69.5 and 67.3 % (standard error 1.6), so 3 may be as
-good; on FashionMNIST 0.8, 8/3, 4, 8, 12 and 24 reach 72.4, 84.2, 86.2, 88.0, 88.1 and 87.9 (1.1), so
-8 and 24 may be, and Local's 88.7 too.  The steps of CIFAR100 and MNIST are those of the data like
-them, unmeasured.
+clients, non-IID.1, a fifth of the training examples held out, one seed.  On CIFAR-10 the steps
+0.2, 2/3, 1, 2, 3 and 6 reach 53.9, 56.9, 67.1, 71.0, 69.5 and 67.3 % (standard error 1.6), so 3 may
+be as good; on FashionMNIST 0.8, 8/3, 4, 8, 12 and 24 reach 72.4, 84.2, 86.2, 88.0, 88.1 and 87.9
+(1.1), so 8 and 24 may be, and Local's 88.7 too.  The steps of CIFAR100 and MNIST are those of the
+data like them, unmeasured.
 """
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -15,6 +16,7 @@ import torch
 
 from pfl_lib import data
 from pfl_lib.errors import BadInput
+from pfl_lib.methods import Local
 from pfl_lib.pages import parameters, recorded
 from pfl_lib.pages.execute import Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
@@ -212,6 +214,28 @@ def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys)
     with pytest.raises(BadInput):  # the stand-in leaves no files
         split()
     assert len(downloads) == 1
+
+
+@dataclass(frozen=True)
+class Failing(Local):
+    name = "failing"
+
+    def round(self, fed, state, r):
+        raise ZeroDivisionError("no share")
+
+
+def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PFL_PAGE", "1")
+    given = {**DEFAULTS, "results_dir": str(tmp_path), "jobs": 1, "device": "cpu", "seeds": 1}
+    page = Page("p", {"__annotations__": TYPES, **given}, waffle.ALL_PROFILES)
+    table = page.scaled(waffle.TABLE1.only(["C"], ["Local"]).scheduled(rounds=1))
+    runs = page.run(table.with_columns({"Mine": Failing()}))
+    told = capsys.readouterr().out
+    assert "failed: failing-digits-C-seed1-" in told and "ZeroDivisionError: no share (" in told
+    assert told.endswith("2 runs, 1 stored.\n") and set(runs.frame["method"]) == {"Local"}
+    monkeypatch.setattr(Local, "round", Failing.round)
+    with pytest.raises(RuntimeError, match="2 of 3 runs failed; local-"):
+        page.run(table.scheduled(rounds=2))
 
 
 def start_quickstart(folder: Path, **given) -> None:
