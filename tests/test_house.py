@@ -341,19 +341,19 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1208,
-    "methods": 2954,
-    "federation": 1315,
-    "models": 537,
-    "partitions": 1610,
+    "engine": 1152,
+    "methods": 2853,
+    "federation": 1304,
+    "models": 514,
+    "partitions": 1542,
     "data": 728,
-    "experiments": 1824,
-    "results": 1344,
-    "papers": 2959,
-    "display": 1051,
+    "experiments": 1804,
+    "results": 1336,
+    "papers": 2928,
+    "display": 1007,
     "explore": 426,
-    "pages": 1450,
-    "cli": 690,
+    "pages": 1410,
+    "cli": 683,
 }
 """Lines of code of each room; they may be lowered.  The aim is 14,000 in all: papers 1,700, display
 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

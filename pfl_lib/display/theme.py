@@ -94,11 +94,7 @@ def describe(figure: Figure) -> str:
     and the largest of its bars, dots and heat maps.
     """
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
-    names = {
-        _stroke(drawn): text.get_text()
-        for legend in filter(None, legends)
-        for drawn, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
-    }
+    names = _entries(*legends)
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     labels = [(axes.get_ylabel(), axes.get_xlabel()) for axes in panels]
     # Panels of a grid have the labels of its edges.
@@ -106,11 +102,20 @@ def describe(figure: Figure) -> str:
     edges = [of.pop() if len(of) == 1 else "" for of in every]
     told = []
     for axes, own in zip(panels, labels, strict=True):
-        if words := [*_bars(axes, names), *_lines(axes, names), *_clouds(axes)]:
+        named = names | _entries(axes.get_legend())  # two panels may use a colour for two things
+        if words := [*_bars(axes, named), *_lines(axes, named), *_clouds(axes)]:
             by = " by ".join(label or edge for label, edge in zip(own, edges, strict=True))
             heading = [axes.get_title(), by.removeprefix(" by ").removesuffix(" by ")]
             told.append(": ".join([*filter(None, heading), ", ".join(words)]))
     return "; ".join(told) + "." if told else ""
+
+
+def _entries(*legends) -> dict[tuple[str, object], str]:
+    return {
+        _stroke(drawn): text.get_text()
+        for legend in filter(None, legends)
+        for drawn, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
+    }
 
 
 def _stroke(drawn) -> tuple[str, object]:
@@ -164,9 +169,11 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
         elif not any(of_words) or len(points) > FEW:
             said = _range(points[:, counted])
         else:
-            ticks = formats[1 - counted].format_ticks(np.round(points[:, 1 - counted]))
-            pairs = zip(ticks, points[:, counted], strict=True)
-            said = ", ".join(f"{tick} {value:.4g}" for tick, value in pairs)
+            places = (axes.xaxis, axes.yaxis)[1 - counted].get_majorticklocs()
+            ticks = formats[1 - counted].format_ticks(places)
+            nearest = np.abs(points[:, [1 - counted]] - places).argmin(axis=1)
+            pairs = zip(nearest, points[:, counted], strict=True)
+            said = ", ".join(f"{' '.join(ticks[k].split())} {value:.4g}" for k, value in pairs)
         yield f"{name} {said}".strip()
 
 

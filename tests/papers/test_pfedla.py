@@ -108,7 +108,7 @@ def test_a_model_is_read_as_served_and_after_own_epochs_and_pfedla_with_its_step
         return Result({"alice": None}, metrics, None, None, 0.0)
 
     found = pfedla.served_and_trained(runs_with(result)).droplevel(["dataset", "setting"])
-    assert found.index.tolist()[1] == ("pFedLA", 1.0)
+    assert found.index.tolist()[1] == ("pFedLA", 2.0)
     assert found["served"].tolist() == pytest.approx([70, 70, 80])
     assert found["trained"].tolist()[:2] == pytest.approx([80, 90])
     assert found["gain"].tolist()[1] == pytest.approx(20) and math.isnan(found["gain"].iloc[2])
@@ -125,7 +125,7 @@ def test_weights_by_layer_are_those_of_the_result_pair_by_pair():
         return Result({}, None, kept, None, 0.0, weights_rounds=rounds)
 
     found = layer_weights.by_layer(runs_with(result))
-    assert len(found) == weights.size and set(found["place"]) == {"CIFAR10, pFedLA, step 1"}
+    assert len(found) == weights.size and set(found["place"]) == {"CIFAR10, pFedLA, step 2"}
     place = found.set_index(["round", "layer", "client", "source"])["weight"]
     for k, layer in enumerate(layers):
         assert place[9, layer, 0, 1] == weights[1, k, 0, 1]
