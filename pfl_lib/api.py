@@ -100,7 +100,7 @@ def run(
     """
     given = locals()
     if scalars := {name: one.item() for name, one in given.items() if isinstance(one, np.generic)}:
-        return run(**{name: one for name, one in given.items() if name != "unknown"} | scalars)
+        return run(**given.pop("unknown") | given | scalars)
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
@@ -225,7 +225,8 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
         return [seed]
     if seed != 1:
         raise BadInput(f"seed {seed!r} beside seeds {seeds!r}: give one of them")
-    if isinstance(seeds, list | tuple | range | np.ndarray) and len(seeds):
+    several = isinstance(seeds, list | tuple | range | np.ndarray)
+    if several and getattr(seeds, "ndim", 1) == 1 and len(seeds):
         numbers = [one.item() if isinstance(one, np.generic) else one for one in seeds]
         for each in numbers:
             whole("a seed", each)

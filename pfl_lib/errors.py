@@ -107,10 +107,21 @@ def said(error: BaseException) -> str:
     """
     line = f"{type(error).__name__}: {error}".splitlines()[0]
     installed = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-    others = (str(Path(__file__).parent), *installed, "<")
+    others = (*(os.path.join(of, "") for of in (Path(__file__).parent, *installed)), "<")
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(others)]
-    return f"{line} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else line
+    own = [
+        (Path(frame.filename), frame.lineno)
+        for frame in frames
+        if not (
+            frame.filename.startswith(others)
+            or {"site-packages", "dist-packages"} & {*Path(frame.filename).parts}
+        )
+    ]
+    if not own:
+        return line
+    file, number = own[-1]
+    name = "a cell" if "ipykernel" in str(file) else file.name
+    return f"{line} ({name}, line {number})"
 
 
 def _is_whole(value: object) -> bool:

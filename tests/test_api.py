@@ -129,6 +129,11 @@ def test_settings_and_seeds_may_be_numpys(run):
         assert [one.config["key"] for one in found] == [one.config["key"] for one in expected]
 
 
+def test_beside_numpys_numbers_an_unknown_setting_is_refused_too(run):
+    refused("did you mean local_epochs", run, "local", rounds=np.int64(1), epochs=7)
+    refused("seeds array.3.: give a whole number", run, "local", seeds=np.array(3))
+
+
 def test_several_seeds_are_one_tidy_table(run):
     several = run("local", model="linear", rounds=2, seeds=[2, 5])
     assert list(several.metrics)[:3] == ["seed", "round", "client"]

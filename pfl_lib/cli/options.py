@@ -46,6 +46,8 @@ RESULTS = "folder of results (PFL_RESULTS_DIR, else results)"
 
 
 def _store(context, option, root: Path | None):
+    if context.resilient_parsing:  # a shell completes the line: nothing is read
+        return None
     from pfl_lib.results.store import Store
 
     return Store(root)

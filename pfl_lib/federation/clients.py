@@ -132,7 +132,8 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
         x, y = (torch.as_tensor(one).detach() for one in plain)
     except (TypeError, ValueError, RuntimeError) as error:
-        if isinstance(next(iter(pair[1]), None), str):
+        labels = pair[1]
+        if isinstance(labels, list | tuple | np.ndarray) and isinstance([*labels, 0][0], str):
             raise BadInput(
                 f"{where} has texts as labels: number the classes from 0, for all clients alike"
             ) from None

@@ -17,7 +17,7 @@ from pfl_lib.partitions import groups
 from pfl_lib.progress import tell
 
 MOST_WORDS, MOST_TOLD = 50, 12
-MISSING = ("", *"NA N/A n/a #N/A <NA> NaN nan NULL null - -- ? . *".split())
+MISSING = ("", *"NA N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NULL null - -- ? . *".split())
 """Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
 
 
@@ -62,6 +62,10 @@ def from_csv(
         raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
     whole("seed", seed)
     table = _read(path)
+    label, split_by, *others = (
+        name if name in table else name.strip() for name in (label, split_by, *(inputs or ()))
+    )
+    inputs = inputs and others
     for name in (label, split_by, *(inputs or ())):
         if name not in table:
             there = ", ".join(map(str, table.columns))
@@ -112,15 +116,19 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(f"{path} has a header line but no rows")
     if (names := table.columns.str.strip()).is_unique:
         table.columns = names
-    return table.map(_stripped)
+    return table.apply(_without_blanks)
 
 
-def _stripped(cell: object) -> object:
-    """A word without the blanks around it, which would be another category; missing if a mark."""
-    if not isinstance(cell, str):
-        return cell
-    word = cell.strip()
-    return np.nan if word in MISSING else word
+def _without_blanks(column: pd.Series) -> pd.Series:
+    """The column without the blanks around its words, with which each would be another category;
+    numbers, where nothing else is left of it.
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        return column
+    words = column.map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+    words = words.mask(words.isin(MISSING))
+    numbers = pd.to_numeric(words, errors="coerce")
+    return words if (numbers.isna() & words.notna()).any() else numbers
 
 
 def _are_names(inputs: object) -> bool:

@@ -54,6 +54,7 @@ def test_tables_are_standardised_by_feature():
         ([[0.0]] * 2, [[0], [1]], "client 1's test split has labels that are no whole numb"),
         ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split has texts as labels: num"),
         ([[0.0]] * 2, [object(), 1], "client 1's test split is no pair of numbers"),
+        ([["a"]], 3, "client 1's test split is no pair of numbers"),
         ([[0.0], [np.nan]], [0, 1], "client 1's test split has inputs that are infinite or"),
     ],
 )

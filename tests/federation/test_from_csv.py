@@ -122,6 +122,18 @@ def test_none_is_a_word_and_blanks_around_a_word_do_not_count(table, capsys):
     assert found.input_shape == (2,)
 
 
+def test_numbers_with_a_mark_and_a_blank_are_numbers_and_a_column_may_be_named_as_it_stands(table):
+    rows = [
+        f"{k % 2},{'? ' if k == 3 else k}, {'-nan' if k == 4 else k / 2},{k % 3}" for k in range(12)
+    ]
+    path = table("site, dose ,size ,sick ", rows)
+    for names in (("site", "sick", "dose"), ("site", "sick ", " dose ")):
+        found = from_csv.from_csv(
+            path, label=names[1], split_by=names[0], inputs=[names[2], "size"]
+        )
+        assert found.input_shape == (2,) and found.classes == 3
+
+
 def test_rows_of_more_cells_than_the_header_names_are_refused(table):
     """Pandas would take the first column for names of rows, and every other for its neighbour."""
     path = table("site,ill,age,weight", ["0,1,3,2,", "1,0,4,1,"] * 4)
