@@ -114,7 +114,7 @@ def check(
             given = f"numbers of shape {tuple(logits.shape)}"
         raise BadInput(
             f"the model gives {given} for a batch of one; give a score to each of {classes} classes"
-            f" (labels count from 0; here the least is {min(int(y.min()) for y in split.labels)})"
+            f" (labels count from 0; here the least is {int(torch.cat(split.labels).min())})"
         )
     # BatchNorm cannot take a single number, and a client's smallest batch is the last of a pass,
     # where one is reached.  All evaluated clients count, whether ever drawn or not: otherwise the
