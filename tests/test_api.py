@@ -253,6 +253,10 @@ WRONG = {
             "its round gives a state without theta; it should give all rows that start gives",
         ),
         (lambda rows: ({**rows, "k": 3}, {}), "its round gives a state with 'k': int; it should"),
+        (
+            lambda rows: ({**rows, "theta": rows["theta"][:2]}, {}),
+            "its round gives theta [2, 56]; it should give theta [3, 56] as before",
+        ),
     ],
     "served": [
         (

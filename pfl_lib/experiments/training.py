@@ -126,6 +126,10 @@ class Run:
             kept = f"a state without {', '.join(sorted(lost))}"
             self._refuse("round", kept, "all rows that start gives")
         self._check_rows("round", parts[0])
+        for name, before in self.state.items():
+            if parts[0][name].shape != before.shape:
+                given, wanted = (list(row.shape) for row in (parts[0][name], before))
+                self._refuse("round", f"{name} {given}", f"{name} {wanted} as before")
         return parts
 
     def _check_rows(self, part: str, state: Mapping[str, Tensor]) -> None:
