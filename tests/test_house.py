@@ -347,7 +347,7 @@ BUDGETS = {
     "models": 514,
     "partitions": 1542,
     "data": 728,
-    "experiments": 1804,
+    "experiments": 1834,
     "results": 1336,
     "papers": 2928,
     "display": 1007,

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.errors import BadInput
-from pfl_lib.experiments import logs
+from pfl_lib.experiments import asked, logs
 from pfl_lib.experiments.made import made_with
 from pfl_lib.experiments.measures import MEASURES, START, check
 from pfl_lib.experiments.spec import built_in
@@ -61,11 +61,8 @@ class Run:
         self.method, self.fed = method, fed
         self.measures, self.evaluate_every = tuple(measures), evaluate_every
         fed.private_steps.clear()
-        self.state = method.start(fed)
+        self.state = asked.start(method, fed)
         self._steps_of_start = list(fed.private_steps)
-        if not isinstance(self.state, Mapping):
-            self._refuse("start", type(self.state).__name__, "a dict, the state")
-        self._check_rows("start", self.state)
         check(self.measures, fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
@@ -95,7 +92,7 @@ class Run:
             began, r = time.perf_counter(), self.done + 1
             self.fed.non_finite.clear()
             self.fed.private_steps[:] = [] if self.done else self._steps_of_start
-            self.state, log = self._round(r)
+            self.state, log = asked.next_round(self.method, self.fed, self.state, r)
             self.done = r
             weights, matrices, numbers = self._read(log, r)
             numbers |= self._private_steps()
@@ -103,7 +100,7 @@ class Run:
             if self._is_evaluated(r):
                 broken = self._evaluate(r, numbers)
             elif lost or not self._is_finite():
-                broken = self._broken(self._served())
+                broken = self._broken(asked.served(self.method, self.fed, self.state))
             if broken:
                 self.diverged = r
             else:
@@ -114,34 +111,6 @@ class Run:
             self.bytes = [before + now for before, now in zip(self.bytes, sent, strict=True)]
             self.seconds += time.perf_counter() - began
             yield r
-
-    def _round(self, r: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The method's next state and log; BadInput where it gives something else."""
-        given = self.method.round(self.fed, self.state, r)
-        parts = given if isinstance(given, tuple) else (given,)
-        if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
-            kinds = ", ".join(type(part).__name__ for part in parts)
-            self._refuse("round", kinds, "a pair of dicts, (state, log)")
-        if lost := self.state.keys() - parts[0].keys():
-            kept = f"a state without {', '.join(sorted(lost))}"
-            self._refuse("round", kept, "all rows that start gives")
-        self._check_rows("round", parts[0])
-        for name, before in self.state.items():
-            if parts[0][name].shape != before.shape:
-                given, wanted = (list(row.shape) for row in (parts[0][name], before))
-                self._refuse("round", f"{name} {given}", f"{name} {wanted} as before")
-        return parts
-
-    def _check_rows(self, part: str, state: Mapping[str, Tensor]) -> None:
-        """BadInput unless a checkpoint could hold the state and a resumed run go on from it."""
-        odd = [
-            name
-            for name, row in state.items()
-            if not (isinstance(name, str) and isinstance(row, Tensor))
-        ]
-        if odd or not state:
-            given = f"a state with {odd[0]!r}: {type(state[odd[0]]).__name__}" if odd else "no rows"
-            self._refuse(part, given, "a flat dict of tensors by name")
 
     def _read(
         self, log: Mapping[str, Any], r: int
@@ -157,7 +126,7 @@ class Run:
             if self.matrices:
                 logs.check_same_shapes(self.matrices[-1], matrices)
         except logs.BadLog as error:
-            self._refuse("round", *error.args)
+            asked.refuse(self.method, "round", *error.args)
         return weights, matrices, numbers
 
     def _private_steps(self) -> dict[str, Tensor]:
@@ -186,7 +155,9 @@ class Run:
         """
         rounds = self.fed.schedule.rounds
         if weights is not None and not self.fed.non_finite and weights.isnan().any():
-            self._refuse("round", "weights with NaN in its log", "a number for each client")
+            asked.refuse(
+                self.method, "round", "weights with NaN in its log", "a number for each client"
+            )
         if weights is not None and (
             weights.dim() == 1 or r in logs.kept_rounds(rounds, weights.numel())
         ):
@@ -197,32 +168,11 @@ class Run:
             self.matrices.append(matrices)
             self.matrices_rounds.append(r)
 
-    def _served(self) -> Rows:
-        """The model that the method serves; BadInput where its rows are not as wide as the model,
-        or not one for each client.
-        """
-        model, n, layout = self.method.served(self.fed, self.state), len(self.fed), self.fed.layout
-        rows = model if isinstance(model, Mapping) else {}
-        shapes = [
-            list(row.shape) if isinstance(row, Tensor) else None
-            for row in (rows.get("theta"), rows.get("statistics"))
-        ]
-        fitting = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
-        if shapes not in fitting:
-            given, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
-            self._refuse("served", given, " or ".join(wanted))
-        return model
-
-    def _refuse(self, part: str, given: str, wanted: str) -> NoReturn:
-        raise BadInput(
-            f"method {self.method.name!r}: its {part} gives {given}; it should give {wanted}"
-        )
-
     def _evaluate(self, r: int, numbers: dict[str, Tensor]) -> list[int]:
         """Record the served model after round r, with the log's numbers; where it or its loss is
         NaN or infinite nothing is recorded, and the clients for whom it is are returned.
         """
-        model, clients = self._served(), self.fed.evaluated_clients
+        model, clients = asked.served(self.method, self.fed, self.state), self.fed.evaluated_clients
         if broken := self._broken(model):
             return broken
         if model["theta"].dim() == 2:
@@ -236,7 +186,7 @@ class Run:
                 columns |= MEASURES[name](self.fed, model, clients, r)
         if taken := ({"round", "client", *columns} & numbers.keys()):
             what = f"{', '.join(sorted(taken))} in its log"
-            self._refuse("round", what, "that another name: it is measured here")
+            asked.refuse(self.method, "round", what, "that another name: it is measured here")
         columns |= {name: value.expand(len(self.fed))[clients] for name, value in numbers.items()}
         for k, client in enumerate(clients):
             row = {name: values[k].item() for name, values in columns.items()}
@@ -306,7 +256,7 @@ class Run:
         The model is the last served one, a row for each client whose model is read, or one for all.
         """
         with one_thread():
-            served = self._served()
+            served = asked.served(self.method, self.fed, self.state)
         if served["theta"].dim() == 1:
             rows = [row[None] for row in (served["theta"], served["statistics"])]
         else:

@@ -1,0 +1,76 @@
+"""A method, asked for its first state, a round and the model that it serves.
+
+BadInput, in one line, where it gives what a run could not go on with.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from torch import Tensor
+
+from pfl_lib.errors import BadInput
+from pfl_lib.federation.federation import Federation
+from pfl_lib.methods import Method
+from pfl_lib.rows import Rows
+
+
+def refuse(method: Method, part: str, given: str, wanted: str) -> NoReturn:
+    """Tell what a part of a method gives, and what it should give."""
+    raise BadInput(f"method {method.name!r}: its {part} gives {given}; it should give {wanted}")
+
+
+def start(method: Method, fed: Federation) -> Rows:
+    """The state before round 1."""
+    state = method.start(fed)
+    if not isinstance(state, Mapping):
+        refuse(method, "start", type(state).__name__, "a dict, the state")
+    _check_rows(method, "start", state)
+    return state
+
+
+def next_round(
+    method: Method, fed: Federation, state: Rows, r: int
+) -> tuple[Rows, Mapping[str, Any]]:
+    """The state after round r and the round's log."""
+    given = method.round(fed, state, r)
+    parts = given if isinstance(given, tuple) else (given,)
+    if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        refuse(method, "round", kinds, "a pair of dicts, (state, log)")
+    after, log = parts
+    if lost := state.keys() - after.keys():
+        kept = f"a state without {', '.join(sorted(lost))}"
+        refuse(method, "round", kept, "all rows that start gives")
+    _check_rows(method, "round", after)
+    for name, before in state.items():
+        if after[name].shape != before.shape:
+            now, wanted = (f"{name} {list(row.shape)}" for row in (after[name], before))
+            refuse(method, "round", now, f"{wanted} as before")
+    return after, log
+
+
+def served(method: Method, fed: Federation, state: Rows) -> Rows:
+    """The model for all clients, rows as wide as the network, or one for each client."""
+    model, n, layout = method.served(fed, state), len(fed), fed.layout
+    rows = model if isinstance(model, Mapping) else {}
+    shapes = [
+        list(row.shape) if isinstance(row, Tensor) else None
+        for row in (rows.get("theta"), rows.get("statistics"))
+    ]
+    fitting = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
+    if shapes not in fitting:
+        given, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
+        refuse(method, "served", given, " or ".join(wanted))
+    return model
+
+
+def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:
+    """BadInput unless a checkpoint could hold the state and a resumed run go on from it."""
+    odd = [
+        name
+        for name, row in state.items()
+        if not (isinstance(name, str) and isinstance(row, Tensor))
+    ]
+    if odd or not state:
+        given = f"a state with {odd[0]!r}: {type(state[odd[0]]).__name__}" if odd else "no rows"
+        refuse(method, part, given, "a flat dict of tensors by name")
