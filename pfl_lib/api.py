@@ -1,6 +1,7 @@
 """`pfl_lib.run`: one method, once or for several seeds, in one line."""
 
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +31,34 @@ from pfl_lib.results.store import NotStored, Store
 
 OTHER_NAMES = {"learning_rate": "lr", "epochs": "local_epochs", "distribution": "partition"}
 EACH = "each"  # client as Alice
-ONE_ALICE = "is made for one Alice: give each of them by number"
 HIGH_LOSS = 100.0  # guessing among ten classes has 2.3
+BESIDE = ("federation", "with_model", "on_round", "results_dir", "seeds", "measures")
+WHERE = ("data_dir", "device", "engine", "jobs")
 
 
+def _as_given(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse what is given beside a federation, which has settings of its own, also where it equals
+    a default; take NumPy's numbers as Python's.
+    """
+
+    @functools.wraps(run)
+    def checked(*args: Any, **given: Any) -> Any:
+        defaults = run.__kwdefaults__
+        of_setting = [name for name in given if name in defaults and name not in BESIDE]
+        others = [n for n in of_setting if n not in WHERE or given[n] != defaults[n]]
+        federation = given.get("federation")
+        if others and (isinstance(federation, Federation) or callable(federation)):
+            raise BadInput(
+                f"{', '.join(others)}: a federation has data, model and settings of its own: leave"
+                " this out"
+            )
+        plain = {n: one.item() if isinstance(one, np.generic) else one for n, one in given.items()}
+        return run(*args, **plain)
+
+    return checked
+
+
+@_as_given
 def run(
     method: str | Method,
     *,
@@ -99,8 +124,6 @@ def run(
     line says so.
     """
     given = locals()
-    if scalars := {name: one.item() for name, one in given.items() if isinstance(one, np.generic)}:
-        return run(**given.pop("unknown") | given | scalars)
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
@@ -155,8 +178,6 @@ def run(
 
 def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
     """Every client as Alice once: their runs as one, in which all clients' models are read."""
-    if given["federation"] is not None:
-        raise BadInput(f"alice 'each': a federation {ONE_ALICE}")
     recipe = partitions.find(given["partition"])
     count = recipe.default_clients if given["clients"] is None else given["clients"]
     data_set = data.load(given["dataset"], given["data_dir"], given["images"])
@@ -166,7 +187,10 @@ def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
         for client in range(count)
     }
     if len(splits) > 1:
-        raise BadInput(f"alice 'each': partition {partitions.called(recipe)} {ONE_ALICE}")
+        raise BadInput(
+            f"alice 'each': partition {partitions.called(recipe)} is made for one"
+            " Alice: give each of them by number"
+        )
     settings = {name: value for name, value in given.items() if name != "unknown"}
     every = [run(**settings | {"alice": client}) for client in range(count)]
     if given["seeds"] is None:
@@ -176,7 +200,7 @@ def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
 
 def _refuse(setting: str, method: Method) -> Never:
     """BadInput for a setting that `run` does not have, with the one that was likely meant."""
-    allowed = list(run.__kwdefaults__)
+    allowed = list(run.__wrapped__.__kwdefaults__)
     own = dataclasses.fields(method) if dataclasses.is_dataclass(method) else ()
     if setting in [field.name for field in own]:
         what_to_do = f"give {type(method).__name__}({setting}=...) as the method"
@@ -188,7 +212,7 @@ def _refuse(setting: str, method: Method) -> Never:
 
 
 def _federations(given: dict[str, Any]) -> list[Federation]:
-    """The federations to run on; BadInput for what is none, and for what they have themselves."""
+    """The federations to run on; BadInput for what is none, and for one of another seed."""
     federation, seeds = given["federation"], given["seeds"]
     made = [federation]
     if seeds is not None:
@@ -197,20 +221,18 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
                 f"federation {federation!r} beside seeds: give a function that makes the"
                 " federation of a seed"
             )
-        made = [federation(seed) for seed in _seeds(1, seeds, None)]
+        numbers = _seeds(1, seeds, None)
+        made = [federation(seed) for seed in numbers]
     for fed in made:
         if not isinstance(fed, Federation):
             raise BadInput(
                 f"federation {fed!r}: give a pfl_lib.Federation, as Federation.from_arrays makes"
                 " one"
             )
-    allowed = ("federation", "with_model", "on_round", "results_dir", "seeds", "measures")
-    defaults = run.__kwdefaults__.items()
-    others = [name for name, default in defaults if name not in allowed and given[name] != default]
-    if others:
+    if seeds is not None and (found := [fed.seed for fed in made]) != numbers:
         raise BadInput(
-            f"{', '.join(others)}: a federation has data, model and settings of its own: leave"
-            " this out"
+            f"the federations of seeds {numbers} have seeds {found}: give seed=seed to the"
+            " Federation that the function makes"
         )
     return made
 

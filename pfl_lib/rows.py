@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pfl_lib.errors import BadInput
+
 Rows = dict[str, Tensor]
 """Rows by name: a model, many models, or what a method keeps from round to round, its state."""
 Gradient = Callable[..., Tensor]
@@ -36,6 +38,16 @@ class Batch:
 Step = Callable[[Rows, Gradient, Batch], None]
 """A local step changes the rows it is given in place: one client's ([P]) or many clients' ([n, P]).
 It keeps nothing elsewhere: clients may be trained in several threads."""
+
+
+def take(step: Step, rows: Rows, gradient: Gradient, batch: Batch) -> None:
+    """Take a local step; BadInput for one that returns what it should have written."""
+    if (given := step(rows, gradient, batch)) is not None:
+        raise BadInput(
+            f"the local step returns {type(given).__name__}: it should change its rows in place,"
+            ' as in rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch)), and return'
+            " nothing"
+        )
 
 
 def model(rows: Rows) -> Rows:

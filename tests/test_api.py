@@ -18,7 +18,7 @@ from pfl_lib.methods import METHODS, FedAvg, Waffle
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
 from pfl_lib.results import store as stores
-from pfl_lib.rows import copies
+from pfl_lib.rows import copies, model
 from tests.common import no_room, refusal, refused
 
 QUICK = {"dataset": "digits", "clients": 3, "rounds": 2, "device": "cpu"}
@@ -328,6 +328,61 @@ def test_what_a_federation_has_of_its_own_is_not_given_beside_it():
     for names in (["rounds"], ["seed", "alice"], ["results_dir"]):
         told = refusal(pfl_lib.run, "fedavg", federation=own(), **dict.fromkeys(names, 2))
         assert told.startswith(f"{', '.join(names)}: a federation")
+    usual = refusal(pfl_lib.run, "fedavg", federation=own(), rounds=20, lr=0.1, device="auto")
+    assert usual.startswith("rounds, lr: a federation has data, model and settings of its own")
+
+
+def test_a_federation_of_another_seed_than_asked_for_is_refused():
+    told = refusal(pfl_lib.run, "fedavg", federation=lambda seed: own(), seeds=[1, 2])
+    assert told.startswith("the federations of seeds [1, 2] have seeds [1, 1]: give seed=seed to")
+    both = pfl_lib.run("fedavg", federation=lambda seed: own(seed=seed), seeds=2)
+    assert both.seeds == (1, 2)
+
+
+class Scaled(Two):
+    """Its scale is in no parameter and no buffer."""
+
+    def __init__(self, scale, unit=torch.tanh):
+        super().__init__()
+        self.scale, self.unit = scale, unit
+
+    def forward(self, x):
+        return self.unit(super().forward(x) * self.scale)
+
+
+def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
+    def key(*settings):
+        named = own(name="mine")
+        made = Federation(named.clients, lambda: Scaled(*settings), named.schedule, name="mine")
+        return pfl_lib.run("local", federation=made, results_dir=results_dir).config["key"]
+
+    keys = [key(1.0), key(0.1), key(1.0, torch.relu), key(1.0)]
+    assert len(set(keys)) == 3 and keys[0] == keys[3]
+
+
+def test_named_federations_of_other_data_are_not_compared(results_dir):
+    pairs = [(np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]))] * 3
+    settings = {"schedule": own().schedule, "device": "cpu", "name": "mine"}
+    other = Federation.from_arrays(pairs, pairs, Two, **settings)
+    results = {
+        name: pfl_lib.run("local", federation=fed, results_dir=results_dir)
+        for name, fed in {"one": own(name="mine"), "other": other}.items()
+    }
+    assert refusal(pfl_lib.compare, results).startswith("'other' and 'one' differ in data (")
+    assert len(pfl_lib.compare(results, across=True).table) == 2
+
+
+def test_a_served_state_may_hold_further_rows():
+    class Whole(Mine):
+        def start(self, fed):
+            return super().start(fed) | {"velocity": fed.zeros()}
+
+        def round(self, fed, state, r):
+            after, log = super().round(fed, model(state), r)
+            return after | {"velocity": state["velocity"]}, log
+
+    result = pfl_lib.run(Whole(), federation=own())
+    assert set(result.model) == set(pfl_lib.run(Mine(), federation=own()).model)
 
 
 def test_a_result_that_cannot_be_stored_is_returned_and_a_line_says_so(run, monkeypatch, capsys):
@@ -389,8 +444,8 @@ def test_each_client_as_alice_once_reads_as_one_result_of_all_clients(tmp_path):
         {"WAFFLE": each, "FedAvg": pfl_lib.run("fedavg", alice=None, **common)}
     )
     assert len(compared.table) == 2
-    for wrong in ({"partition": AroundAlice()}, {"federation": own()}):
-        refused("is made for one Alice", pfl_lib.run, "waffle", alice="each", **wrong)
+    made = {"partition": AroundAlice()}
+    refused("is made for one Alice", pfl_lib.run, "waffle", alice="each", **made)
 
 
 def test_a_plot_has_a_mark_for_one_round_and_the_last_weights_of_each_client(run):

@@ -10,6 +10,7 @@ import pfl_lib
 from pfl_lib import DPSGD, Federation, Schedule, progress
 from pfl_lib.federation.from_csv import from_csv
 from pfl_lib.methods import FineTuned, LGFedAvg, Mocha, PFedHN, PFedLA, Waffle
+from pfl_lib.papers.waffle import TABLE1
 from pfl_lib.partitions import ByColumn, Classes, Latent, Shards
 from tests.common import refusal, refused
 
@@ -24,6 +25,10 @@ def federation(
 ) -> Federation:
     test = [(X, Y)] * 2
     return Federation.from_arrays([first, (X, Y)], test, model, schedule, device="cpu", **settings)
+
+
+def two():
+    return {name: row.expand(2, -1) for name, row in federation().initial().items()}
 
 
 def run(**settings):
@@ -105,6 +110,32 @@ CALLS = {
     "shards": (lambda: Shards(10**9), "a whole number of 1,000 at most"),
     "a column's groups": (lambda: ByColumn("x", (1,), unknown=[1]), "unknown [1]: give True or"),
     "targets": (lambda: Latent(shuffled_targets=X), "give True or False"),
+    "a step that returns": (
+        lambda: federation().train(two(), 1, [0, 1], lambda rows, *_: rows),
+        "the local step returns dict: it should change its rows in place, as in",
+    ),
+    "large numbers": (
+        lambda: Federation.from_arrays(
+            *[[(torch.full((4, 3), 2**24 + 1), Y)]] * 2, nn.Linear(3, 2), PLAIN
+        ),
+        "inputs hold 16777217: whole numbers above 16,777,216 are rounded in single precision",
+    ),
+    "a sparse embedding": (
+        lambda: federation(model=lambda: nn.Sequential(nn.Embedding(9, 2, sparse=True))),
+        "an embedding with sparse=True has no gradient as a row",
+    ),
+    "texts in a column": (
+        lambda: federation((X, pd.Series(["a", "b", "a", "b"]))),
+        "has texts as labels: number the classes from 0",
+    ),
+    "a table's rate": (lambda: TABLE1.scheduled(learning_rate=0.1), "field of the schedule 'learn"),
+    "a table's split": (
+        lambda: TABLE1.with_setting(distribution="B"),
+        "'distribution' is not one of dataset, partition",
+    ),
+    "columns by no name": (lambda: TABLE1.with_columns([Waffle()]), "give a dict by the name to"),
+    "a column's class": (lambda: TABLE1.with_columns({"x": Waffle}), "give an instance, not the"),
+    "a row": (lambda: TABLE1.with_rows({"x": {}}), "row 'x': give a Setting, such as one of"),
     "on_round": (lambda: run(on_round=True), "on_round True: give a function that takes a round's"),
     "path": (lambda: from_csv(None, label="y", split_by="x"), "path None: give the path"),
 }

@@ -59,7 +59,8 @@ def command(only, further, method, profile, seeds, store, format) -> None:
     if not found:
         why = "nothing was run yet (pfl-lib reproduce)"
         if not printed:
-            why = f"printed results stand on {', '.join(shown.page for shown in PRINTED)}"
+            pages = ", ".join(dict.fromkeys(shown.page for shown in PRINTED))
+            why = f"printed results stand on {pages}"
         print(f"nothing to compare: {why}")
     elif format == "csv":
         print(pd.concat([beside for *_, beside in found]).to_csv(index=False), end="")

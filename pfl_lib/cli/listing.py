@@ -37,9 +37,12 @@ def command(words: tuple[str, ...]) -> None:
         },
         "models": dict.fromkeys(MODELS, ""),
     }
-    width = max(len(name) for names in sections.values() for name in names)
+    width, found = max(len(name) for names in sections.values() for name in names), False
     for title, names in sections.items():
         lines = [f"  {name:<{width}}  {about}".rstrip() for name, about in names.items()]
         kept = [line for line in lines if options.has_all(line, words)]
         if kept:
+            found = True
             print("\n".join([title, *kept, ""]))
+    if not found:
+        raise BadInput(f"no line has all of {', '.join(words)}: leave a word out")

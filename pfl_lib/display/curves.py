@@ -9,6 +9,7 @@ from pfl_lib.display import heat_maps, theme
 from pfl_lib.results.result import Result
 
 MARKED = 8  # markers on a line, about
+LETTERS, MARK = 84, 6  # that stand side by side in a legend, and a line's sample in letters
 
 
 def accuracy(
@@ -36,7 +37,8 @@ def accuracy(
         theme.set_accuracy_limits(ax, means)
     alike = f"{seeds.max()} seeds" if seeds.nunique() == 1 else "seeds"
     title = f"mean over {alike}, band: one standard deviation" if several else None
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": 4}
+    beside = max(1, min(4, LETTERS // (MARK + max(map(len, names)))))
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": beside}
     legend, last = ax.legend(**below, title=title, frameon=False), shown.groupby("method")[x].max()
     for text, name in zip(legend.get_texts(), names, strict=True):
         count = f", seeds: {seeds[name]}" if seeds.nunique() > 1 else ""

@@ -25,6 +25,7 @@ from pfl_lib.methods import METHODS, short_name
 WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
 FEW = 12  # dots that an alt text tells one by one
+NEAR = 0.2  # of the way between two ticks: so far from its tick a dot may stand
 SHADES = 128  # different colours in a picture, see `png`
 
 LOOKS: dict[str, tuple[str, str, str]] = {
@@ -169,11 +170,18 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
         elif not any(of_words) or len(points) > FEW:
             said = _range(points[:, counted])
         else:
-            places = (axes.xaxis, axes.yaxis)[1 - counted].get_majorticklocs()
+            axis = (axes.xaxis, axes.yaxis)[1 - counted]
+            places = np.asarray(axis.get_majorticklocs(), float)
             ticks = formats[1 - counted].format_ticks(places)
-            nearest = np.abs(points[:, [1 - counted]] - places).argmin(axis=1)
-            pairs = zip(nearest, points[:, counted], strict=True)
-            said = ", ".join(f"{' '.join(ticks[k].split())} {value:.4g}" for k, value in pairs)
+            at = points[:, 1 - counted]
+            nearest = np.abs(at[:, None] - places).argmin(axis=1)
+            beside = NEAR * np.diff(np.sort(places)).min(initial=np.inf)  # dots step aside a little
+            named = [
+                " ".join(ticks[k].split()) if abs(places[k] - x) <= beside else f"{x:.4g}"
+                for k, x in zip(nearest, at, strict=True)
+            ]
+            pairs = zip(named, points[:, counted], strict=True)
+            said = ", ".join(f"{name} {value:.4g}" for name, value in pairs)
         yield f"{name} {said}".strip()
 
 

@@ -16,7 +16,7 @@ import torch
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.private import by_layer, private_gradient
-from pfl_lib.rows import Batch, Rows, Step, velocity
+from pfl_lib.rows import Batch, Rows, Step, take, velocity
 
 
 class Loop:
@@ -113,5 +113,5 @@ def _client(
     for number, (index, labels, moves) in enumerate(batches):
         if noising:
             gradient = private_gradient(clipped, noising)
-        step(rows, gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
+        take(step, rows, gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
     return rows

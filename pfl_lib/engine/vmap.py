@@ -15,7 +15,7 @@ from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
 from pfl_lib.engine.private import by_example, private_gradient
-from pfl_lib.rows import Batch, Gradient, Rows, Step, velocity
+from pfl_lib.rows import Batch, Gradient, Rows, Step, take, velocity
 
 
 def train(
@@ -47,7 +47,7 @@ def train(
             x = pool.inputs(index, torch.stack(moves) if moves else None)
             if clipped:
                 gradient = private_gradient(clipped, [noising[i] for i in group])
-            step(part, gradient, Batch(x, labels, number, **sgd))
+            take(step, part, gradient, Batch(x, labels, number, **sgd))
             if part is not rows:
                 for name in part:
                     rows[name][group] = part[name]

@@ -11,7 +11,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
-from pfl_lib.rows import Rows
+from pfl_lib.rows import Rows, model
 
 
 def refuse(method: Method, part: str, given: str, wanted: str) -> NoReturn:
@@ -51,17 +51,17 @@ def next_round(
 
 def served(method: Method, fed: Federation, state: Rows) -> Rows:
     """The model for all clients, rows as wide as the network, or one for each client."""
-    model, n, layout = method.served(fed, state), len(fed), fed.layout
-    rows = model if isinstance(model, Mapping) else {}
+    given, n, layout = method.served(fed, state), len(fed), fed.layout
+    rows = given if isinstance(given, Mapping) else {}
     shapes = [
         list(row.shape) if isinstance(row, Tensor) else None
         for row in (rows.get("theta"), rows.get("statistics"))
     ]
     fitting = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
     if shapes not in fitting:
-        given, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
-        refuse(method, "served", given, " or ".join(wanted))
-    return model
+        shown, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
+        refuse(method, "served", shown, " or ".join(wanted))
+    return model(rows)  # without a method's further rows, where it serves its whole state
 
 
 def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:

@@ -35,7 +35,8 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
     """The log's weights: [N] in float64, [N, N] (row i: client i's model) or [L, N, N] (by layer)
     in float32; None where it has none.
 
-    Weights [n] of the participants alone are put in their places.  Raises BadLog for other shapes.
+    Weights [n] of the participants alone are put in their places; of theirs [n, n] too, and who was
+    away keeps its own model.  Raises BadLog for other shapes.
     """
     if log.get("weights") is None:
         return None
@@ -45,6 +46,10 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
         return weights
     if shape == [len(participants)]:
         return weights_of_all(weights, participants, n)
+    if shape == [len(participants)] * 2 != [n, n]:
+        everybody = torch.eye(n, dtype=torch.float64)
+        everybody[np.ix_(participants, participants)] = weights
+        return everybody.float()
     if shape[-2:] == [n, n] and len(shape) in (2, 3) and len(weights):
         return weights.float()
     raise BadLog(

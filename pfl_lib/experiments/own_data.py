@@ -29,8 +29,8 @@ class FederationRun:
     """A method on a federation that has a name; `Store` reads and writes it as it does a `RunSpec`.
 
     The key follows from the federation's name and version, from all of its data and the model every
-    client starts from, from schedule, seed and Alice, and from the method.  Raises BadInput for a
-    method that does not say what its results are to be stored under.
+    client starts from, with its settings, from schedule, seed and Alice, and from the method.
+    Raises BadInput for a method that does not say what its results are to be stored under.
     """
 
     method: Method
@@ -51,6 +51,7 @@ class FederationRun:
         fed, method = self.federation, self.method
         versions = versions_of(method, fed.schedule, fed.layout.S > 0)
         versions = {name: version for name, version in versions.items() if version != 1}
+        settings = own.settings_of(fed.module)
         return {
             "method": described(method),
             "dataset": fed.name,
@@ -68,6 +69,7 @@ class FederationRun:
             "engine": engine.VERSION,
             **({"versions": versions} if versions else {}),
             **({"measures": list(self.measures)} if self.measures else {}),
+            **({"model settings": settings} if settings else {}),
             "own": {**check_storable(method), "data": {}},
         }
 

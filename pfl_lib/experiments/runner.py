@@ -15,7 +15,7 @@ import pandas as pd
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, said, whole
 from pfl_lib.experiments.backends import cluster, completed, processes
-from pfl_lib.experiments.own_data import FederationRun
+from pfl_lib.experiments.own_data import FederationRun, data_checksum
 from pfl_lib.experiments.rounds import count, rounds_shown
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
 from pfl_lib.experiments.stopping import Stopped, interruptible
@@ -146,11 +146,13 @@ def training(
 
 
 def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
-    """What config.json says of a run: its description, its key, and the source of what is not the
-    package's own.
+    """What config.json says of a run: its description, its key, and of what is not the package's
+    own the source and the data's checksum.
     """
-    source = {"source": spec.source} if spec.source else {}
-    return {**spec.config(), "key": spec.key, **source}
+    beside = {"source": spec.source} if spec.source else {}
+    if isinstance(spec, FederationRun):
+        beside["data"] = data_checksum(spec.federation)
+    return {**spec.config(), "key": spec.key, **beside}
 
 
 def _save_checkpoint(spec: RunSpec | FederationRun, store: Store, state: dict[str, Any]) -> None:

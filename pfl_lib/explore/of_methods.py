@@ -12,6 +12,7 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results, compare
 
 METRICS = ("accuracy", "accuracy of the worst client", "loss")
+READ = ({}, {"over": "worst"}, {"metric": "loss"})  # as `Results.summary` reads each of them
 ALONG = ("round", "seconds")
 
 
@@ -37,13 +38,16 @@ def methods(
         curves.accuracy(shown, figure.add_subplot(), metric, along)
 
     def says(names: Sequence[str], metric: str, along: str, against: str) -> str:
-        of = {name: compared.results[name] for name in names or every}
-        last = frame[frame["round"] == frame.groupby("method")["round"].transform("max")]
-        means = last.groupby(["method", "seed"])[metric].mean().groupby("method").mean()
-        seeds = {name: f"{len(one)} seed{'s' * (len(one) > 1)}" for name, one in of.items()}
-        told = ", ".join(f"{name} {means[name]:.2f} ({seeds[name]})" for name in of)
+        told = []
+        for name in names or every:
+            several = compared.results[name]
+            last = several.summary("last", **READ[METRICS.index(metric)])
+            counted = f"{last.mean:.2f} ({len(several)} seed{'s' * (len(several) > 1)})"
+            told.append(f"{name} {last.status if last.diverged else counted}")
         percent = " in percent" if metric != "loss" else ""
-        return f"{metric}{percent} by {along}, mean over seeds; in the last round: {told}."
+        return (
+            f"{metric}{percent} by {along}, mean over seeds; in the last round: {', '.join(told)}."
+        )
 
     def below(names: Sequence[str], metric: str, along: str, against: str) -> str:
         over = {"clients": "mean over clients", "worst": "worst client"}

@@ -133,7 +133,8 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         x, y = (torch.as_tensor(one).detach() for one in plain)
     except (TypeError, ValueError, RuntimeError) as error:
         labels = pair[1]
-        if isinstance(labels, list | tuple | np.ndarray) and isinstance([*labels, 0][0], str):
+        of_several = _is_frame(labels) or isinstance(labels, list | tuple | np.ndarray)
+        if of_several and isinstance([*labels, 0][0], str):
             raise BadInput(
                 f"{where} has texts as labels: number the classes from 0, for all clients alike"
             ) from None

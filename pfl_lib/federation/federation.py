@@ -26,6 +26,7 @@ from pfl_lib.rows import Rows, Step, finite_rows, sgd
 # networks are busy with arithmetic
 SMALL_MODEL = 1_000_000
 MOST_THREADS = 1_000
+EXACT = 2**24  # up to which float32 has every whole number
 
 ENGINES = ("auto", "loop", "vmap")
 
@@ -69,9 +70,9 @@ class Federation:
         check_alice(alice, len(clients))
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
+                what = "give another alice" if alice is not None else "give each client some"
                 raise BadInput(
-                    f"client {client} has no test examples, so her model cannot be read: give"
-                    " another alice"
+                    f"client {client} has no test examples, so her model cannot be read: {what}"
                 )
         if not isinstance(schedule, Schedule):
             raise BadInput(
@@ -300,7 +301,8 @@ class Federation:
     def _split(self, name: str) -> Split:
         if name == "validation" and name not in self._splits:
             raise BadInput(
-                "split 'validation': nothing is held out; give validation=0.2, or arrays"
+                "split 'validation': nothing is held out; give validation=0.2, or to a Federation"
+                " of your own arrays, validation=..."
             )
         return self._splits[choose("split", name, self._splits)]
 
@@ -336,6 +338,13 @@ def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor]
 
 
 def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:
+    x = split.pool.x
+    whole_numbers = x.dtype in (torch.int32, torch.int64) and dtype == torch.float32
+    if whole_numbers and x.numel() and x.abs().max() > EXACT:
+        raise BadInput(
+            f"inputs hold {int(x.abs().max())}: whole numbers above {EXACT:,} are rounded in single"
+            " precision: number them from 0, or give dtype=torch.float64"
+        )
     index, labels = (tuple(t.to(device) for t in of) for of in (split.index, split.labels))
     return Split(split.pool.to(device, dtype), index, labels)
 
@@ -344,7 +353,7 @@ def alice_of(fed: Federation, title: str) -> int:
     """The client whose model the method makes; BadInput where the federation names none."""
     if fed.alice is None:
         raise BadInput(
-            f"{title} makes one client's model: give alice=0, or another client's number, or"
-            ' "each" for every client in turn'
+            f"{title} makes one client's model: give alice=0, or another client's number, to"
+            ' pfl_lib.run or to your Federation, or to run "each" for every client in turn'
         )
     return fed.alice

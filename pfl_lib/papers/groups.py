@@ -89,10 +89,12 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
 
 def recoveries(runs: Runs) -> pd.DataFrame:
     """`recovery` of every stored run that keeps affinities, under latent groups: dataset, setting,
-    method and seed before its columns.
+    method and seed before its columns.  A run that stands at several places counts once.
     """
-    frames = []
+    frames, each = [], {}
     for run in runs.planned:
+        each.setdefault(run.spec, run)
+    for run in each.values():
         result, truth = runs.find(run.spec), truth_of(run.row.at)
         if result is not None and truth is not None and len(result.matrices_rounds):
             found = recovery(result.matrices["affinity"], result.matrices_rounds, truth)

@@ -16,7 +16,7 @@ from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.own import load
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import Method, short_name
+from pfl_lib.methods import Method, check_method, short_name
 from pfl_lib.papers import values
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
@@ -125,6 +125,9 @@ class Table:
         """The table with further rows, settings of your own by name; the paper prints no value for
         them.
         """
+        for name, at in _named("with_rows", settings):
+            if not isinstance(at, Setting):
+                raise BadInput(f"row {name!r}: give a Setting, such as one of table.settings")
         own = (Row(at.dataset, name, at, own=True) for name, at in settings.items())
         return replace(self, rows=(*self.rows, *own))
 
@@ -133,20 +136,24 @@ class Table:
         for them.
         """
         names = [column.name for column in self.columns]
-        for name in methods:
+        for name, method in _named("with_columns", methods):
             if name in names:
                 raise BadInput(f"{self.paper} {self.name} has a column {name!r}: give another name")
+            if isinstance(method, type) or not callable(method):
+                check_method(method)
         own = (Column(name, method, own=True) for name, method in methods.items())
         return replace(self, columns=(*self.columns, *own))
 
     def scheduled(self, **changes: Any) -> "Table":
         """The table with changed schedules, such as `lr=0.05`, as rows of your own."""
+        _known("schedule", changes, Schedule)
         return self._changed(changes, lambda at: at.scheduled(**changes))
 
     def with_setting(self, **changes: Any) -> "Table":
         """The table with other fields of `Setting`, such as `partition="B"` or `images=1000`, as
         rows of your own.
         """
+        _known("setting", changes, Setting)
         return self._changed(changes, lambda at: replace(at, **changes))
 
     def clients(self, clients: int) -> "Table":
@@ -289,6 +296,18 @@ class Table:
         return {
             place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()
         }
+
+
+def _named(what: str, given: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{what} {given!r}: give a dict by the name to show")
+    return given.items()
+
+
+def _known(what: str, changes: Mapping[str, Any], kind: type) -> None:
+    """BadInput unless all are fields of a kind, with the one that was likely meant."""
+    for name in changes:
+        choose(f"field of the {what}", name, [field.name for field in fields(kind)])
 
 
 def hyper_parameters(method: Method) -> dict[str, Any]:

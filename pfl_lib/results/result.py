@@ -199,6 +199,11 @@ class Result:
         (default: Alice, or the only one).
         """
         evaluated_clients = sorted(int(c) for c in self.metrics["client"].unique())
+        if self.diverged is not None:
+            raise BadInput(
+                f"this run diverged at round {self.diverged}, and its model with it: run it with a"
+                " smaller rate"
+            )
         if self.model is None:
             raise BadInput(
                 "this result carries no model, as published ones and those of alice='each': ask for"

@@ -275,7 +275,7 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
     flag(across=across)
     first, *others = named
     for other in [] if across else others:
-        if apart := _apart(named[first][0].config, named[other][0].config):
+        if apart := _apart(named[first], named[other]):
             raise BadInput(
                 f"{other!r} and {first!r} differ in {apart}: compare results of one setting, or"
                 " give across=True"
@@ -283,9 +283,19 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
     return Comparison(named)
 
 
-def _apart(one: Mapping, other: Mapping) -> str:
+def _apart(ours: Results, others: Results) -> str:
+    """The first part of the setting in which two results differ, of those of one seed, else of the
+    first ones; "" where none.
+    """
+    pairs = [(a, b) for a in ours for b in others if a.config["seed"] == b.config["seed"]]
+    found = (_apart_in(a.config, b.config) for a, b in pairs or [(ours[0], others[0])])
+    return next(filter(None, found), "")
+
+
+def _apart_in(one: Mapping, other: Mapping) -> str:
     """The first part of the setting in which two results' configurations differ; "" where none."""
-    names = ("dataset", "images", "partition", "clients", "validation", "alice", "data")
+    names = ("dataset", "images", "partition", "clients", "validation", "alice")
+    names += ("data",) * ("data" in one and "data" in other)
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))
         for config in (one, other)

@@ -73,9 +73,10 @@ class Store:
             found = self._published.find(slug, key)
             found = None if found and with_model and not found.model else found
         if found and spec.source and found.config.get("source", spec.source) != spec.source:
+            what = [n if n != "data" else "the federation" for n in found.config["own"]]
             raise BadInput(
                 f"{slug} was stored with another source of the same version: raise the version of"
-                f" {' and '.join(found.config['own'])}, or remove {self._cells / slug}"
+                f" {' or '.join(what)}, or remove {self._cells / slug}"
             )
         return found
 

@@ -73,13 +73,14 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
 def test_a_panel_is_described_by_its_own_legend_and_its_ticks_words():
     figure, (upper, lower) = plt.subplots(2, sharex=True)
     for axes, name in ((upper, "served"), (lower, "conv1")):
-        axes.plot([0.1, 0.5, 3], [1, 2, 4], label=name)
+        axes.plot([0.1, 0.4, 0.5, 3], [1, 1.5, 2, 4], label=name)
         axes.legend()
     lower.set_xscale("log")
     lower.set_xticks([0.1, 0.5, 3], ["× 0.1", "× 0.5\nhalf", "× 3"])
     words = theme.describe(figure)
     plt.close(figure)
-    assert words == ("served × 0.1 1, × 0.5 half 2, × 3 4; conv1 × 0.1 1, × 0.5 half 2, × 3 4.")
+    told = "× 0.1 1, 0.4 1.5, × 0.5 half 2, × 3 4"  # 0.4 stands at no tick
+    assert words == f"served {told}; conv1 {told}."
 
 
 def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diverged():

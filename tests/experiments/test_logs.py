@@ -82,12 +82,14 @@ def test_rounds_kept_are_evenly_spaced_and_end_with_the_last(rounds, numbers, ke
     assert kept_rounds(rounds, numbers) == kept
 
 
-def test_the_weights_of_half_the_clients_need_all_rows():
-    """A matrix of the participants alone has no row for others."""
-    kept = result(Logs(shape=(4, 4)), 2, participation=0.5)
-    assert kept.weights.shape == (2, 4, 4)
-    assert refusal(result, Logs(shape=(2, 2)), 2, participation=0.5) == (
-        "method 'logs': its round gives weights [2, 2] in its log; it should give [4], one for each"
+def test_a_matrix_of_the_participants_leaves_the_others_their_own_models():
+    for r, matrix in enumerate(result(Logs(shape=(2, 2)), 2, participation=0.5).weights, 1):
+        there = federation(2, participation=0.5).participants(r)
+        assert (matrix[np.ix_(there, there)] == r).all()
+        away = [i for i in range(4) if i not in there]
+        assert (matrix[away] == np.eye(4)[away]).all() and not matrix[np.ix_(there, away)].any()
+    assert refusal(result, Logs(shape=(3, 3)), 2, participation=0.5) == (
+        "method 'logs': its round gives weights [3, 3] in its log; it should give [4], one for each"
         " client, or [2], one for each that took part, or [4, 4], a row for each client's model, or"
         " [layers, 4, 4]"
     )

@@ -141,6 +141,15 @@ def test_what_cannot_be_told_as_text_leaves_the_source_as_it_was(tmp_path):
     assert len({source_of_held(tmp_path / "mine.py", held=value) for value in values}) == 1
 
 
+def test_a_name_in_the_module_that_code_reads_as_an_attribute_alone_is_no_part_of_it(tmp_path):
+    text, sources = FILE.format(factor=0.5, version=1, comment=""), set()
+    for n, line in enumerate(("", "initial = 3\n")):  # as in fed.initial()
+        path = tmp_path / f"{n}.py"
+        path.write_text(text + line)
+        sources.add(own.source_of(type(own.load(f"{path}:Shrunk"))))
+    assert len(sources) == 1 and "" not in sources
+
+
 def test_a_source_of_numbers_texts_and_functions_keeps_the_digits_that_are_stored(tmp_path):
     assert own.source_of(type(own.load(method_file(tmp_path)))) == "ebeab0f590be3c52"
 
@@ -224,7 +233,6 @@ class Odd:
 
     reverse: bool = False
     name, title, version, default_clients = "odd", "Odd", 1, 3
-    seeded, personal = False, False
 
     def split(self, dataset, clients, seed, alice):
         order = torch.arange(len(dataset.train_y))

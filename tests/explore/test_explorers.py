@@ -207,6 +207,9 @@ def test_methods_are_compared_by_each_number_along_rounds_and_seconds():
     assert "accuracy of the worst client in percent by seconds" in piece
     # Accuracies of the two clients are 0.62 and 0.52 with seed 2: 57 % on average.
     assert "second 57.00 (3 seeds)" in shown.words
+    lost = Results((result(seed=1), replace(result(seed=2), diverged=2)))
+    words = explore.methods({"first": results["first"], "second": lost}).words
+    assert "second diverged at round 2 (seed 2)" in words
 
 
 # --- live ---

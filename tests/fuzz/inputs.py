@@ -132,7 +132,9 @@ def tiny(**settings) -> Federation:
 
 
 def of_run(draw: Draw) -> Call:
-    names = [name for name in pfl_lib.run.__kwdefaults__ if name not in ("jobs", "data_dir")]
+    names = [
+        name for name in pfl_lib.run.__wrapped__.__kwdefaults__ if name not in ("jobs", "data_dir")
+    ]
     method = draw.choice([*list(METHODS) * 9, *ODD])
     settings = {"model": "linear", "clients": 4, "rounds": 1} | draw.some(names)
     draw.told["method"] = method

@@ -56,6 +56,8 @@ def test_every_stored_run_with_affinities_is_read_round_by_round():
     assert found[["setting", "seed", "round"]].to_numpy().tolist() == [[D5, 1, 5], [D5, 1, 10]]
     assert found["clients"].tolist() == [0, 15] and found["Rand index"].iloc[1] == 1.0
     assert groups.recoveries(Runs((table,), lambda spec: None)).empty
+    again = replace(table, rows=(*table.rows, replace(row, setting="the same", own=True)))
+    assert len(groups.recoveries(Runs((again,), {spec: ran}.get))) == 2
 
 
 def result(rounds: int, leaving: dict[int, int], norm, longest: float = 2.0) -> Result:
