@@ -19,6 +19,7 @@ from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
 from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
+from pfl_lib.progress import tell
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, Step, finite_rows, sgd
 
@@ -159,6 +160,8 @@ class Federation:
         inputs as the model takes them.
         """
         data = client_data.from_arrays(train, test, validation)
+        if data.splits["train"].pool.x.dtype == torch.uint8 and len(data.input_shape) > 1:
+            tell("inputs are pictures of whole numbers to 255: divided by 255 they train better")
         where = {"device": device, "engine": engine, "threads": threads, "dtype": dtype}
         stored = {"name": name, "version": version}
         return cls(data, model, schedule, seed=seed, alice=alice, **where, **stored)
@@ -353,7 +356,7 @@ def alice_of(fed: Federation, title: str) -> int:
     """The client whose model the method makes; BadInput where the federation names none."""
     if fed.alice is None:
         raise BadInput(
-            f"{title} makes one client's model: give alice=0, or another client's number, to"
-            ' pfl_lib.run or to your Federation, or to run "each" for every client in turn'
+            f"{title} makes one client's model: give alice=0, or another client's number, or"
+            ' "each" for every client in turn; a Federation of your own takes alice=0 itself'
         )
     return fed.alice
