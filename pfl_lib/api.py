@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Never
+from typing import Any, Never, TypeVar, cast
 
 import numpy as np
 
@@ -34,9 +34,10 @@ EACH = "each"  # client as Alice
 HIGH_LOSS = 100.0  # guessing among ten classes has 2.3
 BESIDE = ("federation", "with_model", "on_round", "results_dir", "seeds", "measures")
 WHERE = ("data_dir", "device", "engine", "jobs")
+Call = TypeVar("Call", bound=Callable[..., Any])
 
 
-def _as_given(run: Callable[..., Any]) -> Callable[..., Any]:
+def _as_given(run: Call) -> Call:
     """Refuse what is given beside a federation, which has settings of its own, also where it equals
     a default; take NumPy's numbers as Python's.
     """
@@ -45,7 +46,9 @@ def _as_given(run: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*args: Any, **given: Any) -> Any:
         defaults = run.__kwdefaults__
         of_setting = [name for name in given if name in defaults and name not in BESIDE]
-        others = [n for n in of_setting if n not in WHERE or given[n] != defaults[n]]
+        where = {n: given[n] for n in WHERE if isinstance(given.get(n, ...), str | None)}
+        usual = [name for name, value in where.items() if value == defaults[name]]
+        others = [name for name in of_setting if name not in usual]
         federation = given.get("federation")
         if others and (isinstance(federation, Federation) or callable(federation)):
             raise BadInput(
@@ -55,7 +58,7 @@ def _as_given(run: Callable[..., Any]) -> Callable[..., Any]:
         plain = {n: one.item() if isinstance(one, np.generic) else one for n, one in given.items()}
         return run(*args, **plain)
 
-    return checked
+    return cast("Call", checked)
 
 
 @_as_given

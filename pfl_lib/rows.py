@@ -42,11 +42,11 @@ It keeps nothing elsewhere: clients may be trained in several threads."""
 
 def take(step: Step, rows: Rows, gradient: Gradient, batch: Batch) -> None:
     """Take a local step; BadInput for one that returns what it should have written."""
-    if (given := step(rows, gradient, batch)) is not None:
+    given = step(rows, gradient, batch)
+    if given is not None and all(given is not own for own in (rows, *rows.values())):
         raise BadInput(
             f"the local step returns {type(given).__name__}: it should change its rows in place,"
-            ' as in rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch)), and return'
-            " nothing"
+            ' as in rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch))'
         )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -255,7 +256,7 @@ WRONG = {
         (lambda rows: ({**rows, "k": 3}, {}), "its round gives a state with 'k': int; it should"),
         (
             lambda rows: ({**rows, "theta": rows["theta"][:2]}, {}),
-            "its round gives theta [2, 56]; it should give theta [3, 56] as before",
+            "its round gives theta [2, 56] of torch.float32; it should give theta [3, 56] of",
         ),
     ],
     "served": [
@@ -347,7 +348,7 @@ class Scaled(Two):
         self.scale, self.unit = scale, unit
 
     def forward(self, x):
-        return self.unit(super().forward(x) * self.scale)
+        return super().forward(x)
 
 
 def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
@@ -358,6 +359,26 @@ def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
 
     keys = [key(1.0), key(0.1), key(1.0, torch.relu), key(1.0)]
     assert len(set(keys)) == 3 and keys[0] == keys[3]
+    units = (lambda x: 2 * x, lambda x: 3 * x, partial(torch.clamp, min=0), partial(torch.clamp))
+    assert len({key(1.0, unit) for unit in units}) == 4
+    assert len({key([1.0]), key(np.ones(1)), key({"a": 1}), key({"a": 2})}) == 4
+
+
+def test_what_a_network_writes_down_in_its_forward_is_no_part_of_its_key(results_dir):
+    class Counts(Two):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            self.last = super().forward(x)
+            return self.last
+
+    plain = own(name="mine")
+    fed = Federation(plain.clients, Counts, plain.schedule, name="mine")
+    results = [pfl_lib.run("local", federation=fed, results_dir=results_dir) for _ in range(2)]
+    assert results[0].config["key"] == results[1].config["key"]
+    assert results[0].config["finished"] == results[1].config["finished"]
+    assert len(list(results_dir.glob("cells/*/config.json"))) == 1
 
 
 def test_named_federations_of_other_data_are_not_compared(results_dir):

@@ -111,7 +111,7 @@ CALLS = {
     "a column's groups": (lambda: ByColumn("x", (1,), unknown=[1]), "unknown [1]: give True or"),
     "targets": (lambda: Latent(shuffled_targets=X), "give True or False"),
     "a step that returns": (
-        lambda: federation().train(two(), 1, [0, 1], lambda rows, *_: rows),
+        lambda: federation().train(two(), 1, [0, 1], lambda rows, *_: dict(rows)),
         "the local step returns dict: it should change its rows in place, as in",
     ),
     "large numbers": (

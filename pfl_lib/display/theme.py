@@ -175,7 +175,8 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
             ticks = formats[1 - counted].format_ticks(places)
             at = points[:, 1 - counted]
             nearest = np.abs(at[:, None] - places).argmin(axis=1)
-            beside = NEAR * np.diff(np.sort(places)).min(initial=np.inf)  # dots step aside a little
+            # Dots step aside a little
+            beside = NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0
             named = [
                 " ".join(ticks[k].split()) if abs(places[k] - x) <= beside else f"{x:.4g}"
                 for k, x in zip(nearest, at, strict=True)

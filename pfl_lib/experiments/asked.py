@@ -32,20 +32,21 @@ def next_round(
     method: Method, fed: Federation, state: Rows, r: int
 ) -> tuple[Rows, Mapping[str, Any]]:
     """The state after round r and the round's log."""
+    before = {name: (list(row.shape), row.dtype) for name, row in state.items()}
     given = method.round(fed, state, r)
     parts = given if isinstance(given, tuple) else (given,)
     if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
         kinds = ", ".join(type(part).__name__ for part in parts)
         refuse(method, "round", kinds, "a pair of dicts, (state, log)")
     after, log = parts
-    if lost := state.keys() - after.keys():
+    if lost := before.keys() - after.keys():
         kept = f"a state without {', '.join(sorted(lost))}"
         refuse(method, "round", kept, "all rows that start gives")
     _check_rows(method, "round", after)
-    for name, before in state.items():
-        if after[name].shape != before.shape:
-            now, wanted = (f"{name} {list(row.shape)}" for row in (after[name], before))
-            refuse(method, "round", now, f"{wanted} as before")
+    for name, kind in before.items():
+        if (now := (list(after[name].shape), after[name].dtype)) != kind:
+            given, wanted = (f"{name} {shape} of {dtype}" for shape, dtype in (now, kind))
+            refuse(method, "round", given, f"{wanted} as before")
     return after, log
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from pfl_lib.errors import BadInput, said
 from pfl_lib.methods import check_method
@@ -160,27 +159,6 @@ def _names(code: types.CodeType) -> set[str]:
     inner = (part for part in code.co_consts if isinstance(part, types.CodeType))
     read = (one for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     return {one.argval for one in read}.union(*map(_names, inner))
-
-
-def settings_of(module: nn.Module) -> str:
-    """16 hex digits over what the parts of a network hold beside tensors and parts, such as a
-    constructor's argument: numbers, texts, arrays, functions by name, and lists and dicts of them.
-    "" for a network of torch's layers that tell all of that in their `repr`.
-    """
-    told, of_every_module = [], vars(nn.Module()).keys()
-    for place, part in module.named_modules():
-        kind = type(part)
-        if kind.__module__.startswith("torch.") and kind.extra_repr is not nn.Module.extra_repr:
-            continue
-        for name in sorted(vars(part).keys() - of_every_module):
-            value = getattr(part, name)
-            held = value if isinstance(value, list | tuple) else [value]
-            if any(isinstance(one, nn.Parameter) for one in held):
-                continue  # in the model's row
-            told += _value(f"{place}.{name}", value, kind.__module__, {})
-            if callable(value) and hasattr(value, "__qualname__"):
-                told.append(f"{place}.{name} = {value.__module__}.{value.__qualname__}")
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] if told else ""
 
 
 def _bare(source: str) -> str:

@@ -51,7 +51,6 @@ class FederationRun:
         fed, method = self.federation, self.method
         versions = versions_of(method, fed.schedule, fed.layout.S > 0)
         versions = {name: version for name, version in versions.items() if version != 1}
-        settings = own.settings_of(fed.module)
         return {
             "method": described(method),
             "dataset": fed.name,
@@ -69,7 +68,7 @@ class FederationRun:
             "engine": engine.VERSION,
             **({"versions": versions} if versions else {}),
             **({"measures": list(self.measures)} if self.measures else {}),
-            **({"model settings": settings} if settings else {}),
+            **({"model settings": fed.model_settings} if fed.model_settings else {}),
             "own": {**check_storable(method), "data": {}},
         }
 

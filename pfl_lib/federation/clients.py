@@ -134,7 +134,7 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     except (TypeError, ValueError, RuntimeError) as error:
         labels = pair[1]
         of_several = _is_frame(labels) or isinstance(labels, list | tuple | np.ndarray)
-        if of_several and isinstance([*labels, 0][0], str):
+        if of_several and isinstance([*np.asarray(labels, object).ravel(), 0][0], str):
             raise BadInput(
                 f"{where} has texts as labels: number the classes from 0, for all clients alike"
             ) from None

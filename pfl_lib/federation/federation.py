@@ -17,6 +17,7 @@ from pfl_lib.federation import evaluation, model_checks
 from pfl_lib.federation.batches import batches, moves
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
+from pfl_lib.federation.model_settings import settings_of
 from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.progress import tell
@@ -101,6 +102,7 @@ class Federation:
         self.dtype = dtype
         given = isinstance(model, nn.Module)
         module = model if given else model_checks.make_module(model, seed)
+        self.model_settings = settings_of(module)  # as made: a forward may change them
         if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
             raise BadInput(
                 "the model has a lazy layer, whose size is not known yet: give layers their sizes"
@@ -160,7 +162,8 @@ class Federation:
         inputs as the model takes them.
         """
         data = client_data.from_arrays(train, test, validation)
-        if data.splits["train"].pool.x.dtype == torch.uint8 and len(data.input_shape) > 1:
+        x = data.splits["train"].pool.x
+        if x.dtype == torch.uint8 and len(data.input_shape) > 1 and x.max() > 1:
             tell("inputs are pictures of whole numbers to 255: divided by 255 they train better")
         where = {"device": device, "engine": engine, "threads": threads, "dtype": dtype}
         stored = {"name": name, "version": version}
@@ -342,12 +345,13 @@ def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor]
 
 def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:
     x = split.pool.x
-    whole_numbers = x.dtype in (torch.int32, torch.int64) and dtype == torch.float32
-    if whole_numbers and x.numel() and x.abs().max() > EXACT:
-        raise BadInput(
-            f"inputs hold {int(x.abs().max())}: whole numbers above {EXACT:,} are rounded in single"
-            " precision: number them from 0, or give dtype=torch.float64"
-        )
+    if dtype == torch.float32 and not x.is_floating_point() and x.element_size() > 2 and len(x):
+        largest = max(int(x.long().max()), -int(x.long().min()))
+        if largest > EXACT:
+            raise BadInput(
+                f"inputs hold {largest}: whole numbers above {EXACT:,} are rounded in single"
+                " precision: number them from 0, or give dtype=torch.float64"
+            )
     index, labels = (tuple(t.to(device) for t in of) for of in (split.index, split.labels))
     return Split(split.pool.to(device, dtype), index, labels)
 

@@ -90,7 +90,7 @@ def check(
                 "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"
                 " batch, other clients' examples too: let it track them"
             )
-        if getattr(part, "sparse", False) and hasattr(part, "weight"):
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse:
             raise BadInput("an embedding with sparse=True has no gradient as a row: leave it out")
     for name, parameter in flat.module.named_parameters():
         if not parameter.requires_grad:

@@ -288,14 +288,16 @@ def _apart(ours: Results, others: Results) -> str:
     first ones; "" where none.
     """
     pairs = [(a, b) for a in ours for b in others if a.config["seed"] == b.config["seed"]]
-    found = (_apart_in(a.config, b.config) for a, b in pairs or [(ours[0], others[0])])
+    # Data may follow from the seed.
+    pairs = [(a.config, b.config, True) for a, b in pairs]
+    found = (_apart_in(*pair) for pair in pairs or [(ours[0].config, others[0].config, False)])
     return next(filter(None, found), "")
 
 
-def _apart_in(one: Mapping, other: Mapping) -> str:
+def _apart_in(one: Mapping, other: Mapping, of_one_seed: bool) -> str:
     """The first part of the setting in which two results' configurations differ; "" where none."""
     names = ("dataset", "images", "partition", "clients", "validation", "alice")
-    names += ("data",) * ("data" in one and "data" in other)
+    names += ("data",) * (of_one_seed and "data" in one and "data" in other)
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))
         for config in (one, other)
