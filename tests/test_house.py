@@ -423,6 +423,18 @@ def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
     assert docs_table("results.md", r"one seed\):")[1:] == rows and len(rows) == 8
 
 
+def test_fedfomos_table_of_the_papers_size_is_what_the_published_results_say():
+    methods, rows = ["Local Training", "FedAvg", "FedFomo (n=5)", "FedFomo (n=10)"], []
+    for table in (fedfomo.TABLE1, fedfomo.TABLE2):
+        runs = Runs((table.scaled(fedfomo.profiles(table)["paper"]),), PUBLISHED.find)
+        for _, of in compare.beside(runs).groupby(["dataset", "setting"], sort=False):
+            if of["seeds"].any():
+                numbers = of.set_index("method").loc[methods, ["printed", "ours"]].T
+                rows += [["–" if x != x else f"{x:.1f}" for x in one] for one in numbers.values]
+    told = docs_table("results.md", "at the paper's size, last round, in percent, one seed:")[1:]
+    assert [row[1:] for row in told] == rows and len(rows) == 6
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_fedfomos_tables_in_the_docs_are_what_the_small_profile_says(number):
     """The paper's values and ours of each setting that was run, a dash for what was not; how many
