@@ -46,8 +46,8 @@ def _as_given(run: Call) -> Call:
     def checked(*args: Any, **given: Any) -> Any:
         defaults = run.__kwdefaults__
         of_setting = [name for name in given if name in defaults and name not in BESIDE]
-        where = {n: given[n] for n in WHERE if isinstance(given.get(n, ...), str | None)}
-        usual = [name for name, value in where.items() if value == defaults[name]]
+        machine = {n: given[n] for n in WHERE if isinstance(given.get(n, ...), str | None)}
+        usual = [name for name, value in machine.items() if value == defaults[name]]
         others = [name for name in of_setting if name not in usual]
         federation = given.get("federation")
         if others and (isinstance(federation, Federation) or callable(federation)):
@@ -191,8 +191,8 @@ def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
     }
     if len(splits) > 1:
         raise BadInput(
-            f"alice 'each': partition {partitions.called(recipe)} is made for one"
-            " Alice: give each of them by number"
+            f"alice 'each': partition {partitions.called(recipe)} is made for one Alice: give each"
+            " of them by number"
         )
     settings = {name: value for name, value in given.items() if name != "unknown"}
     every = [run(**settings | {"alice": client}) for client in range(count)]

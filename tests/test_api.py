@@ -20,7 +20,7 @@ from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
 from pfl_lib.results import store as stores
 from pfl_lib.rows import copies, model
-from tests.common import no_room, refusal, refused
+from tests.common import fresh, no_room, refusal, refused
 
 QUICK = {"dataset": "digits", "clients": 3, "rounds": 2, "device": "cpu"}
 
@@ -347,9 +347,6 @@ class Scaled(Two):
         super().__init__()
         self.scale, self.unit = scale, unit
 
-    def forward(self, x):
-        return super().forward(x)
-
 
 def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
     def key(*settings):
@@ -362,6 +359,23 @@ def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
     units = (lambda x: 2 * x, lambda x: 3 * x, partial(torch.clamp, min=0), partial(torch.clamp))
     assert len({key(1.0, unit) for unit in units}) == 4
     assert len({key([1.0]), key(np.ones(1)), key({"a": 1}), key({"a": 2})}) == 4
+    assert key(torch.ones(2, dtype=torch.bfloat16)) != key(torch.zeros(2, dtype=torch.bfloat16))
+    around: list = [1]
+    around.append(around)  # a list that holds itself, a tensor without bytes
+    assert len({key(around), key(torch.ones(2, device="meta"))}) == 2
+
+
+def test_the_key_of_a_networks_settings_is_the_same_in_every_process():
+    program = """
+        from torch import nn
+        from pfl_lib.federation.model_settings import settings_of
+        net = nn.Linear(2, 2)
+        part = type("Mine", (nn.Module,), {})()
+        part.unit = lambda x: [(lambda y: y in {"a", "b", "c", "d"})(one) for one in x]
+        print(settings_of(part), settings_of(net) or "none")
+    """
+    told = {fresh(program, PYTHONHASHSEED=str(seed)) for seed in (1, 2, 3)}
+    assert len(told) == 1 and told.pop().endswith(" none\n")
 
 
 def test_what_a_network_writes_down_in_its_forward_is_no_part_of_its_key(results_dir):

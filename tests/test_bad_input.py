@@ -1,5 +1,7 @@
 """What a user may get wrong is told in one line, before anything is trained."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -162,6 +164,8 @@ def test_a_metric_that_is_none_is_named(result):
     for wrong in ("acuracy", []):
         refused("^metric .* is not one of accuracy,", result.value, wrong)
     refused("^model file None: give the path", result.save_model, None, client=0)
+    lost = replace(result, diverged=1)
+    refused("^this run diverged at round 1, and its model with it", lost.save_model, "never.pt")
 
 
 def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):

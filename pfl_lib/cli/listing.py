@@ -37,12 +37,11 @@ def command(words: tuple[str, ...]) -> None:
         },
         "models": dict.fromkeys(MODELS, ""),
     }
-    width, found = max(len(name) for names in sections.values() for name in names), False
+    width, told = max(len(name) for names in sections.values() for name in names), []
     for title, names in sections.items():
         lines = [f"  {name:<{width}}  {about}".rstrip() for name, about in names.items()]
         kept = [line for line in lines if options.has_all(line, words)]
-        if kept:
-            found = True
-            print("\n".join([title, *kept, ""]))
-    if not found:
+        told += [title, *kept, ""] if kept else []
+    if not told:
         raise BadInput(f"no line has all of {', '.join(words)}: leave a word out")
+    print("\n".join(told))

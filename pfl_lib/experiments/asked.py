@@ -16,7 +16,8 @@ from pfl_lib.rows import Rows, model
 
 def refuse(method: Method, part: str, given: str, wanted: str) -> NoReturn:
     """Tell what a part of a method gives, and what it should give."""
-    raise BadInput(f"method {method.name!r}: its {part} gives {given}; it should give {wanted}")
+    told = f"method {method.name!r}: its {part} gives {given}; it should give {wanted}"
+    raise BadInput(told) from None
 
 
 def start(method: Method, fed: Federation) -> Rows:

@@ -126,10 +126,8 @@ class Run:
             if self.matrices:
                 logs.check_same_shapes(self.matrices[-1], matrices)
         except logs.BadLog as error:
-            wrong = error.args
-        else:
-            return weights, matrices, numbers
-        asked.refuse(self.method, "round", *wrong)
+            asked.refuse(self.method, "round", *error.args)
+        return weights, matrices, numbers
 
     def _private_steps(self) -> dict[str, Tensor]:
         """What an accountant needs of a round of DP-SGD, [N] each: the local steps of each client,

@@ -11,8 +11,9 @@ from pfl_lib.errors import choose
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results, compare
 
-METRICS = ("accuracy", "accuracy of the worst client", "loss")
-READ = ({}, {"over": "worst"}, {"metric": "loss"})  # as `Results.summary` reads each of them
+WORST = "accuracy of the worst client"
+METRICS = {"accuracy": {}, WORST: {"over": "worst"}, "loss": {"metric": "loss"}}
+"""What is shown, and how `Results.summary` reads it."""
 ALONG = ("round", "seconds")
 
 
@@ -31,7 +32,7 @@ def methods(
     first = every[0] if to is None else choose("name", to, every)
     frame = compared.frame
     worst = frame.groupby(["method", "seed", "round"])["accuracy"].transform("min")
-    frame = frame.assign(**{METRICS[1]: worst})
+    frame = frame.assign(**{WORST: worst})
 
     def draw(figure, names: Sequence[str], metric: str, along: str, against: str) -> None:
         shown = frame[frame["method"].isin(names or every)]
@@ -41,7 +42,7 @@ def methods(
         told = []
         for name in names or every:
             several = compared.results[name]
-            last = several.summary("last", **READ[METRICS.index(metric)])
+            last = several.summary("last", **METRICS[metric])
             counted = f"{last.mean:.2f} ({len(several)} seed{'s' * (len(several) > 1)})"
             told.append(f"{name} {last.status if last.diverged else counted}")
         percent = " in percent" if metric != "loss" else ""
@@ -61,7 +62,7 @@ def methods(
         page = table.styled(rows, caption).to_html() if len(rows) else ""
         return f'<div style="overflow-x:auto">{page}</div>' if page else ""
 
-    controls = {"methods": {"all": every}, "show": METRICS, "by": ALONG, "against": [first]}
+    controls = {"methods": {"all": every}, "show": tuple(METRICS), "by": ALONG, "against": [first]}
     pictures = play.Pictures(draw, says, title, below)
 
     def widgets() -> dict[str, object]:

@@ -12,6 +12,8 @@ from pfl_lib.engine import Pool
 from pfl_lib.errors import BadInput
 from pfl_lib.partitions.base import Partition
 
+EXACT = 2**24  # up to which float32 has every whole number
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -22,6 +24,19 @@ class Split:
     pool: Pool
     index: tuple[Tensor, ...]
     labels: tuple[Tensor, ...]
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Split":
+        """The split on a device, inputs of this dtype; BadInput where it rounds whole numbers."""
+        x = self.pool.x
+        if dtype == torch.float32 and not x.is_floating_point() and x.element_size() > 2 and len(x):
+            largest = max(int(x.long().max()), -int(x.long().min()))
+            if largest > EXACT:
+                raise BadInput(
+                    f"inputs hold {largest}: whole numbers above {EXACT:,} are rounded in single"
+                    " precision: number them from 0, or give dtype=torch.float64"
+                )
+        index, labels = (tuple(t.to(device) for t in of) for of in (self.index, self.labels))
+        return Split(self.pool.to(device, dtype), index, labels)
 
     def __repr__(self) -> str:
         return f"<Split: {len(self.index)} clients, {sum(map(len, self.index)):,} examples>"

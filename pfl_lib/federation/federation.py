@@ -28,7 +28,6 @@ from pfl_lib.rows import Rows, Step, finite_rows, sgd
 # networks are busy with arithmetic
 SMALL_MODEL = 1_000_000
 MOST_THREADS = 1_000
-EXACT = 2**24  # up to which float32 has every whole number
 
 ENGINES = ("auto", "loop", "vmap")
 
@@ -102,7 +101,8 @@ class Federation:
         self.dtype = dtype
         given = isinstance(model, nn.Module)
         module = model if given else model_checks.make_module(model, seed)
-        self.model_settings = settings_of(module)  # as made: a forward may change them
+        # As made, since a forward may change them
+        self.model_settings = settings_of(module) if name is not None else ""
         if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
             raise BadInput(
                 "the model has a lazy layer, whose size is not known yet: give layers their sizes"
@@ -129,7 +129,7 @@ class Federation:
         self._modules = [template, *(flat() for _ in range(others))]
         self._loop = loop.Loop(self._modules)
         splits = clients.splits.items()
-        self._splits = {name: _on_device(split, self.device, dtype) for name, split in splits}
+        self._splits = {name: split.to(self.device, dtype) for name, split in splits}
         if not model_checks.takes_channels_last(template, self._splits["train"]):
             for name, split in self._splits.items():
                 pool = replace(split.pool, channels_last=False)
@@ -341,19 +341,6 @@ def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor]
     """One client's examples out of all clients', then what the others share of theirs."""
     others = [of[giver][places] for giver, places in (shared or {}).items() if giver != client]
     return torch.cat([of[client], *others]) if others else of[client]
-
-
-def _on_device(split: Split, device: torch.device, dtype: torch.dtype) -> Split:
-    x = split.pool.x
-    if dtype == torch.float32 and not x.is_floating_point() and x.element_size() > 2 and len(x):
-        largest = max(int(x.long().max()), -int(x.long().min()))
-        if largest > EXACT:
-            raise BadInput(
-                f"inputs hold {largest}: whole numbers above {EXACT:,} are rounded in single"
-                " precision: number them from 0, or give dtype=torch.float64"
-            )
-    index, labels = (tuple(t.to(device) for t in of) for of in (split.index, split.labels))
-    return Split(split.pool.to(device, dtype), index, labels)
 
 
 def alice_of(fed: Federation, title: str) -> int:

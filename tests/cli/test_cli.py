@@ -105,6 +105,8 @@ def test_list_names_every_page_method_and_distribution(capsys):
     some = ["weight_erosion", "digits", "A*", "Shards", "Dominant", "lenet5-relu"]
     for name in [*registry.pages(), *papers.PROFILES, *some]:
         assert f"  {name} " in printed or f"  {name}\n" in printed, name
+    assert main(["list", "waffle", "xyzzy"]) == 2
+    assert "no line has all of waffle, xyzzy: leave a word out" in capsys.readouterr().err
 
 
 def compared(capsys, folder: Path, words: str = "") -> str:
