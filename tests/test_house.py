@@ -341,7 +341,7 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1152,
+    "engine": 1095,
     "methods": 2853,
     "federation": 1417,
     "models": 514,

@@ -12,7 +12,7 @@ from pfl_lib.engine import Loss
 from pfl_lib.engine.buffers import watched
 from pfl_lib.engine.forward_order import Reads
 from pfl_lib.engine.layout import Layout, views
-from pfl_lib.engine.recording import TRIALS, Play, recordings
+from pfl_lib.engine.recording import recordings
 from pfl_lib.rows import Batch
 
 
@@ -50,8 +50,6 @@ class FlatModule:
         self.recordings = (
             recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
         )
-        # At how many batches a recording has still to agree before it is played
-        self._trials: dict[Play, int] = {}
 
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.
@@ -80,25 +78,13 @@ class FlatModule:
         self._mode(train=True)
         self._load(theta, statistics)
         play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
-        if not play:
-            gradient = self._computed(batch)
-        elif self._trials.setdefault(play, TRIALS):
-            gradient = self._compared(play, batch)
+        if play:
+            gradient = play(self._theta, self._statistics, batch.x, batch.y)
         else:
-            try:
-                gradient = play(self._theta, self._statistics, batch.x, batch.y)
-            except Exception as error:  # noqa: BLE001  whatever it is, computing does not need it
-                self.recordings.drop(_why(error))
-                self._load(theta, statistics)
-                gradient = self._computed(batch)
+            gradient = self._computed(batch)
         if statistics is not None:
             statistics.copy_(self._statistics)
         return gradient
-
-    def compare_again(self) -> None:
-        """Compare each recording with a computed gradient before it is played again."""
-        for play, left in self._trials.items():
-            self._trials[play] = max(left, 1)
 
     def _load(self, theta: Tensor, statistics: Tensor | None) -> None:
         self._theta.copy_(theta)
@@ -110,21 +96,6 @@ class FlatModule:
         # A parameter that this pass did not reach has a gradient of zero, as under vmap.
         parts = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
         return torch.cat([part.reshape(-1) for part in parts])
-
-    def _compared(self, play: Play, batch: Batch) -> Tensor:
-        """The computed gradient; a recording that gives other bits is dropped."""
-        statistics = self._statistics.clone()
-        gradient = self._computed(batch)
-        # The NaNs of a diverged run would prove nothing: the next batch is compared.
-        if gradient.isfinite().all() and self._statistics.isfinite().all():
-            try:
-                found = play(self._theta, statistics, batch.x, batch.y)
-                if not (torch.equal(found, gradient) and torch.equal(statistics, self._statistics)):
-                    self.recordings.drop("it gives other numbers than the computed one")
-            except Exception as error:  # noqa: BLE001
-                self.recordings.drop(_why(error))
-            self._trials[play] -= 1
-        return gradient
 
     @torch.no_grad()
     def losses(
@@ -140,9 +111,3 @@ class FlatModule:
         # Setting it walks the whole module: a tenth of a small model's step
         if self.module.training != train:
             self.module.train(train)
-
-
-def _why(error: Exception) -> str:
-    """A failed playback in one line; the interpreter's messages are long and end with the cause."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"it cannot be played ({type(error).__name__}: {lines[-1] if lines else 'no message'})"

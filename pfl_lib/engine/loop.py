@@ -7,7 +7,6 @@ playback.
 """
 
 import queue
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,8 +22,7 @@ class Loop:
     """Local training through `modules`, as many clients at once as there are modules.
 
     Steps that draw from torch's generator are taken one client after the other, since their numbers
-    would depend on who goes first.  Where a recorded gradient fails, all clients of the call are
-    taken again by computed ones, since those before the failure may have played it too.
+    would depend on who goes first.
     """
 
     def __init__(self, modules: Sequence[FlatModule]) -> None:
@@ -61,30 +59,17 @@ class Loop:
             finally:
                 idle.put(module)
 
-        before, recordings = torch.get_rng_state(), self.modules[0].recordings
-        sound = recordings is not None and recordings.dropped is None
-        for flat in self.modules:
-            flat.compare_again()
+        before = torch.get_rng_state()
         at_once = 1 if self.random else min(len(self.modules), len(work))
         if at_once == 1:
             for i in range(len(work)):
                 client(i)
-        else:
-            with ThreadPoolExecutor(at_once) as threads:
-                list(threads.map(client, range(len(work))))
-        drawn = at_once > 1 and not torch.equal(before, torch.get_rng_state())
-        failed = sound and recordings.dropped is not None
-        if failed:
-            warnings.warn(
-                f"a recorded gradient of {type(self.modules[0].module).__name__} failed:"
-                f" {recordings.dropped}; this round's clients are trained again, and from now on,"
-                " by computed gradients",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        if not (drawn or failed):
             return out
-        self.random |= drawn
+        with ThreadPoolExecutor(at_once) as threads:
+            list(threads.map(client, range(len(work))))
+        if torch.equal(before, torch.get_rng_state()):
+            return out
+        self.random = True
         torch.set_rng_state(before)
         return self.train(pool, rows, work, step, trained, sgd)
 

@@ -7,9 +7,8 @@ of one shape; recorded and handed to the library's interpreter, they give the sa
 (LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
 
 What the network's Python decides by looking at a batch is not in the list, so only the package's
-networks, which look at none, are recorded (`model_checks.recorded_as`).  Nor is a recording trusted
-for good: it is compared with computed gradients at the first batches after it was made, and again
-in every round; the first difference ends it.
+networks, which look at none, are recorded (`model_checks.recorded_as`); and each recording has to
+give the computed bits at another model and batch before it is played.
 """
 
 import functools
@@ -24,6 +23,7 @@ from torch.func import functional_call
 
 from pfl_lib.engine import Loss
 from pfl_lib.engine.layout import Layout, views
+from pfl_lib.randomness import generator
 
 WORTH_RECORDING = 300
 """Batches of one shape after which recording, a few tenths of a second, is taken to pay."""
@@ -32,9 +32,6 @@ Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """theta [P], statistics [S] (updated in place), x [b, ...] and y [b] to the gradient [P] of the
 mean loss.
 """
-
-TRIALS = 10
-"""Batches, later than the recorded one, at which a recording must agree before it is played."""
 
 _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long as it takes
 
@@ -50,40 +47,31 @@ def recordings(name: Hashable, loss: Loss, layout: Layout, dtype: torch.dtype) -
 class Recordings:
     """What was recorded of networks with one code, settings and loss, for each shape of batch.
 
-    Parameters and running statistics are inputs of a recording.  `dropped` says in which way one of
-    them failed; from then on there are none.
+    Parameters and running statistics are inputs of a recording.
     """
 
     def __init__(self, loss: Loss, layout: Layout) -> None:
         self.loss, self.layout = loss, layout
-        self.dropped: str | None = None
         self._seen: dict[tuple, int] = {}
         self._made: dict[tuple, Play | None] = {}
 
     def of(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
-        """The recording for batches like this one; None where there is none.
-
-        As soon as enough batches of a shape were seen, one is made of `module`; this very batch
-        would prove nothing about it, so it is given from the next batch on.
+        """The recording for batches like this one, made of `module` as soon as enough of them were
+        seen; None where there is none.
         """
-        if self.dropped is not None or torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled("cpu"):
             return None
         like = (x.shape, x.stride(), x.dtype, y.shape, y.dtype)
-        if like in self._made:
-            return self._made[like]
-        with _tracing:
-            self._seen[like] = self._seen.get(like, 0) + 1
-            if self._seen[like] >= WORTH_RECORDING and like not in self._made:
-                self._made[like] = self._record(module, x, y)
-        return None
-
-    def drop(self, why: str) -> None:
-        """Give no recording of these networks any more, in this process."""
-        self.dropped = why
+        if like not in self._made:
+            with _tracing:
+                self._seen[like] = self._seen.get(like, 0) + 1
+                if self._seen[like] >= WORTH_RECORDING and like not in self._made:
+                    self._made[like] = self._record(module, x, y)
+        return self._made.get(like)
 
     def _record(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
-        """None where the library cannot record the network, for whatever reason: it is then
-        computed as it always was.
+        """None where the library cannot record the network, for whatever reason, or what it
+        recorded gives other bits: it is then computed as it always was.
         """
         # Half a second, for those who get here
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -102,17 +90,22 @@ class Recordings:
             with torch.no_grad(), torch.jit.optimized_execution(False):
                 return scripted.forward(theta, statistics, x, y)
 
+        theta, statistics = self.layout.rows(module).values()
+        drawn = torch.randn(theta.shape, generator=generator(0, "recording"), dtype=theta.dtype)
+        other = drawn / 10, torch.ones_like(statistics), -x.flip(0), y.flip(0)
         try:
             with warnings.catch_warnings():
                 # The interpreter is marked as deprecated, but what is to replace it needs a
                 # compiler on the user's machine.
                 warnings.simplefilter("ignore")
                 # Copies, of the same strides: a network may write into its inputs.
-                inputs = (*self.layout.rows(module).values(), x, y)
-                scripted = torch.jit.script(_plain(make_fx(gradient)(*map(torch.clone, inputs))))
+                inputs = map(torch.clone, (theta, statistics, x, y))
+                scripted = torch.jit.script(_plain(make_fx(gradient)(*inputs)))
+            played, computed = ([*map(torch.clone, other)] for _ in range(2))
+            same = torch.equal(play(*played), gradient(*computed))
+            return play if same and torch.equal(played[1], computed[1]) else None
         except Exception:  # noqa: BLE001
             return None
-        return play
 
 
 def _plain(operations: Any) -> Any:

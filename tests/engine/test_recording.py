@@ -1,10 +1,10 @@
-"""A recorded gradient gives a computed one's bits, or it is dropped and its work redone."""
+"""A recorded gradient gives a computed one's bits, or it is not played."""
 
 import copy
 import functools
-import itertools
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,13 +12,12 @@ import torch
 from torch import nn
 
 from pfl_lib import Federation, Schedule, models
-from pfl_lib.engine import LOSSES, Pool, Work, recording
+from pfl_lib.engine import LOSSES, recording
 from pfl_lib.engine.flat import FlatModule
-from pfl_lib.engine.loop import Loop
 from pfl_lib.experiments.runner import federation_of
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods import APFL, FedAvg, Scaffold
-from pfl_lib.rows import Batch, sgd
+from pfl_lib.rows import Batch
 
 # Of the named models, those of fewer than a million parameters: no other is recorded
 SHAPES = dict.fromkeys(("lenet5", "lenet5-relu", "lenet5-relu-groupnorm"), (1, 28, 28))
@@ -48,9 +47,8 @@ def counted(monkeypatch):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Record at the first batch of a shape, and compare at the next three."""
+    """Record at the first batch of a shape."""
     monkeypatch.setattr(recording, "WORTH_RECORDING", 1)
-    monkeypatch.setattr("pfl_lib.engine.flat.TRIALS", 3)
 
 
 def flat(
@@ -103,8 +101,8 @@ def plays(of: FlatModule) -> int:
     return vars(of).get("n gradient", 0) - vars(of).get("n _computed", 0)
 
 
-def several(size: int = 6, shape=(9,), dtype=torch.float32, n: int = 6) -> list[Batch]:
-    """Batches of one shape: one to record, three to compare, and two to play."""
+def several(size: int = 6, shape=(9,), dtype=torch.float32, n: int = 3) -> list[Batch]:
+    """Batches of one shape."""
     return [batch(shape, size, dtype, seed) for seed in range(n)]
 
 
@@ -120,7 +118,7 @@ def test_every_named_model_gives_the_same_bits(name, dtype, at_once):
     batches = [each for size in (4, 3) for each in several(size, SHAPES[name], dtype)]
     recorded = flat(module, name, dtype=dtype)
     found, expected = (walk(of, batches) for of in (recorded, flat(module, None, dtype=dtype)))
-    assert plays(recorded) == 4 and recorded.recordings.dropped is None
+    assert plays(recorded) == 6 and made(recorded) == [True, True]
     assert same(found, expected) and found[0].abs().sum() > 0
 
 
@@ -132,7 +130,7 @@ def test_the_loss_is_part_of_what_is_recorded(loss, at_once):
     expected = torch.autograd.grad(
         LOSSES[loss](module(one.x), one.y).mean(), list(module.parameters())
     )
-    assert plays(of) == 2
+    assert plays(of) == 3
     torch.testing.assert_close(gradient, torch.cat([part.reshape(-1) for part in expected]))
 
 
@@ -144,7 +142,7 @@ def test_statistics_are_left_alone_where_none_are_given(at_once):
     for each in first:
         of.gradient(rows["theta"], each)
     alone = of.gradient(rows["theta"], one)
-    assert plays(of) == 2 and torch.equal(rows["statistics"], before)
+    assert plays(of) == 3 and torch.equal(rows["statistics"], before)
     assert torch.equal(alone, of.gradient(rows["theta"], one, rows["statistics"]))
     assert not torch.equal(rows["statistics"], before)
 
@@ -168,7 +166,6 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_o
             state, _ = method.round(fed, state, r)
         states.append(state)
         counts.append(sum(made(fed._modules[0])))
-        assert fed._modules[0].recordings.dropped is None
         assert worth > 7 or sum(plays(module) for module in fed._modules) > 9
     assert counts[0] == 3 and 0 < counts[1] <= 3 and counts[2] == 0  # batches of 4, 2 and 1
     for other in states[1:]:
@@ -178,7 +175,7 @@ def test_a_run_has_the_same_bits_whenever_recording_begins(method, threads, at_o
 def test_batches_are_counted_by_shape_and_layout_in_memory(at_once, monkeypatch):
     monkeypatch.setattr(recording, "WORTH_RECORDING", 2)
     of = flat(models.build("tf_cnn", (3, 18, 18), 2))
-    batches = several(shape=(3, 18, 18), n=7)
+    batches = several(shape=(3, 18, 18))
     for layout in (torch.contiguous_format, torch.channels_last):
         laid = [
             Batch(one.x.contiguous(memory_format=layout), one.y, 0, 0.1, 0.0, 0.0)
@@ -265,7 +262,7 @@ def test_networks_of_one_name_share_recordings_whatever_their_weights(at_once):
     next(both[1].module.parameters()).data.add_(1.0)
     found = [walk(of, several()) for of in both]
     assert made(both[0]) == [True] and both[0].recordings is both[1].recordings
-    assert plays(both[0]) == 2 and plays(both[1]) == 3  # the second had nothing to record
+    assert plays(both[0]) == plays(both[1]) == 3
     assert all(same(walk(plain(of), several()), mine) for of, mine in zip(both, found, strict=True))
     assert not same(*found)
     others = [flat(linear(), "other"), flat(models.build("linear", (9,), 3))]
@@ -296,67 +293,11 @@ def test_recording_leaves_a_batch_as_it_was_though_the_network_writes_into_it(at
     assert made(of) == [True]  # of a copy
 
 
-def test_a_batch_of_a_diverged_run_is_not_what_a_recording_is_judged_by(at_once):
-    of = flat(linear())
-    start, batches = theta(of), several()
-    for one in batches[:5]:
-        assert of.gradient(start * float("nan"), one).isnan().all()
-    assert made(of) == [True] and plays(of) == 0
-    walk(of, batches[:5])
-    assert plays(of) == 2
-    of.compare_again()
-    for one in batches[:2]:
-        assert of.gradient(start * float("nan"), one).isnan().all()
-    assert plays(of) == 2 and of.recordings.dropped is None  # neither compared nor played
-
-
-def test_a_diverged_client_does_not_spare_a_recording_the_comparison_of_its_round(at_once):
-    """The recording is right for the first round's kind of batches; then a client is NaN."""
-    torch.manual_seed(0)
-    of = flat(Branching(9, 2))
-    for one in several():
-        one.x.add_(9.0)
-        of.gradient(theta(of), one)
-    assert plays(of) == 2
-    of.compare_again()
-    of.gradient(theta(of) * float("nan"), batch())
-    other = batch(seed=1)
-    other.x.sub_(9.0)
-    assert torch.equal(of.gradient(theta(of), other), plain(of).gradient(theta(of), other))
-
-
-def test_a_recording_is_compared_at_its_first_batches_and_in_every_round(at_once, monkeypatch):
-    """Made at 0 and tried at 1, 2 and 3; a round begins at 60."""
-    of, compared = flat(linear()), []
-    compare = of._compared
-    monkeypatch.setattr(of, "_compared", lambda *given: compared.append(number) or compare(*given))
-    for number, one in enumerate(several(n=110)):
-        if number == 60:
-            of.compare_again()
-        of.gradient(theta(of), one)
-    assert compared == [1, 2, 3, 60]
-
-
-CLIENTS, BATCHES = 3, 7
-
-
-def rounds(of: FlatModule, kinds=(0.0, 0.0, 0.0), step=sgd) -> list[torch.Tensor]:
-    """Clients' rows after rounds by `loop`, 7 batches of 4 each; a round's kind adds to inputs."""
-    loop, found = Loop([of]), []
-    size = 4 * BATCHES
-    work = [
-        Work(index, torch.arange(size) % 2, torch.arange(size).split(4))
-        for index in torch.arange(CLIENTS * size).split(size)
-    ]
-    rows = {name: row.expand(CLIENTS, -1) for name, row in of.start.items()}
-    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0}
-    for number, kind in enumerate(kinds):
-        random = torch.Generator().manual_seed(number)
-        x = torch.randn(CLIENTS * size, 9, generator=random)
-        pool = Pool(x, torch.ones(1), torch.full((1,), kind))
-        rows = loop.train(pool, rows, work, step, ("theta", "statistics"), settings)
-        found += rows.values()
-    return found
+def test_a_recording_made_in_a_diverged_run_is_right_in_others(at_once):
+    of, batches = flat(linear()), several()
+    start = theta(of)
+    assert all(of.gradient(start * float("nan"), one).isnan().all() for one in batches)
+    assert same(walk(of, batches), walk(plain(of), batches)) and made(of) == [True]
 
 
 class Branching(nn.Linear):
@@ -364,14 +305,6 @@ class Branching(nn.Linear):
 
     def forward(self, x):
         return super().forward(x) * (1 if sum(x[:, 0].tolist()) > 0 else 3)
-
-
-class Masked(nn.Linear):
-    """Scales by a statistic of as many examples as a mask leaves: at least the first."""
-
-    def forward(self, x):
-        h = super().forward(x)
-        return h / (1 + h[(x[:, 0] > 0) | (torch.arange(len(x)) == 0)].std())
 
 
 class Tanh(torch.autograd.Function):
@@ -393,83 +326,33 @@ class Outside(nn.Linear):
         return Tanh.apply(super().forward(x))
 
 
-@pytest.mark.parametrize("network", [Branching, Masked, Outside])
-def test_a_network_whose_python_looks_at_the_batch_gives_the_bits_of_computed_rounds(
-    network, monkeypatch
-):
-    """Where a number of examples is all that is seen, several batches agree by chance."""
-    monkeypatch.setattr(recording, "WORTH_RECORDING", 1)
+@pytest.mark.parametrize("network", [Branching, Outside])
+def test_a_network_whose_python_looks_at_the_batch_is_found_out_and_computed(network, at_once):
     torch.manual_seed(0)
     of = flat(network(9, 2))
-    with pytest.warns(RuntimeWarning, match="failed: it gives other numbers than the computed one"):
-        found = rounds(of)
-    assert same(found, rounds(plain(of))) and made(of) == [True]
+    assert same(walk(of, several()), walk(plain(of), several()))
+    assert made(of) == [False] and plays(of) == 0
 
 
-def test_a_difference_in_a_later_round_is_said_and_that_round_is_computed(at_once):
-    """The first round's batches are of one kind, and its recording is right for them."""
-    torch.manual_seed(0)
-    module, kinds = Branching(9, 2), (9.0, -9.0, 9.0)
-    of = flat(module)
-    first = rounds(of, kinds[:1])
-    assert plays(of) == CLIENTS * BATCHES - 4 and of.recordings.dropped is None
-    sentence = (
-        "^a recorded gradient of Branching failed: it gives other numbers than the computed one;"
-        " this round's clients are trained again, and from now on, by computed gradients$"
-    )
-    with pytest.warns(RuntimeWarning, match=sentence) as said:
-        found = rounds(of, kinds)
-    assert len(said) == 1
-    assert same(found, rounds(flat(module, None), kinds)) and same(found[:2], first)
+def test_a_recording_that_leaves_other_statistics_is_not_played(at_once, monkeypatch):
+    script = torch.jit.script
 
+    def careless(operations):
+        """Writes something else into the statistics, the second input."""
+        scripted = script(operations)
 
-def replayed(monkeypatch, change) -> None:
-    """Each playback becomes `change(play, number, *given)`; all recordings count as one."""
-    record, numbers = recording.Recordings._record, itertools.count(1)
+        def forward(*given):
+            gradient = scripted(*given)
+            given[1].add_(1e-6)
+            return gradient
 
-    def recorded(*made_of):
-        play = record(*made_of)
-        return lambda *given: change(play, next(numbers), *given)
+        return SimpleNamespace(forward=forward)
 
-    monkeypatch.setattr(recording.Recordings, "_record", recorded)
-
-
-def test_clients_that_played_before_the_difference_are_trained_again_too(at_once, monkeypatch):
-    """Compared at batches 1 to 3, wrong from 5 on; what ends it comes in the last client's work."""
-
-    def wrong(play, number, *given):
-        if number == 18:
-            raise RuntimeError("no memory")
-        return play(*given) * (1 + (number >= 5))
-
-    replayed(monkeypatch, wrong)
-    module = linear()
-    with pytest.warns(RuntimeWarning, match="it cannot be played"):
-        found = rounds(flat(module))
-    assert same(found, rounds(flat(module, None)))
-
-
-def crashing(monkeypatch, at: int) -> None:
-    """Recordings whose playback fails the `at`-th time, with statistics half written."""
-
-    def broken(play, number, theta, statistics, x, y):
-        if number == at:
-            statistics.fill_(7.0)
-            raise RuntimeError("The following operation failed.\n\nno memory\n")
-        return play(theta, statistics, x, y)
-
-    replayed(monkeypatch, broken)
-
-
-@pytest.mark.parametrize("at", [1, 4, 12], ids=["first trial", "first play", "later"])
-def test_a_playback_that_crashes_is_computed_instead(at, at_once, monkeypatch):
-    crashing(monkeypatch, at)
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(9, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
-    of = flat(module)
-    with pytest.warns(RuntimeWarning, match=r"failed: it cannot be played \(RuntimeError: no mem"):
-        found = rounds(of)
-    assert same(found, rounds(flat(module, None)))
+    monkeypatch.setattr(torch.jit, "script", careless)
+    of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
+    batches = several(shape=(3, 16, 16))
+    assert same(walk(of, batches), walk(plain(of), batches))
+    assert made(of) == [False] and plays(of) == 0
 
 
 def test_a_network_that_cannot_be_recorded_is_computed(at_once, monkeypatch):
@@ -477,34 +360,9 @@ def test_a_network_that_cannot_be_recorded_is_computed(at_once, monkeypatch):
         raise RuntimeError("no such interpreter")
 
     monkeypatch.setattr(torch.jit, "script", broken)
-    module = linear()
-    of = flat(module)
-    assert same(rounds(of), rounds(flat(module, None)))
-    assert made(of) == [False] and plays(of) == 0
-
-
-def test_a_recording_that_leaves_other_statistics_is_dropped(at_once, monkeypatch):
-    replayed(monkeypatch, lambda play, _, w, of, x, y: (play(w, of, x, y), of.add_(1e-6))[0])
-    of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
-    walk(of, several(shape=(3, 16, 16), n=2))
-    assert of.recordings.dropped == "it gives other numbers than the computed one"
-
-
-def test_a_step_that_draws_random_numbers_draws_the_same_where_a_round_is_taken_again(
-    at_once, monkeypatch
-):
-    crashing(monkeypatch, at=9)
-
-    def noisy(rows, gradient, batch) -> None:
-        sgd(rows, gradient, batch)
-        rows["theta"].add_(torch.randn_like(rows["theta"]))
-
     of = flat(linear())
-    torch.manual_seed(4)
-    with pytest.warns(RuntimeWarning, match="cannot be played"):
-        found = rounds(of, step=noisy)
-    torch.manual_seed(4)
-    assert same(found, rounds(plain(of), step=noisy))
+    assert same(walk(of, several()), walk(plain(of), several()))
+    assert made(of) == [False] and plays(of) == 0
 
 
 def test_under_autocast_nothing_is_recorded_or_played(at_once):
@@ -514,10 +372,10 @@ def test_under_autocast_nothing_is_recorded_or_played(at_once):
         assert same(walk(of, several()), walk(plain(of), several()))
     assert made(of) == []
     walk(of, several())
-    assert plays(of) == 2
+    assert plays(of) == 3
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert same(walk(of, several()), walk(plain(of), several()))
-    assert plays(of) == 2
+    assert plays(of) == 3
 
 
 def test_threads_that_record_different_networks_leave_torch_as_it_was(at_once, monkeypatch):
@@ -528,7 +386,7 @@ def test_threads_that_record_different_networks_leave_torch_as_it_was(at_once, m
         network = nn.Sequential(nn.Linear(9, width), nn.Tanh(), nn.Linear(width, 2))
         of = flat(network, f"width {width}")
         for size in (6, 5):
-            walk(of, several(size, n=7))
+            walk(of, several(size))
         return plays(of)
 
     with ThreadPoolExecutor(4) as threads:
