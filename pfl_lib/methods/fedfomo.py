@@ -34,7 +34,9 @@ class FedFomo:
     * `n` counts the client's own model, which it need not download: the server sends "the top M
       values" of P, whose diagonal of 1 puts one's own first, and the released code counts so too.
       The tables' words, "5 clients downloaded", may mean five others: `counts_own=False`.
-      Only models uploaded this round can be sent; all of them where fewer clients take part.
+      Only models uploaded this round can be sent; all of them where fewer clients take part.  With
+      `keeps` the server has the last upload of every client to send, of earlier rounds too: P is
+      K x K for K clients, of whom N are active, and the paper does not say.
     * The reference is the model after the client's last federated update, before its last local
       training [released code, "first_model"].  The federated update ends the round here, and opens
       the next one in the released code, which adds one after the last round: where all clients
@@ -58,9 +60,10 @@ class FedFomo:
     norm: str = "l2"
     affinity: str = "signed"
     counts_own: bool = True
+    keeps: bool = False
 
     name, title, version = "fedfomo", "FedFomo", 1
-    later = ("counts_own",)
+    later = ("counts_own", "keeps")
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)
@@ -68,7 +71,7 @@ class FedFomo:
         number("decay", self.decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         choose("norm", self.norm, NORMS)
         choose("affinity", self.affinity, ("signed", "normalised"))
-        flag(counts_own=self.counts_own)
+        flag(counts_own=self.counts_own, keeps=self.keeps)
 
     @property
     def others(self) -> int:
@@ -84,15 +87,26 @@ class FedFomo:
                 f" {most}, as {type(self).__name__}(n={most})"
             )
         check_validation(fed)
-        return {
-            **copies(fed.initial(), len(fed)),
-            "affinity": torch.eye(len(fed), dtype=torch.float64),
-        }
+        models = copies(fed.initial(), len(fed))
+        state = {**models, "affinity": torch.eye(len(fed), dtype=torch.float64)}
+        if self.keeps:
+            state |= {f"uploaded {name}": matrix for name, matrix in models.items()}
+            state["has uploaded"] = torch.zeros(len(fed), dtype=torch.bool)
+        return state
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         references = models_of(state, clients)
         trained, _ = fed.train(references, r, clients)
+        sendable, uploads, kept = clients, trained, {}
+        if self.keeps:
+            earlier = {name: state[f"uploaded {name}"] for name in trained}
+            uploads = with_models(earlier, clients, trained)
+            there = state["has uploaded"].index_fill(0, torch.tensor(clients), True)
+            sendable = there.nonzero()[:, 0].tolist()
+            kept = {f"uploaded {name}": matrix for name, matrix in uploads.items()}
+            kept["has uploaded"] = there
+            uploads = models_of(uploads, sendable)
 
         mixed = {name: torch.empty_like(matrix) for name, matrix in trained.items()}
         shares = torch.zeros(len(fed), len(fed), dtype=torch.float64)
@@ -100,15 +114,15 @@ class FedFomo:
         for k, client in enumerate(clients):
             others = downloads(
                 state["affinity"][client],
-                [i for i in clients if i != client],
+                [i for i in sendable if i != client],
                 self.others,
                 self.exploration(r),
                 generator(fed.seed, "downloads", r, client),
             )
             near = sorted([client, *others])
-            places = [clients.index(i) for i in near]
+            places = [sendable.index(i) for i in near]
             reference = models_of(references, [k])
-            signed, lost = self._signed(fed, client, reference, models_of(trained, places))
+            signed, lost = self._signed(fed, client, reference, models_of(uploads, places))
             share = normalised(signed)
             shares[client, near] = share
             affinity[client, near] += signed if self.affinity == "signed" else relative(signed)
@@ -116,7 +130,7 @@ class FedFomo:
             sent += len(others)
             # Only models that count, so that one which diverged leaves the others alone.
             counted = [place for place, weight in zip(places, share, strict=True) if weight > 0]
-            for name, matrix in trained.items():
+            for name, matrix in uploads.items():
                 mixed[name][k] = (
                     share[share > 0].to(matrix) @ matrix[counted]
                     if counted
@@ -131,7 +145,7 @@ class FedFomo:
             "models_up": len(clients),
             "models_down": sent,
         }
-        return {**with_models(state, clients, mixed), "affinity": affinity}, log
+        return {**with_models(state, clients, mixed), "affinity": affinity, **kept}, log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         return model(state)

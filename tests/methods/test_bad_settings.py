@@ -32,6 +32,7 @@ TABLE = [
     (m.FedFomo, "norm", ["max"], "not one of l2, l1"),
     (m.FedFomo, "affinity", ["none"], "not one of signed, normalised"),
     (m.FedFomo, "counts_own", [1], FLAG),
+    (m.FedFomo, "keeps", [1], FLAG),
     (m.FedProx, "mu", [-1.0, math.inf, math.nan, "0"], "give a factor of 0 or more"),
     (m.FedRep, "head", ["fc3", (1,)], LAYERS),
     (m.FedRep, "head", [("0", "0")], ONCE),

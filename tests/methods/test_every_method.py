@@ -17,7 +17,7 @@ ALL = [
     *(m.Waffle(option="I", transition="linear"), m.Waffle(transition="step", psi="linear")),
     *(m.APFL(), m.APFL(mixture_step="every batch"), m.APFL(mixture_step="round")),
     *(m.APFL(averaged="mixtures", own_gradient="outputs", mixture_step="round"), m.FedFomo(n=3)),
-    *(m.FedFomoMA(), m.FedAvgData(share=0.5), m.Mocha(coefficient=100)),
+    *(m.FedFomo(n=3, keeps=True), m.FedFomoMA(), m.FedAvgData(share=0.5), m.Mocha(coefficient=100)),
     *(m.CFL(epsilon_1=0.95, epsilon_2=0.1, start_round=2), m.PerFedAvg()),
     *(m.PerFedAvg(hessian="differences"), m.PFedMe(lam=4), m.PFedLA()),
     *(m.PFedLA(retained=1, scale="relative"), m.PFedHN(), m.FedBN(), m.FedRep(), m.LGFedAvg()),

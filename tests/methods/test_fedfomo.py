@@ -44,6 +44,34 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     assert log["models_down"] == 2  # each one's own model stays where it is
 
 
+def test_uploads_of_earlier_rounds_that_the_server_keeps_by_hand(pencil, play, exactly):
+    """Rounds as above, but client 1 is away in the second; its y_1 = 4 of round 1 is still there.
+
+    Client 0 has y_0 = 3.4: L = 1.72 at 2.8, 1.18 at y_0, 1 at y_1;  w = .54/.6, .72/1.2 = .9, .6;
+    theta_0 = (.9*3.4 + .6*4)/1.5 = 3.64.  Without the earlier upload it gets its own y_0.
+    """
+    settings = {"alice": None, "validation": [[(4, 0)], [(2, 0)]], "availability": ((1, 1, 1),)}
+    fed = pencil([[(4, 0)], [(8, 0)]], **settings)
+    (first, _), (second, log) = play(FedFomo(n=2, keeps=True), fed)
+    exactly(first["theta"], [[2.8, 0], [2, 0]])
+    exactly(log["weights"], [[0.6, 0.4], [0, 0]])
+    exactly(second["theta"], [[3.64, 0], [2, 0]])
+    exactly(second["affinity"], [[4.9, 2.6], [1, 1]])
+    exactly(second["uploaded theta"], [[3.4, 0], [4, 0]])
+    assert (log["models_up"], log["models_down"]) == (1, 1)
+    _, (forgotten, log) = play(EVERYBODY, fed)
+    exactly(forgotten["theta"], [[3.4, 0], [2, 0]])
+    assert log["models_down"] == 0
+
+
+def test_who_has_never_uploaded_is_not_sent(pencil, play, exactly):
+    settings = {"alice": None, "validation": [[(4, 0)], [(2, 0)]], "availability": ((1, 2, 2),)}
+    fed = pencil([[(4, 0)], [(8, 0)]], **settings)
+    (state, log), _ = play(FedFomo(n=2, keeps=True), fed)
+    assert log["models_down"] == 0 and state["has uploaded"].tolist() == [True, False]
+    exactly(state["theta"], [[2, 0], [0, 0]])
+
+
 def test_the_released_affinities_by_hand(pencil, play, exactly):
     """As round 1 above, w / |sum w|: 3/5, 2/5 and 1/1, 0/1."""
     fed = pencil([[(4, 0)], [(8, 0)]], alice=None, validation=[[(4, 0)], [(2, 0)]])

@@ -53,6 +53,7 @@ BIT_FOR_BIT = [
         for one in ("every batch", "round")
     ),
     (m.FedFomo(2, counts_own=False), m.FedFomo(3), {}),
+    (m.FedFomo(3, keeps=True), m.FedFomo(3), {}),  # all clients upload in every round
     (m.FedFomo(4, epsilon=0), m.FedFomo(4, epsilon=1, decay=0), {}),  # all four are sent
 ]
 TO_ROUNDING = [
