@@ -23,7 +23,9 @@ ALL = [
     *(m.PFedLA(retained=1, scale="relative"), m.PFedHN(), m.FedBN(), m.FedRep(), m.LGFedAvg()),
     *(m.FedProx(), m.Similarity(), m.Similarity(by="model")),
 ]
-WEIGHING = [method for method in ALL if method.name not in ("mocha", "pfedhn")]  # average no models
+# The first average no models, the last those of clients who are away too.
+OTHERS = (m.Mocha(coefficient=100), m.PFedHN(), m.FedFomo(n=3, keeps=True))
+WEIGHING = [method for method in ALL if method not in OTHERS]
 # A draw goes by a client's number.  Where the order must not matter FedFomo sends all four models;
 # which examples are shared, and pFedHN's embeddings, are always drawn.
 WITHOUT_DRAWS = [
