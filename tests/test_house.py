@@ -350,7 +350,7 @@ BUDGETS = {
     "experiments": 1847,
     "results": 1354,
     "papers": 2949,
-    "display": 1018,
+    "display": 1028,
     "explore": 431,
     "pages": 1410,
     "cli": 688,

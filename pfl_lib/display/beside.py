@@ -25,7 +25,10 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
         title = textwrap.fill(name, 26)
-        high = 1.7 + 0.2 * len(title.splitlines()) + 0.28 * len(methods)
+        names = [textwrap.fill(method, 16) for method in methods]
+        lines = [len(name.splitlines()) for name in names]  # two neighbours of two each need more
+        line = max(0.28, *(0.1 * (a + b) for a, b in zip(lines, lines[1:], strict=False)), 0)
+        high = 1.7 + 0.2 * len(title.splitlines()) + line * len(methods)
         figure = Figure((WIDE, high), layout="constrained")
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
@@ -39,7 +42,6 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         for row in at[rows["status"].str.startswith("diverged")]:
             words = {"color": OURS, "va": "center", "transform": axes.get_yaxis_transform()}
             axes.text(0.02, row + 0.2, "diverged", fontsize="x-small", **words)
-        names = [textwrap.fill(method, 16) for method in methods]
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
         axes.set(xlabel=unit)

@@ -60,6 +60,7 @@ def matrix(
     _heat_map(axes, values, limits or limits_of(values), quantity)
     every = 1 if clients <= EACH else -(-clients // 8)
     ticks, names = np.arange(0, clients, every) + 0.5, list(range(0, clients, every))
+    by = "" if groups is None else ", by group"
     if groups is not None:
         stretches = [(name, len(list(of))) for name, of in groupby(groups)]
         ends = np.cumsum([count for _, count in stretches])
@@ -69,7 +70,7 @@ def matrix(
         axes.vlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
     axes.set_xticks(ticks, names, rotation=0 if max(map(len, map(str, names))) < 4 else 90)
     axes.set_yticks(ticks, names, rotation=0)
-    axes.set(xlabel="from client", ylabel="for client", aspect="equal")
+    axes.set(xlabel=f"from client{by}", ylabel=f"for client{by}", aspect="equal")
 
 
 def limits_of(values: np.ndarray) -> tuple[float, float]:

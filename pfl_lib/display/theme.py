@@ -136,11 +136,18 @@ def _bars(axes: Axes, names: dict) -> Iterator[str]:
             yield f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
 
 
+def _axes_of_words(axes: Axes) -> list[bool]:
+    """Whether the ticks of x, and of y, are names."""
+    words = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
+    return [isinstance(axis.get_major_formatter(), words) for axis in (axes.xaxis, axes.yaxis)]
+
+
 def _clouds(axes: Axes) -> Iterator[str]:
+    counted = 0 if _axes_of_words(axes) == [False, True] else 1  # the axis of numbers
     for drawn in (*axes.images, *axes.collections):
         kind = type(drawn).__name__
         if kind == "PathCollection" and len(drawn.get_offsets()):
-            yield f"dots {_range(drawn.get_offsets()[:, 1])}"
+            yield f"dots {_range(drawn.get_offsets()[:, counted])}"
         elif kind in ("QuadMesh", "AxesImage"):
             yield f"values {_range(drawn.get_array())}"
 
@@ -149,9 +156,7 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
     """Each line from its first to its last value; a few dots beside names by name, others by their
     range.  Beside lines with names, others are error bars or guides.
     """
-    words = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
-    formats = [axis.get_major_formatter() for axis in (axes.xaxis, axes.yaxis)]
-    of_words = [isinstance(one, words) for one in formats]
+    of_words = _axes_of_words(axes)
     counted = 0 if of_words == [False, True] else 1  # the axis of numbers
     called = {}
     for line in axes.lines:
@@ -172,7 +177,7 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
         else:
             axis = (axes.xaxis, axes.yaxis)[1 - counted]
             places = np.asarray(axis.get_majorticklocs(), float)
-            ticks = formats[1 - counted].format_ticks(places)
+            ticks = axis.get_major_formatter().format_ticks(places)
             at = points[:, 1 - counted]
             nearest = np.abs(at[:, None] - places).argmin(axis=1)
             # Dots step aside a little
@@ -228,7 +233,9 @@ def png(figure: Figure, dpi: int = DPI, shades: int = SHADES) -> bytes:
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     figure.set_dpi(before)
     figure.set_canvas(own)
-    picture.quantize(shades, dither=Image.Dither.NONE).save(buffer, "PNG", compress_level=9)
+    # Median cut, the default, would give a colour of few pixels, as of one line, its neighbour's.
+    kept = {"method": Image.Quantize.MAXCOVERAGE, "dither": Image.Dither.NONE}
+    picture.quantize(shades, **kept).save(buffer, "PNG", compress_level=9)
     return buffer.getvalue()
 
 

@@ -70,6 +70,23 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     assert words.endswith("values 0.25 to 4; points: a 5, b 6.")
 
 
+def test_dots_beside_names_are_described_by_their_numbers():
+    figure, axes = plt.subplots()
+    seaborn.scatterplot(x=[3.5, 40.25], y=["Local", "FedAvg"], ax=axes)
+    plt.close(figure)
+    assert theme.describe(figure) == "dots 3.5 to 40.25."
+
+
+def test_a_colour_of_few_pixels_stays_itself():
+    figure = Figure((8.4, 3.6))
+    axes = figure.add_subplot()
+    axes.imshow(np.linspace(0, 1, 400).reshape(20, 20), cmap="YlOrRd", aspect="auto")
+    axes.plot([0, 19], [19, 0], color="#d55e00", linewidth=1.2)
+    picture = np.asarray(Image.open(io.BytesIO(theme.png(figure))).convert("RGB"), int)
+    apart = np.abs(picture - (0xD5, 0x5E, 0x00)).sum(axis=-1)
+    assert (apart < 12).sum() > 200
+
+
 def test_a_panel_is_described_by_its_own_legend_and_its_ticks_words():
     figure, (upper, lower) = plt.subplots(2, sharex=True)
     for axes, name in ((upper, "served"), (lower, "conv1")):
