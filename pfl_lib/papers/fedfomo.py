@@ -28,6 +28,8 @@ Settled here where the paper is silent or contradicts its released code (NVlabs/
 * n counts a client's own model: the server sends "the top M values" of P, whose diagonal of 1 puts
   one's own first, and the released code counts so.  "5 clients downloaded", in the tables, may
   mean five others: `FedFomo(5, counts_own=False)`, 45.7 % on those images against 45.8.
+* Only models that were uploaded in the round are sent, as in the released code.  With those of
+  earlier rounds, `FedFomo(5, keeps=True)`, 100 clients on CIFAR10 have 80.9 %, without 81.0.
 * CIFAR is normalised with its usual constants (`data.DATASETS`); the released code has ImageNet's.
 * Table 3 averages five shufflings of the targets.  A seed draws one, as in the released code, which
   seeds NumPy with the run's seed and then shuffles; so five seeds, which also differ in the initial
