@@ -425,8 +425,7 @@ def test_pfedlas_table_in_the_docs_is_what_the_small_profile_says():
 
 def tenths(printed: Iterable[float]) -> list[str]:
     """To one digit, a half upwards."""
-    exact = [Decimal(str(x)) for x in printed]
-    return [str(x.quantize(Decimal("0.1"), ROUND_HALF_UP)) for x in exact]
+    return [str(Decimal(str(x)).quantize(Decimal("0.1"), ROUND_HALF_UP)) for x in printed]
 
 
 def test_fedfomos_table_of_the_papers_size_is_what_the_published_results_say():

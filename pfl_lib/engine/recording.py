@@ -91,9 +91,9 @@ class Recordings:
                 return scripted.forward(theta, statistics, x, y)
 
         theta, statistics = self.layout.rows(module).values()
-        drawn = torch.randn(theta.shape, generator=generator(0, "recording"), dtype=theta.dtype)
-        other = drawn / 10, torch.ones_like(statistics), -x.flip(0), y.flip(0)
         try:
+            drawn = torch.randn(theta.shape, generator=generator(0, "recording"), dtype=theta.dtype)
+            other = drawn / 10, torch.ones_like(statistics), -x.flip(0), y.flip(0)
             with warnings.catch_warnings():
                 # The interpreter is marked as deprecated, but what is to replace it needs a
                 # compiler on the user's machine.
