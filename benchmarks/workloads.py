@@ -44,6 +44,11 @@ class Workload:
         """Examples that are trained on in one round."""
         return self.participation * self.clients * self.images
 
+    @property
+    def batches(self) -> float:
+        """Batches in one round."""
+        return self.participation * self.clients * -(-self.images // self.batch)
+
 
 WORKLOADS = {
     # WAFFLE's MNIST half: 6,000 images a client there, hence the same steps, a tenth as many
