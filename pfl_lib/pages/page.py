@@ -177,10 +177,13 @@ class Page:
         """Show a table with its caption; `folded`: below its caption, which opens it."""
         show_table(frame, caption, digits, folded)
 
-    def setting(self, table: Table) -> None:
-        """Show what a table runs: its settings and its methods' hyper-parameters."""
-        self.table(table.description(), f"What is run ({table.profile} profile)", folded=True)
-        self.table(table.methods(), "The methods' hyper-parameters", folded=True)
+    def setting(self, *tables: Table) -> None:
+        """Show what each table runs: its settings and its methods' hyper-parameters."""
+        for table in tables:
+            of = f": {table.name}" if len(tables) > 1 else ""
+            what = f"What is run{of} ({table.profile} profile)"
+            self.table(table.description(), what, folded=True)
+            self.table(table.methods(), f"The methods' hyper-parameters{of}", folded=True)
 
     def compare(self, runs: Runs) -> pd.DataFrame:
         """Set the paper's values beside ours: the frame of `compare.beside`, whose verdicts and
