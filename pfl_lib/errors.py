@@ -2,6 +2,7 @@
 
 import os
 import sysconfig
+import textwrap
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -82,7 +83,8 @@ def flag(**named: object) -> None:
 def path_of(name: str, value: object) -> Path:
     """`value` as a path; BadInput where it is none."""
     if not isinstance(value, str | os.PathLike) or "\0" in os.fspath(value):
-        raise BadInput(f"{name} {value!r}: give the path of a file or folder")
+        shown = textwrap.shorten(repr(value), 80, placeholder=" ...")  # a frame is a page long
+        raise BadInput(f"{name} {shown}: give the path of a file or folder")
     return Path(value)
 
 

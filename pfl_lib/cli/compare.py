@@ -41,7 +41,10 @@ def command(only, further, method, profile, seeds, store, format) -> None:
     from pfl_lib.display.table import latex
     from pfl_lib.papers import PRINTED, PROFILES, compare
     from pfl_lib.papers.runs import Runs
+    from pfl_lib.progress import tell
 
+    if not store.root.exists():
+        tell(f"there is no folder {store.root}: beside the papers stand published results alone")
     if format in ALL_PAPERS:
         if only or further or method or profile or seeds:
             left_out = "leave --only, --method, --profile and --seeds out"

@@ -72,7 +72,7 @@ class Explorer:
         if self.still is not None:
             bundle["image/png"] = base64.b64encode(self.still()).decode()
             alt = {"image/png": {"alt": self.words}}
-        display(bundle | {"text/plain": self.words}, alt, raw=True)
+        display(bundle | {"text/plain": self.words}, metadata=alt, raw=True)
 
     def __repr__(self) -> str:
         return f"<Explorer: {self.words}>"

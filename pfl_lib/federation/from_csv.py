@@ -60,6 +60,8 @@ def from_csv(
             raise BadInput(f"{name} {column!r}: give the name of a column")
     if label in (inputs or ()):
         raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
+    if label == split_by and bins is None:
+        raise BadInput(f"split_by {split_by!r} is the label: each client would have one class")
     whole("seed", seed)
     table = _read(path)
     label, split_by, *others = (
@@ -91,6 +93,11 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline()
+        for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+            if mark in header and "," not in header:
+                raise BadInput(f"{path} has {name} between its cells: write commas")
         # Whole columns at once: numbers and words in one column are words.
         table = pd.read_csv(
             path,
@@ -103,13 +110,14 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(
             f"{path} cannot be read ({error.strerror or error}): give the path of a CSV file"
         ) from None
-    except ValueError as error:  # pandas' errors of parsing and decoding are ValueErrors
+    except BadInput:
+        raise
+    except UnicodeError:
+        raise BadInput(f"{path} is not written in UTF-8: save it as UTF-8") from None
+    except ValueError as error:  # pandas' errors of parsing are ValueErrors
         raise BadInput(
             f"{path} is no CSV file with a header line ({' '.join(str(error).split())})"
         ) from None
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if len(table.columns) == 1 and mark in str(table.columns[0]):
-            raise BadInput(f"{path} has {name} between its cells: write commas")
     if not isinstance(table.index, pd.RangeIndex):
         raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:

@@ -1,7 +1,7 @@
 """A small fully connected network kept as a row: what pFedLA's and pFedHN's servers hold.
 
 An embedding goes through hidden layers with ReLU; what reads the last of them, the heads, belongs
-to the method.  All functions take one network [K] or many side by side [n, K].
+to the method.  `features` takes one network [K] or many side by side [n, K].
 """
 
 import math

@@ -29,7 +29,7 @@ class Poisoned:
       reverses the update, -10 makes it ten times as long too.  "noise": they send y and Gaussian
       noise that is `scale` times as long as the whole update, drawn by (seed, round, client).
       "nan", "infinite": they send NaN, or the update times infinity.  Control variates stay as they
-      are, and so does what APFL's averaged="mixtures" sends.
+      are.  Of what APFL's averaged="mixtures" sends, a v + (1 - a) w, w alone is attacked.
       What stays with a client stays honest: Ditto's own model, local training's, the head of
       FedRep, the layers that LG-FedAvg and FedBN keep.  Where one model is both sent and kept
       (MOCHA), the client goes on from what it sent.

@@ -165,8 +165,8 @@ def omega(
 
 
 def weights(distances: Tensor, alice: int, omega: float, psi: float) -> Tensor:
-    """Algorithm 1, lines 3 to 9: one round's unsmoothed weights [N], float64, from distances [N] to
-    Alice's update (zero at Alice).
+    """Algorithm 1, lines 3 to 6 and 9: one round's unsmoothed weights [N], float64, from
+    distances [N] to Alice's update (zero at Alice).
 
     Alice gets a distance of her own, d = dm (1 - (dM - dm)/dM (1 - Omega)) (Eq. 2), with dm, dM the
     smallest and largest of the others'; then alpha_i = max(Psi - (d_i - d) / (dM - min_j d_j), 0),

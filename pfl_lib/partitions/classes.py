@@ -104,8 +104,8 @@ class Dominant:
     equal parts; the others share the rest evenly.  Parts are rounded down; `_filled_up` tells how a
     client then comes to its number of examples.
 
-    The paper gives neither the share nor the number of examples: with these, training alone reaches
-    the accuracy that it prints.
+    The paper gives neither the share nor the number of examples: with these, training alone has
+    44 and 71 % in smaller runs on CIFAR10 and FashionMNIST, where it prints 40 and 66.
     """
 
     name, version, default_clients = "dominant", 1, 10
@@ -160,7 +160,7 @@ class Dominant:
 @dataclass(frozen=True)
 class Neighbours(_EqualParts):
     """pFedLA's Figure 6: client j has the classes j to j + `per_client` - 1, counted round the
-    classes, so that "clients with adjacent IDs" share all but one.
+    classes, so that "clients of adjacent IDs" share all but one.
     """
 
     name = "neighbours"

@@ -39,9 +39,9 @@ class Latent:
     (docs/imagenet_groups.py), on digits of what `small_cnn` does.
 
     Clients of one group stand together (see `group_of`); a group's examples are shuffled by (seed,
-    "latent", group, pool).  With `shuffled_targets` a client is validated and tested on the data of
-    another, by one permutation drawn by (seed, "latent targets"): the paper's
-    out-of-local-distribution setting (section 4).
+    "latent", group, pool).  With `shuffled_targets` a client is validated and tested on the data
+    that one permutation, drawn by (seed, "latent targets"), gives it, for some their own: the
+    paper's out-of-local-distribution setting (section 4).
     """
 
     name, version, default_clients = "latent", 1, 15

@@ -166,8 +166,10 @@ def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
     assert main(["compare", "--only", "waffle-fig8", "--results-dir", str(tmp_path)]) == 0
     assert "printed results stand on waffle-table1, " in capsys.readouterr().out
     monkeypatch.setattr("pfl_lib.results.store.Store.find", lambda *args: None)
-    assert main(["compare", "--results-dir", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith("nothing to compare: nothing was run yet (pfl-lib ")
+    assert main(["compare", "--results-dir", str(tmp_path / "misspelt")]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("nothing to compare: nothing was run yet (pfl-lib ")
+    assert err.startswith(f"there is no folder {tmp_path / 'misspelt'}: ")
 
 
 # --- a collection of two small pages, one of which fails ---

@@ -90,16 +90,20 @@ def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_fro
 def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_jupyterlab(
     monkeypatch,
 ):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda what, *_, **__: shown.append(what))
+    kept = []
+    monkeypatch.setattr("IPython.core.interactiveshell.InteractiveShell.initialized", lambda: True)
+    patched = "IPython.core.display_functions.publish_display_data"
+    monkeypatch.setattr(patched, lambda data, metadata: kept.append((data, metadata)))
     explorer = explore.weights(OF_ALICE)
     explorer._ipython_display_()
     monkeypatch.setenv("PFL_HEADLESS", "0")
     explorer._ipython_display_()
-    assert shown[0]["text/plain"] == explorer.words and "<figure" in shown[0]["text/html"]
-    assert "application/vnd.jupyter.widget-view+json" in shown[1]
-    picture = base64.b64decode(shown[1]["image/png"])  # where no kernel draws
-    assert picture[:4] == b"\x89PNG" and shown[1]["text/plain"] == explorer.words
+    (page, _), (lab, told) = kept
+    assert page["text/plain"] == explorer.words and "<figure" in page["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in lab
+    picture = base64.b64decode(lab["image/png"])  # where no kernel draws
+    assert picture[:4] == b"\x89PNG" and lab["text/plain"] == explorer.words
+    assert told == {"image/png": {"alt": explorer.words}}
     assert repr(explorer) == f"<Explorer: {explorer.words}>"
 
 

@@ -149,6 +149,7 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"inputs": ["weight", "shoe size"]}, "lacks column 'shoe size'"),
         ({"inputs": "age"}, "inputs 'age': give a list of columns, each once, such as inputs=['"),
         ({"inputs": ["weight", "ill"]}, "'ill' is the label, which is to be predicted"),
+        ({"split_by": "ill", "bins": None}, "split_by 'ill' is the label: each client"),
         ({"seed": None}, "seed None: give a whole number"),
         ({"label": "weight", "split_by": "town", "bins": None}, "is empty in 1 rows: every row"),
         ({"bins": (25, 90)}, "has age above 90: choose other bins"),
@@ -223,7 +224,7 @@ def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
 
 @pytest.mark.parametrize("mark, name", [(";", "semicolons"), ("\t", "tabs")])
 def test_other_marks_between_cells_are_named(table, mark, name):
-    path = table(f"site{mark}dose{mark}y", (f"{i % 2}{mark}1,5{mark}{i % 2}" for i in range(8)))
+    path = table(f"site{mark}dose{mark}y", (f"{i % 2}{mark}{i},5{',5' * i}" for i in range(8)))
     refused(f"has {name} between its cells: write commas", from_csv.from_csv, path, "y", "site")
 
 
