@@ -93,10 +93,9 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = file.readline()
+        header = pd.read_csv(path, nrows=0).columns
         for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-            if mark in header and "," not in header:
+            if len(header) == 1 and mark in header[0]:
                 raise BadInput(f"{path} has {name} between its cells: write commas")
         # Whole columns at once: numbers and words in one column are words.
         table = pd.read_csv(

@@ -37,8 +37,8 @@ class APFL:
 
     * WAFFLE says only that the mixture is adapted.  `alpha` 0.5 is where it starts: the default of
       FedTorch, APFL's official code, and of iFedAvg (D. Roschewitz), the implementation that
-      WAFFLE's authors were given.  v starts at w, so a mixture
-      that moves once a round stays in round 1.
+      WAFFLE's authors were given.  Where v starts at w, a mixture that moves once a round stays as
+      it is in round 1.
     * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
     * `mixture_step`: "first batch" moves the mixture once a round, as FedTorch does; "every batch"
       at each local step; "round" after training, by all that it did, as iFedAvg does:

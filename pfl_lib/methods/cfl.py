@@ -26,9 +26,9 @@ class CFL:
     * `epsilon_1` and `epsilon_2` are fractions of the mean norm of the clients' updates in round 1,
       so that they do not hang on model, learning rate and local epochs [our choice].  Measured on
       CIFAR-10, 15 clients in five groups of two classes, 120 images each, in units of round 1:
-      |mean u_i| falls from 0.37 to 0.13 and max |u_i| from 1.5 to 0.6 by round 5;
-      on FedFomo's five latent groups, 600 images a client, |mean u_i| from 0.41 to 0.27 (one seed
-      each, not published).
+      |mean u_i| falls from 0.37 to 0.13 and max |u_i| from 1.5 to 0.6 by round 5; on
+      FedFomo's five latent groups, 600 images a client, |mean u_i| falls from 0.41 to 0.27, seed 1.
+      Neither is published.
     * With `relative=False` the epsilons are norms, which is the rule of the paper and of the
       authors' code (0.4 and 1.6; FedFomo's 0.42 and 1.6, which its tables take here).
     * Until the first split CFL is FedAvg with uniform weights, and `cluster`, in each round's log,

