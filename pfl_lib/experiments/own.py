@@ -14,7 +14,7 @@ import json
 import runpy
 import textwrap
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +98,12 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
                 elif not (isinstance(value, type) or (name[0] == "_" == name[-1])):
                     yield from _value(name, value, kind.__module__, seen)
         return
-    thing = inspect.unwrap(thing)  # what a decorated function names, not its wrapper
-    yield _bare(inspect.getsource(thing))
-    module = thing.__module__
+    module, decorated = thing.__module__, getattr(thing, "__wrapped__", None)
+    if decorated is not None:
+        yield from _parts(decorated, seen)
+    if not isinstance(thing, types.FunctionType) or thing.__globals__.get("__name__") != module:
+        return  # a wrapper by another module, such as functools.cache's and torch.no_grad's
+    yield _bare(inspect.getsource(thing.__code__))
     for name in sorted(_names(thing.__code__)):
         if (value := thing.__globals__.get(name)) is not None:
             yield from _value(name, value, module, seen)
@@ -116,7 +119,7 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
     """
     if _is_plain(value):
         yield f"{name} = {value!r}"
-    elif isinstance(value, type | types.FunctionType):
+    elif isinstance(value, type) or _function(value):
         if value.__module__ == module:
             yield from _parts(value, seen)
     elif isinstance(value, torch.Tensor):
@@ -142,11 +145,13 @@ def _of_bytes(name: str, value: Any, content: bytes) -> str:
     return f"{name} = {value.dtype} {tuple(value.shape)} {digest}"
 
 
-def _function(value: Any) -> types.FunctionType | None:
-    """The function behind a member of a class: a method, a static one, a property."""
+def _function(value: Any) -> Callable | None:
+    """The function, decorated or not, behind a member of a class: a method, a static one, a
+    property.
+    """
     value = getattr(value, "fget", None) or getattr(value, "__func__", value)
     value = getattr(value, "func", value) if isinstance(value, functools.cached_property) else value
-    return value if isinstance(value, types.FunctionType) else None
+    return value if isinstance(inspect.unwrap(value), types.FunctionType) else None
 
 
 def _by_dataclass(name: str, function: types.FunctionType) -> bool:

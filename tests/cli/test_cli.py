@@ -370,8 +370,6 @@ def test_a_page_is_drawn_in_the_profile_of_which_most_is_stored(stored, best):
 
 
 # --- the estimate before training ---
-
-
 def test_the_estimate_times_batches_of_each_kind_and_counts_every_gradient(monkeypatch):
     """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in
     two seconds are 100 a second; of 4 digits each, by batches of 4, 16 a second.

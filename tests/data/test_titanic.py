@@ -15,9 +15,7 @@ from tests.common import refusal, refused
 SIZES = {"age_strict": [248, 476, 322, 263], "age_some": [362, 362, 322, 263]}
 SURVIVED = [0.460, 0.391, 0.394, 0.278]
 
-
 # --- preparation ---
-
 FIVE = pd.DataFrame(
     {
         "pclass": [0.0, 1, 2, 2, 2],
@@ -187,7 +185,6 @@ def test_an_altered_breast_cancer_table_is_refused(monkeypatch):
 
 
 # --- refusals ---
-
 HEADER = "pclass,survived,name,sex,age,sibsp,parch,ticket,fare,cabin,embarked\n"
 ROW = '1,1,"Allen, Miss. Elisabeth",female,29,0,0,24160,211.3375,B5,S\n'
 

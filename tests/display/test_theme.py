@@ -55,26 +55,20 @@ def test_a_grid_of_lines_is_described_panel_by_panel_with_the_names_of_its_legen
 
 
 def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not():
-    figure, (bars, dots, heat, errors) = plt.subplots(1, 4)
+    figure, (bars, dots, heat, named, errors) = plt.subplots(1, 5)
     seaborn.barplot(FRAME, x="method", y="accuracy", hue="data", errorbar=None, ax=bars)
     bars.axhline(50, color="black")
     dots.scatter([1, 2], [7, 8.5])
     dots.set(xlabel="x", ylabel="y")
     seaborn.heatmap(np.array([[0.25, np.nan], [1, 4]]), ax=heat)
+    seaborn.scatterplot(x=[3.5, 40.25], y=["Local", "FedAvg"], ax=named)
     errors.errorbar([5, 6], [0, 1], xerr=1, fmt="o", color="black")
     errors.set(yticks=[0, 1], yticklabels=["a", "b"], xlabel="points")
     words = theme.describe(figure)
     plt.close(figure)
     assert "accuracy by method: MNIST bars 37.25 to 47.5, CIFAR10 bars 26 to 48.33;" in words
     assert "y by x: dots 7 to 8.5" in words
-    assert words.endswith("values 0.25 to 4; points: a 5, b 6.")
-
-
-def test_dots_beside_names_are_described_by_their_numbers():
-    figure, axes = plt.subplots()
-    seaborn.scatterplot(x=[3.5, 40.25], y=["Local", "FedAvg"], ax=axes)
-    plt.close(figure)
-    assert theme.describe(figure) == "dots 3.5 to 40.25."
+    assert words.endswith("values 0.25 to 4; dots 3.5 to 40.25; points: a 5, b 6.")
 
 
 def test_a_colour_of_few_pixels_stays_itself():

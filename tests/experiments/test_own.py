@@ -90,7 +90,7 @@ def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout
 
 HOLDS = """
 from dataclasses import dataclass
-import math, os
+import functools, math, os
 import numpy as np
 import torch
 
@@ -100,6 +100,16 @@ def made(inner):
 
 def halved(theta): return theta / 2
 
+def decorated(by):
+    def decorate(method):
+        @functools.wraps(method)
+        def inner(*given): return method(*given) if by else {wrapper}
+        return inner
+    return decorate
+
+@functools.cache
+def remembered(): return {cached}
+
 HELD = {held}
 OUTER = made({closed})
 
@@ -107,8 +117,10 @@ OUTER = made({closed})
 class Mine:
     name, version, own = "mine", 1, {own}
 
+    @decorated({given})
     def start(self, fed): return fed.initial()
-    def round(self, fed, state, r): return OUTER(state), {{}}
+    @functools.cache
+    def round(self, fed, state, r): return OUTER(state), {{"n": remembered()}}
     @torch.no_grad()
     def served(self, fed, state): return state + HELD
 """
@@ -118,13 +130,16 @@ VALUES += ["torch.ones(2)", "torch.tensor(1j)", "torch.zeros(2)", "[torch.ones(3
 VALUES += ["(1, [2])", "[halved]"]
 
 
-def source_of_held(path, held: str = "1", closed: str = "1", own_: str = "1") -> str:
-    path.write_text(HOLDS.format(held=held, closed=closed, own=own_))
+PLACES = ("held", "closed", "own", "wrapper", "cached", "given")
+
+
+def source_of_held(path, **places: str) -> str:
+    path.write_text(HOLDS.format(**dict.fromkeys(PLACES, "1") | places))
     linecache.clearcache()
     return own.source_of(type(own.load(f"{path}:Mine")))
 
 
-@pytest.mark.parametrize("place", ["held", "closed", "own_"])
+@pytest.mark.parametrize("place", ["held", "closed", "own"])
 def test_what_a_decorated_function_a_closure_and_the_class_hold_is_part_of_the_source(
     place, tmp_path
 ):
@@ -133,6 +148,11 @@ def test_what_a_decorated_function_a_closure_and_the_class_hold_is_part_of_the_s
     again = "{'y': 1, 'x': {'q', 'p', 'o', 'n'}}", "{'x': {'n', 'o', 'p', 'q'}, 'y': 1}"
     one, other = (source_of_held(tmp_path / "again.py", **{place: value}) for value in again)
     assert one == other
+
+
+def test_a_decorator_of_the_module_and_a_remembered_function_are_part_of_the_source(tmp_path):
+    others = {source_of_held(tmp_path / "other.py", **{place: "2"}) for place in PLACES}
+    assert len(others) == len(PLACES) and "" not in others
 
 
 def test_what_cannot_be_told_as_text_leaves_the_source_as_it_was(tmp_path):

@@ -1,6 +1,7 @@
 """A CSV file of one's own: its clients, its inputs, a run on it, every refusal."""
 
 import dataclasses
+import gzip
 import math
 from pathlib import Path
 
@@ -58,6 +59,10 @@ def test_bins_make_a_client_each_and_unknown_values_the_last(people):
     found = from_csv.from_csv(people, **BY_AGE)
     assert len(found) == 4
     assert rows_of(found, "train", 1) == [2, 7, 9] and rows_of(found, "train", 2) == [1, 4]
+    packed = people.with_suffix(".csv.gz")
+    packed.write_bytes(gzip.compress(people.read_bytes()))
+    again = from_csv.from_csv(packed, **BY_AGE).splits["train"]
+    assert torch.equal(again.pool.x, found.splits["train"].pool.x)
     assert rows_of(found, "train", 3) == [5, 8, 10]
     tested, trained = rows_of(found, "test", 0), rows_of(found, "train", 0)
     assert sorted(tested + trained) == [0, 3, 6] and len(tested) == 2

@@ -104,8 +104,6 @@ def squared(model: nn.Module, anchor: nn.Module) -> Tensor:
 
 
 # --- one model for all ---
-
-
 def fedavg(w: World, m) -> Served:
     x = w.model
     for r in w.rounds:
@@ -247,8 +245,6 @@ def scaffold(w: World, m) -> Served:
 
 
 # --- one model, Alice's ---
-
-
 def weight_erosion(w: World, m) -> Served:
     x, alpha, passes = w.model, {}, [0] * w.n
     for r in w.rounds:
@@ -295,8 +291,6 @@ def waffle(w: World, m) -> Served:
 
 
 # --- a model for each ---
-
-
 def local(w: World, m) -> Served:
     own = [w.model] * w.n
     for r in w.rounds:
@@ -425,8 +419,6 @@ def cfl(w: World, m) -> Served:
 
 
 # --- some layers for each ---
-
-
 def parts_shared(w: World, kept: Callable[[str], bool], local_training: Callable) -> Served:
     own = [w.model] * w.n
     for r in w.rounds:
@@ -466,8 +458,6 @@ def fedrep(w: World, m) -> Served:
 
 
 # --- mixtures of all clients' models ---
-
-
 def fedfomo(w: World, m) -> Served:
     own, affinity = [w.model] * w.n, torch.eye(w.n, dtype=torch.float64)
     for r in w.rounds:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
+from pfl_lib.papers import values
 from pfl_lib.partitions import LabelSkew
 from tests.common import refusal, refused
 
@@ -19,18 +20,8 @@ MNIST_SIZES = {
 }
 
 # WAFFLE, appendix, Table 2, in percent: distribution C of each client.
-TABLE_2 = [
-    [0, 0, 0, 10, 20, 40, 20, 10, 0, 0],
-    [0, 0, 10, 20, 40, 20, 10, 0, 0, 0],
-    [0, 10, 20, 40, 20, 10, 0, 0, 0, 0],
-    [10, 20, 40, 20, 10, 0, 0, 0, 0, 0],
-    [20, 40, 20, 10, 0, 0, 0, 0, 0, 10],
-    [40, 20, 10, 0, 0, 0, 0, 0, 10, 20],
-    [20, 10, 0, 0, 0, 0, 0, 10, 20, 40],
-    [10, 0, 0, 0, 0, 0, 10, 20, 40, 20],
-    [0, 0, 0, 0, 0, 10, 20, 40, 20, 10],
-    [0, 0, 0, 0, 10, 20, 40, 20, 10, 0],
-]
+SHARES = [round(100 * share.value) for share in values.of_table("waffle", "table2").values()]
+TABLE_2 = [SHARES[start : start + 10] for start in range(0, 100, 10)]
 
 
 @pytest.fixture(scope="module")
