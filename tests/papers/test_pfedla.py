@@ -34,6 +34,7 @@ def test_settings_are_the_papers():
             assert schedule.participation == (1.0 if few else 0.1) and schedule.batch_size == 32
             coloured = row.dataset.startswith("CIFAR")
             assert schedule.lr == (0.01 if coloured else 0.005)
+            assert pfedla.hypernetwork_step(row.at) == (1 if coloured else 6) * (1 if few else 0.5)
             assert (schedule.momentum, schedule.weight_decay) == (0, 0)
             assert row.at.model == ("pfedla_cnn-norm" if coloured else "pfedla_cnn")
             classes = getattr(row.at.partition, "per_client" if recipe is Classes else "classes")
