@@ -36,9 +36,9 @@ class APFL:
     server:  w <- mean of the clients' w.   Served is a v + (1 - a) w with the new w.
 
     * WAFFLE says only that the mixture is adapted.  `alpha` 0.5 is where it starts: the default of
-      FedTorch, APFL's official code, and of iFedAvg (D. Roschewitz), the implementation that
-      WAFFLE's authors were given.  Where v starts at w, a mixture that moves once a round stays as
-      it is in round 1.
+      FedTorch, APFL's official code, and of iFedAvg by D. Roschewitz, whom WAFFLE's authors thank
+      for an implementation.  Where v starts at w, a mixture that moves once a round stays as it is
+      in round 1.
     * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
     * `mixture_step`: "first batch" moves the mixture once a round, as FedTorch does; "every batch"
       at each local step; "round" after training, by all that it did, as iFedAvg does:
