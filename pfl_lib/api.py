@@ -16,7 +16,7 @@ from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
 from pfl_lib.experiments.own_data import FederationRun, data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
-from pfl_lib.experiments.spec import RunSpec, check_storable
+from pfl_lib.experiments.spec import RunSpec, check_storable, described
 from pfl_lib.experiments.stopping import Interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
@@ -175,7 +175,9 @@ def run(
     if storable:
         every = [_stored(spec, given) for spec in specs]
     else:
-        every = [_unstored(method, federation_of(one, *where, cores()), given) for one in specs]
+        every = [
+            _unstored(method, federation_of(one, *where, cores()), given, one) for one in specs
+        ]
     return every[0] if seeds is None else Results(tuple(every))
 
 
@@ -264,7 +266,7 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
 
 def _on(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
     """One method on one federation: stored where it has a name."""
-    if fed.name is None and given["results_dir"] is not None:
+    if fed.name is None and given["results_dir"] not in (None, ""):
         raise BadInput(
             "results_dir: a federation without a name is not stored: give it name='mine'"
         )
@@ -312,12 +314,16 @@ def _looked_at(result: Result) -> Result:
     return result
 
 
-def _unstored(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
+def _unstored(
+    method: Method, fed: Federation, given: Mapping[str, Any], spec: RunSpec | None = None
+) -> Result:
+    """One method on one federation, of the package's data where there is a `spec`."""
     with one_thread(), progress(fed.schedule.rounds, "training", "round") as bar:
         run = Run(method, fed, given["measures"])
         for r in run.rounds():
             bar.reach(r)
             tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
-    config |= {"data": data_checksum(fed), "schedule": dataclasses.asdict(fed.schedule)}
+    config |= {"data": data_checksum(fed), "schedule": described(fed.schedule)}
+    config |= {} if spec is None else spec.setting()
     return _looked_at(run.result(config))

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 SECONDS_BEFORE_FIRST_LINE = 5.0
 SECONDS_BETWEEN_LINES = 30.0
@@ -29,13 +30,21 @@ def progress(total: int, label: str, unit: str) -> Iterator["Bar"]:
         yield Bar()
     elif not _watched():
         yield _Lines(total, label, unit)
-    else:
-        from tqdm.auto import tqdm
+    elif not (_in_notebook() and find_spec("ipywidgets")):
+        from tqdm import tqdm
 
-        # No bar within a second: JupyterLab keeps one that is closed while it is being drawn.
-        shown = {"leave": False, "dynamic_ncols": True, "delay": 1}
-        with tqdm(total=total, desc=label, unit=unit, **shown) as bar:
+        with tqdm(total=total, desc=label, unit=unit, leave=False, dynamic_ncols=True) as bar:
             yield _Shown(bar)
+    else:
+        from IPython.display import display
+        from tqdm.notebook import tqdm
+
+        with tqdm(total=total, desc=label, unit=unit, display=False) as bar:
+            place = display(bar.container, display_id=True)
+            try:
+                yield _Shown(bar)
+            finally:  # a notebook that is kept would show an error in place of a widget
+                place.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
 class Bar:
@@ -93,9 +102,17 @@ class _Shown(Bar):
         self._bar.write(line)
 
 
+def _in_notebook() -> bool:
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
+
+
 def _watched() -> bool:
     """True in a terminal that has a width, and in a notebook."""
-    if "ipykernel" in sys.modules:
+    if _in_notebook():
         return True
     try:
         return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0

@@ -228,6 +228,7 @@ def test_a_method_without_a_version_runs_on_the_packages_data_and_is_not_stored(
     result, other = run(Mine(), alice=None, seeds=2)
     assert len(result.metrics) == 6 and not any(results_dir.iterdir())
     assert not result.metrics.equals(other.metrics)
+    assert len(pfl_lib.compare({"mine": result, "stored": run("local", alice=None)}).table) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         "method Mine(until=1) cannot be stored: give it version = 1, and raise that by hand when"
         " its results change"

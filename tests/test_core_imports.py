@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from contextlib import suppress
 from importlib import metadata
 
 from packaging.requirements import Requirement
@@ -33,17 +34,11 @@ def with_what_it_needs(names: tuple[str, ...]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            required = map(Requirement, _requires(name))
-            here = [r for r in required if r.marker is None or r.marker.evaluate({"extra": ""})]
-            waiting += [canonicalize_name(r.name) for r in here]
+            with suppress(metadata.PackageNotFoundError):
+                required = map(Requirement, metadata.requires(name) or [])
+                here = [r for r in required if r.marker is None or r.marker.evaluate({"extra": ""})]
+                waiting += [canonicalize_name(r.name) for r in here]
     return found
-
-
-def _requires(name: str) -> list[str]:
-    try:
-        return metadata.requires(name) or []
-    except metadata.PackageNotFoundError:
-        return []
 
 
 def everything_else(core: tuple[str, ...] = CORE) -> list[str]:

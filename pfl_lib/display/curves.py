@@ -1,5 +1,7 @@
 """Accuracy by round, and what is left of it in the last one."""
 
+import textwrap
+
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
@@ -43,11 +45,11 @@ def accuracy(
     for text, name in zip(legend.get_texts(), names, strict=True):
         count = f", seeds: {seeds[name]}" if seeds.nunique() > 1 else ""
         end = last.get(name, 0)
-        ended = f", to {x} {end:g}" if end < last.max() else ""
+        ended = f", to round {end:g}" if x == "round" and end < last.max() else ""
         text.set_text(f"{name}{count}{ended}")
-    ax.set(xlabel=x, ylabel=f"{y} (%)" if "accuracy" in y else y)
+    ax.set(xlabel=x, ylabel=textwrap.fill(f"{y} (%)" if "accuracy" in y else y, 24))
     if x == "round":
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        theme.set_rounds(ax, max(shown[x], default=0))
     return ax
 
 
@@ -93,6 +95,7 @@ def of_result(result: Result) -> Figure:
     panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, **marks, label="each round")
     panels[0].plot(each.index, each.cummax(), color="#de8f05", ls="--", label="best so far")
     theme.set_accuracy_limits(panels[0], each.to_frame())
+    theme.set_rounds(panels[0], max(each.index, default=0))
     ended = "" if result.diverged is None else f", diverged at round {result.diverged}"
     panels[0].legend(loc="lower right")
     name = result.config["method"]["name"].replace("_", " ")

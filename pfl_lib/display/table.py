@@ -37,7 +37,9 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
         for word in SHADES
         if (cells := list(_cells(frame, word)))
     ]
-    shown = shown.set_table_styles([*rules, {"selector": "caption", "props": "text-align: left"}])
+    rules.append({"selector": "caption", "props": "text-align: left"})
+    rules.append({"selector": "th, td", "props": "padding: 0.3rem 0.75rem 0.3rem 0"})  # in a widget
+    shown = shown.set_table_styles(rules)
     return shown.set_caption(html.escape(caption))
 
 
@@ -78,9 +80,16 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     """
     from IPython.display import display
 
-    shown = styled(frame, caption, digits)
-    if folded:
-        shown = shown.set_caption("")
+    page = scrolling(frame, caption, digits, folded)
+    index = not isinstance(frame.index, pd.RangeIndex)
+    numbers = f"{{:,.{digits}f}}".format
+    plain = frame.to_string(float_format=numbers, na_rep=NONE, index=index)
+    display({"text/html": page, "text/plain": f"{caption}\n{plain}"}, raw=True)
+
+
+def scrolling(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> str:
+    """The HTML of what `show_table` shows."""
+    shown = styled(frame, "" if folded else caption, digits)
     page = re.sub(r'<th (?=[^>]*class="(row|col)_heading)', r'<th scope="\1" ', shown.to_html())
     name = html.escape(caption)
     # One sign for minus, as figures have it; hyphens within words and dates stay.
@@ -89,12 +98,7 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
         f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"'
         f' style="overflow-x:auto">{page}</div>'
     )
-    if folded:
-        page = f"<details><summary>{name}</summary>{page}</details>"
-    index = not isinstance(frame.index, pd.RangeIndex)
-    numbers = f"{{:,.{digits}f}}".format
-    plain = frame.to_string(float_format=numbers, na_rep=NONE, index=index)
-    display({"text/html": page, "text/plain": f"{caption}\n{plain}"}, raw=True)
+    return f"<details><summary>{name}</summary>{page}</details>" if folded else page
 
 
 def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:

@@ -249,12 +249,16 @@ def blank(height: float, rows: int = 1):
 
 def set_accuracy_limits(axes: Axes, by_round: pd.DataFrame) -> None:
     """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all
-    others into a line.
+    others into a line.  `by_round`: a row for each round, or for each of other steps.
     """
     settled = by_round.iloc[len(by_round) // 8 :].stack().dropna()
     if len(settled):
         low, high = settled.min(), by_round.max().max()
         margin = max(0.05 * (high - low), 0.2)
         axes.set_ylim(max(0, low - margin), high + margin)
-    axes.set_xlim(0, max(by_round.index, default=0) + 1)
+
+
+def set_rounds(axes: Axes, last: float) -> None:
+    """Whole numbers from 0 to beyond the last round."""
+    axes.set_xlim(0, last + 1)
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -67,6 +67,19 @@ class RunSpec:
         """How the data set is split over the clients."""
         return partitions.find(self.partition)
 
+    def setting(self) -> dict[str, Any]:
+        """Which data the clients hold, as `config` has it; of a recipe that cannot be stored its
+        name.
+        """
+        recipe, partition = self.recipe, {"name": getattr(self.recipe, "name", None)}
+        if isinstance(self.partition, str):
+            partition = {"name": self.partition, "version": recipe.version}
+        elif partitions.built_in(recipe):
+            partition = described(recipe)
+        told = {"dataset": self.dataset, "images": self.images, "partition": partition}
+        told |= {"clients": self.clients}
+        return told | ({"validation": self.validation} if self.validation else {})
+
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it.
 

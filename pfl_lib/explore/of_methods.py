@@ -59,8 +59,7 @@ def methods(
         rows = pd.concat(frames, ignore_index=True)
         rows = rows[rows["method"].isin(names or every)] if len(rows) else rows
         caption = f"Points above {against} in the last round, paired by seed, with 95 % intervals"
-        page = table.styled(rows, caption).to_html() if len(rows) else ""
-        return f'<div style="overflow-x:auto">{page}</div>' if page else ""
+        return table.scrolling(rows, caption) if len(rows) else ""
 
     controls = {"methods": {"all": every}, "show": tuple(METRICS), "by": ALONG, "against": [first]}
     pictures = play.Pictures(draw, says, title, below)

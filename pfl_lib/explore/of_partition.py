@@ -7,10 +7,10 @@ from functools import cache
 from pfl_lib import data, partitions
 from pfl_lib.display import partition as drawing
 from pfl_lib.display import play
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, whole
 from pfl_lib.partitions import Classes, Dirichlet, Dominant, LabelSkew, Latent, Recipe, Shards
 
-CLIENTS, EXAMPLES = 10, 80  # a client's examples, where the recipe asks for a number
+MOST, CLIENTS, EXAMPLES = 50, 10, 80  # a client's examples, where the recipe asks for a number
 DOMINANT = "dominant classes, share {} (pFedLA, non-IID.2)"
 
 RECIPES: dict[str, Recipe] = {
@@ -32,8 +32,10 @@ def partition(
     clients and this seed.
 
     What a distribution cannot serve is told in its own sentence.  Raises BadInput for a data set
-    that is not there.
+    that is not there, and for numbers that are none.
     """
+    whole("clients", clients, 1, MOST)
+    whole("seed", seed)
     held = data.load(dataset, data_dir)
 
     @cache
@@ -55,7 +57,7 @@ def partition(
     def widgets() -> dict[str, object]:
         import ipywidgets
 
-        count = ipywidgets.IntSlider(clients, 1, 50, continuous_update=False)
+        count = ipywidgets.IntSlider(clients, 1, MOST, continuous_update=False)
         return {"distribution": [*RECIPES], "clients": count, "seed": ipywidgets.IntText(seed)}
 
     there = [name for name in RECIPES if not isinstance(made(name, clients, seed), str)]

@@ -100,15 +100,16 @@ class Page:
     def run(
         self, *tables: Table, specs: Sequence[RunSpec] = (), models: bool = False, least: int = 1
     ) -> Runs:
-        """Train what is missing of the tables' runs and of `specs`; returns the tables' runs.
+        """Train what is missing of the tables' runs and of `specs`, which are then the page's, in
+        place of those of an earlier call; returns the tables' runs.
 
         `models`: the trained models are needed too, which published results do not carry.  With
         `plots_only` nothing is trained, and fewer than `least` stored runs raise `NotRun`.  Raises
-        RuntimeError, with its reason, where a run fails; a line says so where the method is a
-        reader's own, and the page goes on without it.
+        BadInput, with its reason, where a run fails; a line says so where the method is a reader's
+        own, and the page goes on without it.
         """
         runs = Runs(tables, self.store.find)
-        self.specs = tuple(dict.fromkeys([*self.specs, *runs.specs, *specs]))
+        self.specs = tuple(dict.fromkeys([*runs.specs, *specs]))
         if (needed := collecting()) is not None:
             needed.specs, needed.models = self.specs, self.specs if models else ()
             raise Collected
@@ -118,11 +119,11 @@ class Page:
     def ran(
         self, *results: Result | Results, of: Sequence[type] = (), given: object = None
     ) -> None:
-        """Count the results of `pfl_lib.run` among the page's runs; `of`: the reader's own classes
-        behind them, whose source counts too; `given`: what else a page's numbers hang on.
+        """Count the stored results of `pfl_lib.run` among the page's runs; `of`: the reader's own
+        classes behind them, whose source counts too; `given`: what else a page's numbers hang on.
         """
         every = (one for some in results for one in (some if isinstance(some, Results) else [some]))
-        self._results |= {one.config["key"]: one for one in every}
+        self._results |= {one.config["key"]: one for one in every if "key" in one.config}
         self._sources += own.source_of(*of) if of else ""
         self._sources += "" if given is None else repr(given)
 
@@ -152,7 +153,7 @@ class Page:
         for result in failed:
             told = f"{result.spec.slug}: {result.message}"
             if built_in(result.spec.method):
-                raise RuntimeError(f"{len(failed)} of {count} runs failed; {told}")
+                raise BadInput(f"{len(failed)} of {count} runs failed; {told}")
             print(f"failed: {told}")
         print(f"{count} runs, {count - len(failed) if failed else 'all'} stored.")
 
@@ -266,7 +267,8 @@ class Page:
         from pfl_lib.display import partition
 
         for row in table.rows:
-            asked = row.at is not None and (not names or row.setting in names)
+            named = not names or row.setting.partition(", ")[0] in names  # changed or not
+            asked = row.at is not None and named
             if asked and (held := self.split(row.at)) is not None:
                 name = DATASETS[row.at.dataset].title  # not the paper's, in the quick profile
                 partition.show(*held, title=f"{name}, {row.setting}")

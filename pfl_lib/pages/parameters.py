@@ -50,7 +50,9 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
             raise BadInput(f"the parameter cell does not declare {name!r}; it needs {needed}")
     # Run again in an open notebook, later cells have left names of their own; on a fresh kernel
     # there is nothing but parameters yet.
-    again = any(isinstance(value, Settings) for value in namespace.values())
+    values = [*namespace.values()]  # of a Page too, which holds them
+    held = (one for value in values for one in (value, getattr(value, "settings", None)))
+    again = any(isinstance(one, Settings) for one in held)
     for name, value in {} if again else namespace.items():
         # A name in capitals is a constant of the notebook's own, or imported.
         aside = name.startswith("_") or name in ("In", "Out") or name.isupper()

@@ -16,7 +16,7 @@ from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.own import load
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import Method, check_method, short_name
+from pfl_lib.methods import Method, check_method, make_method, short_name
 from pfl_lib.papers import values
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
@@ -131,17 +131,19 @@ class Table:
         own = (Row(at.dataset, name, at, own=True) for name, at in settings.items())
         return replace(self, rows=(*self.rows, *own))
 
-    def with_columns(self, methods: Mapping[str, Method]) -> "Table":
-        """The table with further columns, methods by the name to show; the paper prints no value
-        for them.
+    def with_columns(self, methods: Mapping[str, Method | str]) -> "Table":
+        """The table with further columns, methods (or their names) by the name to show; the paper
+        prints no value for them.
         """
-        names = [column.name for column in self.columns]
+        names, made = [column.name for column in self.columns], {}
         for name, method in _named("with_columns", methods):
             if name in names:
                 raise BadInput(f"{self.paper} {self.name} has a column {name!r}: give another name")
             if isinstance(method, type) or not callable(method):
-                check_method(method)
-        own = (Column(name, method, own=True) for name, method in methods.items())
+                made[name] = (
+                    make_method(method) if isinstance(method, str) else check_method(method)
+                )
+        own = (Column(name, method, own=True) for name, method in (methods | made).items())
         return replace(self, columns=(*self.columns, *own))
 
     def scheduled(self, **changes: Any) -> "Table":
@@ -177,6 +179,9 @@ class Table:
             if row.at is not None:
                 told = {"row": f"{row.dataset}, {row.setting}"} | vars(row.at)
                 lines.append(told | vars(told.pop("schedule")))
+        if not lines:
+            left = "its rows are left out: give other rows, or another profile"
+            raise BadInput(f"{self.paper} {self.name} in the {self.profile} profile: {left}")
         usual = {f.name: f.default for kind in (Setting, Schedule) for f in fields(kind)}
         frame = pd.DataFrame(lines, dtype=object)
         further = [n for n in frame if n in usual and any(x != usual[n] for x in frame[n])]

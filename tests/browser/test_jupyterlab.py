@@ -127,6 +127,9 @@ def test_run_all_ends_without_an_error_and_a_slider_moves_its_picture(new_page, 
     errors = [out for cell in cells for out in cell["outputs"] if out["output_type"] == "error"]
     assert [(error["ename"], error["evalue"]) for error in errors] == []
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    shown = [out["data"] for cell in cells for out in cell["outputs"] if "data" in out]
+    widgets = [of for of in shown if "application/vnd.jupyter.widget-view+json" in of]
+    assert widgets and all("image/png" in of for of in widgets), "a bar is kept"
 
     explorer = page.locator(".jp-OutputArea-output", has=page.locator(".widget-slider"))
     picture = explorer.locator("img[alt]")

@@ -20,13 +20,13 @@ def settings(own_types=None, **changed) -> parameters.Settings:
     )
 
 
-def run_cells(cells: Sequence, **given) -> None:
-    """Run code cells, of which the first holds the parameters, with these values of them; a kernel
-    takes seconds to start, and nothing is drawn here.
-    """
+def run_cells(cells: Sequence, times: int = 1, **given) -> None:
+    """Run code cells, the first of which holds the parameters, with these values of them, so many
+    times in one namespace: a kernel takes seconds to start."""
     first, *others = (cell.source for cell in cells)
     namespace: dict = {"__name__": "__main__"}
-    exec(first, namespace)
-    namespace |= given
-    for source in others:
-        exec(source, namespace)
+    for _ in range(times):
+        exec(first, namespace)
+        namespace |= given
+        for source in others:
+            exec(source, namespace)

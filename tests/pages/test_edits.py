@@ -1,5 +1,5 @@
 """What the tutorials and a paper's notebook invite one to change can be changed: edited, each runs
-to its end, and says that nothing was compared with recorded numbers.
+to its end, twice, and says that nothing was compared with recorded numbers.
 """
 
 from pathlib import Path
@@ -46,7 +46,7 @@ EDITS = {
             '"Local": "local"': '"Local": "local", "Ditto": "ditto"',
             "** self.power": "** (1 + self.power)",
             '"Same direction", 1\n': '"Same direction", 2\n',
-        }
+        },
     },
     "04_your_data.ipynb": {
         "one's own file": {
@@ -98,6 +98,6 @@ def test_an_edited_notebook_runs_to_its_end_and_compares_nothing(
     for file in ("patients.csv", "same_direction.py"):
         (tmp_path / file).write_bytes((FOLDER / file).read_bytes())
     (tmp_path / "mine.csv").write_text(CSV)
-    run_cells(edited(name, edit), jobs=1)
+    run_cells(edited(name, edit), times=2, jobs=1)
     told = capsys.readouterr().out
     assert "not compared with" in told and "as recorded" not in told

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import Ditto, FedAvg
+from pfl_lib.methods import FedAvg
 from pfl_lib.papers import compare, overview, waffle
 from pfl_lib.papers.metrics import MEGABYTES
 from pfl_lib.papers.overview import Shown
@@ -66,7 +66,7 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     table = waffle.TABLE1.only(["B"], ["Local"]).scaled(waffle.FULL)
     changed = table.scheduled(lr=0.05).clients(20)
     assert [row.setting for row in changed.rows] == ["B, lr 0.05, clients 20"]
-    runs = Runs((changed.with_columns({"Ditto": Ditto()}),), lambda spec: find(spec))
+    runs = Runs((changed.with_columns({"Ditto": "ditto"}),), lambda spec: find(spec))
     beside = compare.beside(runs)
     assert beside["own"].all() and beside["printed"].isna().all()
     assert set(beside["verdict"]) == {""} and compare.pairs(runs).empty

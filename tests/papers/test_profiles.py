@@ -40,6 +40,7 @@ def test_a_setting_that_is_left_out_is_counted_in_the_banner_and_has_no_runs():
     scaled = table.scaled(profile)
     assert [row.setting for row in scaled.rows if row.at] == ["C"]
     assert set(Runs((scaled,), lambda spec: None).values["status"]) == {"not run"}
+    refused("its rows are left out", scaled.only(["A"]).description)
 
 
 def test_the_quick_profile_leaves_out_no_method_that_a_page_runs():
