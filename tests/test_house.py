@@ -345,7 +345,7 @@ BUDGETS = {
     "models": 513,
     "partitions": 1541,
     "data": 728,
-    "experiments": 1865,
+    "experiments": 1866,
     "results": 1354,
     "papers": 2957,
     "display": 1039,

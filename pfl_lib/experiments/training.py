@@ -207,6 +207,7 @@ class Run:
         broken = [i for i in clients if not (finite[i] if finite.dim() else finite)]
         if broken and not self.fed.non_finite:
             names = f"client{'s' * (len(broken) > 1)} {', '.join(map(str, broken[:5]))}"
+            names += ", ..." if len(broken) > 5 else ""
             print(
                 f"method {self.method.name!r}: its round {self.done} gave {names} a model that is"
                 " not finite, though all training was",
