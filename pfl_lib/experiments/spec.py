@@ -87,10 +87,9 @@ class RunSpec:
         the package's is ever one of these.  Raises BadInput for one that cannot be stored.
         """
         recipe, dataset = self.recipe, data.DATASETS[self.dataset]
-        foreign = check_storable(self.method, recipe)
-        partition = {"name": self.partition, "version": recipe.version}
-        if not isinstance(self.partition, str):
-            partition = described(recipe)
+        foreign, setting = check_storable(self.method, recipe), self.setting()
+        if "partition" in foreign:
+            setting["partition"] = described(recipe)
         versions = {
             f"dataset {self.dataset}": dataset.version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
@@ -104,17 +103,13 @@ class RunSpec:
             "versions": {name: version for name, version in versions.items() if version != 1},
             "measures": list(self.measures),
             "evaluate_every": self.evaluate_every if self.evaluate_every != 1 else None,
-            "validation": self.validation,
             "own": foreign,
         }
         return {
+            **setting,
             "method": described(self.method),
-            "dataset": self.dataset,
             "fingerprint": dataset.fingerprint,
-            "images": self.images,
-            "partition": partition,
             "model": self.model,
-            "clients": self.clients,
             "schedule": described(self.schedule),
             "seed": self.seed,
             "alice": self.alice,

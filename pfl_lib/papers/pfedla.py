@@ -64,13 +64,11 @@ STEPS_OF_AN_EPOCH = {"cifar10": 10.0, "cifar100": 10.0, "fashion_mnist": 60.0, "
 QUICK_STEP = 20.0  # for the digits of the quick profile, whose weights then move and stay apart
 """The hypernetwork's step times the local epochs of a round, with the highest accuracy on
 validation data in the last round: ten clients, non-IID.1, a fifth of the training examples held
-out, one seed.
+out, one seed; docs/results.md has the accuracies.
 
-CIFAR-10, 30 rounds of 5 local epochs: the steps 0.2, 2/3, 1, 2, 3 and 6 reach 53.9, 56.9, 67.1,
-71.0, 69.5 and 67.3 % (standard error 1.6), so 3 may be as good as 2; 60 rounds of 10: 0.5, 1 and 2
-reach 67.5, 71.9 and 70.0, so 2 may be as good as 1.  FashionMNIST, 30 rounds of 5: 0.8, 8/3, 4, 8,
-12 and 24 reach 72.4, 84.2, 86.2, 88.0, 88.1 and 87.9 (1.1), so 8 and 24 may be as good as 12, and
-Local's 88.7 too.  The steps of CIFAR100 and MNIST are those of the data like them, unmeasured.
+CIFAR-10: 2 in 30 rounds of 5 local epochs, where 3 may be as good, and 1 in 60 rounds of 10, where
+2 may be.  FashionMNIST: 12 in 30 rounds of 5, where 8 and 24 may be as good.  The steps of CIFAR100
+and MNIST are those of the data like them, unmeasured.
 """
 
 
@@ -78,9 +76,9 @@ def hypernetwork_step(setting: Setting) -> float:
     """The step of a setting's hypernetworks: the measured one, by the local epochs of a round.
 
     Weights are moved by step times the clients' updates, which grow with their local epochs.  The
-    number of rounds is left out: with 1 and 2 on CIFAR-10 weights part within 25 rounds of 10 local
-    epochs, after which accuracy stays as it is for the 35 that were run.  A step that is divided by
-    the rounds too, 0.05 for 600 of them, leaves all weights near 1/N: pFedLA then is FedAvg.
+    number of rounds is left out: with 1 and 2 on CIFAR-10 accuracy stays as it is from round 25 to
+    60, of 10 local epochs each.  A step that is divided by the rounds too, 0.05 for
+    600 of them, leaves all weights near 1/N: pFedLA then averages as FedAvg does.
     """
     step = STEPS_OF_AN_EPOCH.get(setting.dataset, QUICK_STEP)
     return step / setting.schedule.local_epochs
