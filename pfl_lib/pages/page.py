@@ -263,12 +263,13 @@ class Page:
         return dataset, made
 
     def partitions(self, table: Table, *names: str) -> None:
-        """Show who holds which labels in the table's settings of these names, or in all."""
+        """Show who holds which labels in the table's settings of these names, changed or not, or in
+        all.
+        """
         from pfl_lib.display import partition
 
         for row in table.rows:
-            named = not names or row.setting.partition(", ")[0] in names  # changed or not
-            asked = row.at is not None and named
+            asked = row.at is not None and (not names or {row.setting, row.base} & {*names})
             if asked and (held := self.split(row.at)) is not None:
                 name = DATASETS[row.at.dataset].title  # not the paper's, in the quick profile
                 partition.show(*held, title=f"{name}, {row.setting}")

@@ -42,7 +42,7 @@ class Row:
 
     `stands_in`: words for the data that are run in place of the paper's ("MNIST stands in for
     EMNIST"); its values then get no verdict.  `own`: a setting of the reader's, beside what the
-    paper prints.
+    paper prints; `base`: the setting that it changes.
     """
 
     dataset: str
@@ -50,6 +50,7 @@ class Row:
     at: Setting | None = None
     stands_in: str = ""
     own: bool = False
+    base: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,10 +165,12 @@ class Table:
 
     def _changed(self, named: Mapping[str, Any], change: Callable[[Setting], Setting]) -> "Table":
         words = ", ".join(f"{name} {value}" for name, value in named.items())
-        rows = (
-            replace(row, setting=f"{row.setting}, {words}", at=row.at and change(row.at), own=True)
-            for row in self.rows
-        )
+        rows = []
+        for row in self.rows:
+            name, base = f"{row.setting}, {words}", row.base or row.setting
+            rows.append(
+                replace(row, setting=name, at=row.at and change(row.at), own=True, base=base)
+            )
         return replace(self, rows=tuple(rows))
 
     def description(self) -> pd.DataFrame:

@@ -65,7 +65,7 @@ def test_the_headline_counts_exact_smaller_and_missing_results(found):
 def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a_verdict():
     table = waffle.TABLE1.only(["B"], ["Local"]).scaled(waffle.FULL)
     changed = table.scheduled(lr=0.05).clients(20)
-    assert [row.setting for row in changed.rows] == ["B, lr 0.05, clients 20"]
+    assert [(row.setting, row.base) for row in changed.rows] == [("B, lr 0.05, clients 20", "B")]
     runs = Runs((changed.with_columns({"Ditto": "ditto"}),), lambda spec: find(spec))
     beside = compare.beside(runs)
     assert beside["own"].all() and beside["printed"].isna().all()
