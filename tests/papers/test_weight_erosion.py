@@ -2,13 +2,14 @@
 
 import dataclasses
 import functools
+from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import numpy as np
 import pytest
 import torch
 
-from pfl_lib import data, partitions
 from pfl_lib.cli import training
 from pfl_lib.experiments.runner import Run, federation_of, run_many
 from pfl_lib.experiments.spec import RunSpec
@@ -16,7 +17,6 @@ from pfl_lib.experiments.training import one_thread
 from pfl_lib.federation.federation import Federation
 from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.page import Page
-from pfl_lib.papers import gradients
 from pfl_lib.papers import weight_erosion as paper
 from pfl_lib.papers.runs import Runs
 from pfl_lib.results.result import Result
@@ -162,45 +162,26 @@ def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model
         assert sum(mine.find(spec, with_model=True) is not None for spec in specs) == trained
 
 
-@pytest.fixture(scope="module")
-def clients() -> list[gradients.Rows]:
-    cancer = data.load("breast_cancer")
-    return gradients.rows_of_clients(cancer, partitions.make("radius_strict", cancer))
-
-
-def test_a_clients_gradient_is_that_of_a_federation(clients):
+def test_the_page_of_gradients_takes_those_of_a_federation(monkeypatch):
+    monkeypatch.setenv("PFL_PAGE", "1")
+    page = Path(__file__).parents[2] / "notebooks/weight_erosion/gradient_distances.ipynb"
+    cells = [cell for cell in nbformat.read(page, 4).cells if cell.cell_type == "code"]
+    told: dict = {}
+    for cell in cells[:4]:
+        exec(cell.source, told)
+    x, y = told["clients"][1]
     theta = torch.from_numpy(np.random.RandomState(1).randn(22))
     spec = dataclasses.replace(spec_of("Local", "AGE_STRICT", 1, SHORT), model="linear-zero")
     schedule = dataclasses.replace(spec.schedule, rounds=1, batch_size=1000, lr=1.0)
-    x, y = clients[1].x[:, :-1], clients[1].y
     module = torch.nn.Linear(10, 2, dtype=torch.float64)
     with torch.no_grad():
         module.weight.copy_(theta.reshape(2, 11)[:, :-1])
         module.bias.copy_(theta.reshape(2, 11)[:, -1])
-    held = Federation.from_arrays([(x, y)], [(x, y)], module, schedule, device="cpu").clients
+    own = [(x[:, :-1], y)]
+    held = Federation.from_arrays(own, own, module, schedule, device="cpu").clients
     fed = Federation(held, module, schedule, loss=spec.loss, device="cpu", dtype=torch.float64)
     before = fed.initial()
     after, _ = fed.train({name: row[None] for name, row in before.items()}, 1, [0])
     step = (before["theta"] - after["theta"][0]).double()
-    ours = clients[1].gradient(theta).reshape(2, 11)
+    ours = told["gradient"](theta, x, y).reshape(2, 11)
     assert torch.allclose(step, torch.cat([ours[:, :-1].reshape(-1), ours[:, -1]]), atol=1e-6)
-
-
-def test_at_the_global_model_of_two_clients_the_distance_is_one_plus_the_ratio_of_sizes(clients):
-    alice, *others = clients
-    for other, size in zip(others, (126, 131, 141), strict=True):
-        both = gradients.Rows(torch.cat([alice.x, other.x]), torch.cat([alice.y, other.y]))
-        found = gradients.distances([alice, other], gradients.minimum(both))[1]
-        assert found.item() == pytest.approx(1 + 171 / size, rel=1e-7)
-
-
-def test_at_the_local_model_distances_are_without_bound(clients):
-    local = gradients.minimum(clients[0])
-    assert clients[0].gradient(local).norm() < 1e-10
-    assert gradients.distances(clients, local)[1:].min() > 1e9
-
-
-def test_at_zero_every_clients_loss_is_that_of_knowing_nothing(clients):
-    nothing = torch.zeros(22, dtype=torch.float64)
-    for client in clients:
-        assert client.data_loss(nothing).item() == pytest.approx(np.log(2) / 2)
