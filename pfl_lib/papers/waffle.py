@@ -2,9 +2,9 @@
 Jaggi; 2021).
 
 Its Table 1 on MNIST, which most of its runs belong to, with every hyper-parameter of the benchmark,
-and what is counted under concept shift and on Alice's test images.  CIFAR10 and the size-penalty
-study are in `waffle_studies`.  Ten clients, of whom Alice is client 0, all take part in every round
-with one local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
+and what is counted under concept shift.  CIFAR10 and the size-penalty study are in
+`waffle_studies`.  Ten clients, of whom Alice is client 0, all take part in every round with one
+local epoch; MNIST with plain SGD at rate 0.1 and batches of 32 (section 3).
 
 Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
 variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally counts a batch a round,
@@ -13,17 +13,13 @@ no whole pass over 6,000 images within 100 rounds; the five seeds are 1 to 5.
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
 from torch import LongTensor, Tensor
 
-from pfl_lib import models, partitions
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput
-from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import (
     APFL,
@@ -39,7 +35,6 @@ from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import shifted_labels
-from pfl_lib.randomness import generator
 
 PAPER = "waffle"
 ALICE = 0
@@ -158,37 +153,3 @@ def votes(dataset: Dataset, split: Partition, seeds: Iterable[int]) -> list[floa
     tested = torch.bincount(dataset.test_y[split.test[ALICE]], minlength=classes)
     given = (shifted_labels(classes, len(held), seed) for seed in seeds)
     return [100 * vote(torch.stack(held), labels, tested) for labels in given]
-
-
-def draws_of_images(right: Tensor, labels: Tensor, own: Tensor, times: int, seed: int) -> Tensor:
-    """Accuracies [times] of one model on draws of test images, without replacement, that hold as
-    many of each label as Alice's.
-
-    `right` [n] is 1 where the model is right about a test image, `labels` [n] are the images'
-    labels, `own` those of Alice's images.  Raises BadInput where a label has fewer images.
-    """
-    random = generator(seed, "test images")
-    total = torch.zeros(times, dtype=torch.float64)
-    for label, count in zip(*own.unique(return_counts=True), strict=True):
-        there = right[labels == label].double()
-        if len(there) < count:
-            told = f"label {label} has {len(there)} test images, Alice holds {count}"
-            raise BadInput(f"{told}: draw from the test set that hers are from")
-        for k in range(times):
-            total[k] += there[torch.randperm(len(there), generator=random)[:count]].sum()
-    return total / len(own)
-
-
-@torch.no_grad()
-def right_answers(spec: RunSpec, model: Mapping[str, Tensor], dataset: Dataset) -> Tensor:
-    """Whether the model that a run served to Alice is right, 1 or 0, about each test image of the
-    data set [n].
-    """
-    split = partitions.make(spec.partition, dataset, spec.clients, spec.seed, spec.alice)
-    held = client_data.from_partition(dataset, split)
-    module = models.build(spec.model, held.input_shape, held.classes).eval()
-    module.load_state_dict({name: value[0] for name, value in model.items()}, strict=False)
-    pool = held.splits["test"].pool.to(torch.device("cpu"), torch.float32)
-    parts = torch.arange(len(dataset.test_y)).split(1000)
-    guessed = torch.cat([module(pool.inputs(part)).argmax(1) for part in parts])
-    return (guessed == dataset.test_y).double()

@@ -6,14 +6,11 @@ import pytest
 import torch
 
 from pfl_lib import data, papers, partitions
-from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.pages import registry
 from pfl_lib.papers import waffle
-from pfl_lib.results.store import Store
-from tests.common import refused
 
 
 def test_the_paper_profile_is_the_papers_setting():
@@ -88,39 +85,3 @@ def test_the_votes_are_those_of_the_labels_that_the_seeds_draw():
         assert waffle.votes(digits, split, [seed]) == [expected]
     unshifted = partitions.make("B", digits, 10, seed=3)
     assert all(map(math.isnan, waffle.votes(digits, unshifted, [1, 2])))
-
-
-IMAGES = torch.tensor([0] * 6 + [1] * 4 + [2] * 5)  # their labels
-
-
-def test_a_draw_holds_as_many_images_of_each_label_as_alice_does():
-    """Right about all 1s and nothing else: every draw with two 1s among five images scores 2/5."""
-    right, own = (IMAGES == 1).double(), torch.tensor([1, 0, 0, 1, 0])
-    drawn = waffle.draws_of_images(right, IMAGES, own, 50, seed=1)
-    assert torch.equal(drawn, torch.full((50,), 0.4, dtype=torch.float64))
-
-
-def test_fewer_images_of_a_label_than_alice_holds_are_refused():
-    told, own = "label 1 has 4 test images, Alice holds 5: ", torch.tensor([1] * 5)
-    refused(told, waffle.draws_of_images, torch.ones(15), IMAGES, own, 3, seed=1)
-
-
-def test_draws_scatter_around_the_share_of_right_answers_and_follow_the_seed():
-    """Three of six 0s drawn, four are right: mean 2/3, variance 2/9/3 * 3/5 = 2/45."""
-    right = torch.tensor([1, 1, 1, 1, 0, 0] + [0] * 9, dtype=torch.float64)
-    own = torch.tensor([0, 0, 0])
-    drawn = waffle.draws_of_images(right, IMAGES, own, 4_000, seed=1)
-    assert drawn.mean().item() == pytest.approx(2 / 3, abs=0.015)
-    assert drawn.var().item() == pytest.approx(2 / 45, rel=0.1)
-    assert torch.equal(drawn, waffle.draws_of_images(right, IMAGES, own, 4_000, seed=1))
-    assert not torch.equal(drawn, waffle.draws_of_images(right, IMAGES, own, 4_000, seed=2))
-
-
-def test_a_stored_model_is_right_about_alices_images_as_often_as_its_run_recorded(tmp_path):
-    digits = data.load("digits")
-    at = waffle.QUICK.make(waffle.MNIST).scheduled(rounds=1)
-    spec = at.spec(APFL(), 1)
-    result = run_one(spec, Store(tmp_path, published=None))
-    own = partitions.make("C", digits, 10, 1, 0).test[0]
-    right = waffle.right_answers(spec, result.model, digits)[own]
-    assert right.mean().item() == pytest.approx(result.last_accuracy, abs=1e-9)
