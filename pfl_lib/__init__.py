@@ -16,16 +16,7 @@ if TYPE_CHECKING:
     from pfl_lib.results.result import Result
     from pfl_lib.results.several import Results, compare
 
-__all__ = [
-    "DPSGD",
-    "BadInput",
-    "Federation",
-    "Result",
-    "Results",
-    "Schedule",
-    "compare",
-    "run",
-]
+__all__ = ["DPSGD", "BadInput", "Federation", "Result", "Results", "Schedule", "compare", "run"]
 __version__ = "0.1.0"
 
 _FROM = {

@@ -116,13 +116,7 @@ def setting(dataset: str, partition: Recipe, clients: int = 15) -> Setting:
         augment="none" if mnist else "crop_flip",
     )
     return Setting(
-        dataset,
-        partition,
-        "tf_cnn",
-        schedule,
-        clients=clients,
-        alice=None,
-        validation=VALIDATION,
+        dataset, partition, "tf_cnn", schedule, clients=clients, alice=None, validation=VALIDATION
     )
 
 

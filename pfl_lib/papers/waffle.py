@@ -21,14 +21,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import (
-    APFL,
-    FedAvg,
-    Local,
-    Scaffold,
-    Waffle,
-    WeightErosion,
-)
+from pfl_lib.methods import APFL, FedAvg, Local, Scaffold, Waffle, WeightErosion
 from pfl_lib.papers import values
 from pfl_lib.papers.profiles import Profile, only, sizes, smaller
 from pfl_lib.papers.settings import Setting

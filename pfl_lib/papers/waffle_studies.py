@@ -26,12 +26,7 @@ CIFAR10 = Setting(
     partition="C",
     model="dla",
     schedule=Schedule(
-        rounds=ROUNDS,
-        batch_size=128,
-        lr=0.01,
-        momentum=0.9,
-        weight_decay=5e-4,
-        augment="crop_flip",
+        rounds=ROUNDS, batch_size=128, lr=0.01, momentum=0.9, weight_decay=5e-4, augment="crop_flip"
     ),
     alice=ALICE,
 )
