@@ -11,7 +11,7 @@ import pandas as pd
 
 from pfl_lib.errors import BadInput, choose, flag
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Summary, half_interval
+from pfl_lib.results.summary import Summary
 from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
@@ -159,14 +159,16 @@ class Comparison:
 
         `protocol` and `over` as in `Result.value`.  Raises BadInput for an unknown name.
         """
+        from scipy.stats import t  # takes half a second to import
+
         to = next(iter(self.results)) if to is None else choose("name", to, self.results)
         values = {name: s.summary(protocol, over=over) for name, s in self.results.items()}
         rows = []
         beside = values.pop(to)
         for name, ours in values.items():
             apart = (ours.values - beside.values).dropna()
-            mean, half = apart.mean(), half_interval(apart)
-            decided = half > 0 and abs(mean) > half
+            mean, half = apart.mean(), t.ppf(0.975, len(apart) - 1) * apart.sem()
+            decided = apart.nunique() > 1 and abs(mean) > half
             rows.append(
                 {
                     "method": name,

@@ -1,8 +1,7 @@
 """What runs of one setting with several seeds say together, and what became of one run."""
 
 import math
-import statistics
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -36,18 +35,6 @@ class Summary:
         """ "ran" or "diverged at round 7 (seed 2)"."""
         lost = ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged.items())
         return f"diverged at {lost}" if lost else "ran"
-
-
-def half_interval(values: Collection[float]) -> float:
-    """Half the width of the 95 % confidence interval of a mean, by Student's t; not a number for
-    fewer than two values, and 0 for equal ones.
-    """
-    n = len(values)
-    if n < 2:
-        return math.nan
-    from scipy.stats import t  # takes half a second to import
-
-    return float(t.ppf(0.975, n - 1)) * statistics.stdev(values) / math.sqrt(n)
 
 
 def status(result: Result | None) -> str:

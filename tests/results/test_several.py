@@ -8,7 +8,6 @@ import pytest
 from pfl_lib import Results, compare
 from pfl_lib.display import theme
 from pfl_lib.results.result import Result
-from pfl_lib.results.summary import half_interval
 from tests.common import refusal, refused
 
 
@@ -74,14 +73,6 @@ def test_differences_are_paired_by_seed():
     refused("name 'two' is not one of one, several, again", comparison.differences, "two")
 
 
-def test_the_interval_is_students_and_one_seed_decides_nothing():
-    """Differences 1, 2 and 3: standard deviation 1, 1/sqrt(3) = 0.57735 of the mean; with two
-    degrees of freedom t is 4.3027, so half the interval is 2.4842."""
-    assert half_interval((1.0, 2.0, 3.0)) == pytest.approx(2.4842, abs=1e-4)
-    assert half_interval((1.6, 1.6, 1.6)) == 0
-    assert math.isnan(half_interval((5.0,)))
-
-
 @pytest.mark.parametrize(
     ("points", "word"),
     [
@@ -92,12 +83,16 @@ def test_the_interval_is_students_and_one_seed_decides_nothing():
     ],
 )
 def test_a_difference_is_decided_where_its_interval_leaves_0_out(points, word):
-    """Seed 4, which one method alone has, does not count."""
+    """Differences 1, 2 and 3: standard deviation 1, 1/sqrt(3) = 0.57735 of the mean; with two
+    degrees of freedom Student's t is 4.3027, so half the interval is 2.4842.  Seed 4, which one
+    method alone has, does not count."""
     low = Results(tuple(result(seed, 0.5) for seed in (1, 2, 3, 4)))
     high = Results(tuple(result(s, 0.5 + p / 100) for s, p in enumerate(points, 1)))
     row = compare({"low": low, "high": high}).differences().iloc[0]
     assert row["than low"] == word and row["seeds"] == 3
     assert row["difference"] == pytest.approx(sum(points) / 3)
+    if points == (1.0, 2.0, 3.0):
+        assert row["95 % to"] - row["difference"] == pytest.approx(2.4842, abs=1e-4)
 
 
 def test_the_worst_client_stands_beside_the_mean():
