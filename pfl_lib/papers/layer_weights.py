@@ -4,13 +4,12 @@ The paper prints no numbers for its figures.  A sentence about weights holds whe
 should be larger is so by more than `FLOOR`, and does not where one is smaller by more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
 from pfl_lib.engine.layout import Layout
-from pfl_lib.experiments.logs import BYTES
 from pfl_lib.models import build
 from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
 from pfl_lib.results.result import Result
@@ -19,12 +18,11 @@ FLOOR = 0.01
 """A hundredth of a client's weight: the smallest difference between weights that answers."""
 EQUAL = 1e-6  # weights are kept in single precision: closer ones are the same
 CLASSES = 10  # of EMNIST too, by the size of its retained classifier, 84 x 10 + 10
-ROUNDS, CLIENTS = 600, 10
+ROUNDS = 600
 SLIP = 8
 """The printed megabytes are an eighth of what 600 rounds of ten clients send at 4 bytes a number:
 3,000 bytes for each parameter of one model up and one down.  Bits and bytes seem to be mixed up.
 """
-NETWORKS = {"EMNIST": ("pfedla_cnn", (1, 28, 28)), "CIFAR10": ("pfedla_cnn-norm", (3, 32, 32))}
 
 
 def layers_of(model: str) -> list[str]:
@@ -81,17 +79,6 @@ def larger(leads: Iterable[float]) -> bool | None:
     if any(lead < -FLOOR for lead in leads):
         return False
     return True if leads and all(lead > FLOOR for lead in leads) else None
-
-
-# --- Table 3 ---
-
-
-def megabytes(dataset: str, retained: Sequence[str]) -> float:
-    """What ten clients send and receive in 600 rounds where these layers are not downloaded."""
-    model, shape = NETWORKS[dataset]
-    layout = Layout.of(build(model, shape, CLASSES))
-    kept = sum(layout.layer(name).size for name in retained)
-    return ROUNDS * CLIENTS * BYTES * (2 * layout.P - kept) / 2**20
 
 
 def printed_megabytes(result: Result, protocol: str, over: str, model: str) -> float:
