@@ -64,7 +64,7 @@ class FlatModule:
     def in_forward_order(self, x: Tensor) -> Layout:
         """The layout with its layers as an evaluation of x [b, ...] reaches them."""
         self._mode(train=False)
-        watch = Reads(self.layout, self._theta, self._statistics)
+        watch = Reads(self.module)
         with torch.no_grad(), watch:
             self.module(x)
         return self.layout.in_order(watch.names)
