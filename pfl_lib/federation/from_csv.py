@@ -1,7 +1,5 @@
 """A user's CSV file as the clients of a federation."""
 
-import itertools
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ import torch
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, needs, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
-from pfl_lib.partitions import groups
+from pfl_lib.partitions import ByColumn, groups
 from pfl_lib.progress import tell
 
 MOST_WORDS, MOST_TOLD = 50, 12
@@ -50,7 +48,9 @@ def from_csv(
     Raises `BadInput` for a file, a column, a label or a group that does not fit.
     """
     path = path_of("path", path)
-    if inputs is not None and not (_are_names(inputs) and len({*inputs}) == len(inputs)):
+    is_list = isinstance(inputs, list | tuple)
+    names = {name for name in inputs if isinstance(name, str)} if is_list else set()
+    if inputs is not None and not (is_list and len(names) == len(inputs)):
         such = [inputs] if isinstance(inputs, str) else ["age", "weight"]
         raise BadInput(
             f"inputs {inputs!r}: give a list of columns, each once, such as inputs={such}"
@@ -105,18 +105,12 @@ def _read(path: Path) -> pd.DataFrame:
             skipinitialspace=True,
             low_memory=False,
         )
-    except OSError as error:
-        raise BadInput(
-            f"{path} cannot be read ({error.strerror or error}): give the path of a CSV file"
-        ) from None
     except BadInput:
         raise
-    except UnicodeError:
-        raise BadInput(f"{path} is not written in UTF-8: save it as UTF-8") from None
-    except ValueError as error:  # pandas' errors of parsing are ValueErrors
-        raise BadInput(
-            f"{path} is no CSV file with a header line ({' '.join(str(error).split())})"
-        ) from None
+    except (OSError, ValueError) as error:  # pandas' errors of parsing and of UTF-8 are ValueErrors
+        why = " ".join(str(error).split())
+        told = f"{path} cannot be read as a CSV file in UTF-8 with a header line ({why})"
+        raise BadInput(told) from None
     if not isinstance(table.index, pd.RangeIndex):
         raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:
@@ -136,10 +130,6 @@ def _without_blanks(column: pd.Series) -> pd.Series:
     words = words.mask(words.isin(MISSING))
     numbers = pd.to_numeric(words, errors="coerce")
     return words if (numbers.isna() & words.notna()).any() else numbers
-
-
-def _are_names(inputs: object) -> bool:
-    return isinstance(inputs, list | tuple) and all(isinstance(name, str) for name in inputs)
 
 
 def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, list]:
@@ -171,15 +161,10 @@ def _groups(
         return sorted(column.unique()), groups.by_value(column.tolist(), seed)
     if not numeric:
         raise BadInput(f"{where} holds words, which bins cannot split: leave bins out")
-    numbers = isinstance(bins, list | tuple) and all(
-        isinstance(bound, int | float) and math.isfinite(bound) for bound in bins
-    )
-    if not numbers or not bins or sorted(set(bins)) != list(bins):
-        raise BadInput(f"bins {bins}: give one number or more, in ascending order")
+    bins = ByColumn(column.name, bins).bins
     _check_finite(where, column)
     rows = groups.by_bins(column.to_numpy(dtype=float), bins, seed)
-    between = (f"above {a} up to {b}" for a, b in itertools.pairwise(bins))
-    clients = [f"up to {bins[0]}", *between, f"above {bins[-1]}", "unknown"][: len(rows)]
+    clients = [*groups.names(bins), "unknown"][: len(rows)]
     for words, group in zip(clients, rows, strict=True):
         if not group:
             raise BadInput(f"no row of {path} has {column.name} {words}: choose other bins")
@@ -208,15 +193,11 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 f"{where} holds numbers with a decimal comma, such as {known.iloc[0]!r}, which"
                 " would count as words: write a point"
             )
-        if words == len(table) > 2:
+        if words == len(table) > 2 or words > MOST_WORDS:
             raise BadInput(
-                f"{where} holds another word in each row, from which nothing is learned: name the"
-                " columns to use with inputs=[...]"
-            )
-        if words > MOST_WORDS:
-            raise BadInput(
-                f"{where} holds {words} different words, at most {MOST_WORDS} can be an input: name"
-                " the columns to use with inputs=[...]"
+                f"{where} holds {words} different words in {len(table)} rows; at most {MOST_WORDS},"
+                " and not another in each row, can be an input: name the columns to use with"
+                " inputs=[...]"
             )
     if not names:
         raise BadInput(

@@ -2,7 +2,6 @@
 and Jax_federated_learning.ipynb).
 """
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -47,12 +46,7 @@ class ByColumn:
 
     @property
     def title(self) -> str:
-        limits = [f"{bound:g}" for bound in self.bins[self.mixed :]]
-        named = [
-            *(f"up to {limit}" for limit in limits[:1]),
-            *(f"above {low} up to {high}" for low, high in itertools.pairwise(limits)),
-            *(f"above {limit}" for limit in limits[-1:]),
-        ]
+        named = groups.names(self.bins[self.mixed :])
         if self.mixed:
             named[:1] = [f"two random halves of {f'those {named[0]}' if named else 'all rows'}"]
         return f"{self.column}: {', '.join([*named, *['unknown'] * self.unknown])}"

@@ -42,6 +42,16 @@ def by_bins(
     return groups + ([unknown] if unknown else [])
 
 
+def names(bins: Sequence[float]) -> list[str]:
+    """What the values of each bin have in common: "up to 20", "above 20"."""
+    limits = [f"{bound:g}" for bound in bins]
+    return [
+        *(f"up to {limit}" for limit in limits[:1]),
+        *(f"above {low} up to {high}" for low, high in itertools.pairwise(limits)),
+        *(f"above {limit}" for limit in limits[-1:]),
+    ]
+
+
 def by_value(values: Sequence, seed: int) -> list[Rows]:
     """Row numbers by their value, in ascending order of values, each group shuffled."""
     shuffle = random.Random(seed).shuffle

@@ -164,7 +164,7 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"bins": (50, 25)}, "bins (50, 25): give one number or more, in ascending order"),
         ({"bins": ()}, "bins (): give one number or more"),
         ({"bins": 20}, "bins 20: give one number or more"),
-        ({"bins": (1, "2")}, "bins (1, '2'): give one number or more"),
+        ({"bins": (1, "x")}, "bins (1, 'x'): give one number or more"),
         ({"inputs": 3}, "inputs 3: give a list of columns"),
         ({"inputs": ["age", "age"]}, "give a list of columns, each once"),
         ({"label": []}, "label []: give the name of a column"),
@@ -238,8 +238,8 @@ def test_other_marks_between_cells_are_named(table, mark, name):
     [
         (["n.a.!", *range(8)], "holds numbers but for 1 rows, such as 'n.a.!': mend them"),
         (['"1,5"', '"-2,25"'] * 5, "numbers with a decimal comma, such as '1,5', which would"),
-        ([f"name {i % 59}" for i in range(60)], "holds 59 different words, at most 50 can be"),
-        ([f"name {i}" for i in range(20)], "holds another word in each row, from which nothing"),
+        ([f"name {i % 59}" for i in range(60)], "holds 59 different words in 60 rows; at most 50"),
+        ([f"name {i}" for i in range(20)], "in 20 rows; at most 50, and not another in each row"),
     ],
     ids=["few words", "commas", "names", "other names"],
 )
