@@ -88,12 +88,6 @@ class LabelSkew:
             )
         shares = _shares(self.distribution[0], min(clients, CLIENTS))
         test = _test_sets(shares, dataset)
-        for client, mine in enumerate(test):
-            if not len(mine):
-                raise BadInput(
-                    f"distribution {name!r} leaves client {client} without test images: "
-                    f"{dataset.name} has only {len(dataset.test_y)} test images"
-                )
         taken, train = [0] * CLASSES, []
         for row in shares:
             mine = []
@@ -104,17 +98,11 @@ class LabelSkew:
             train.append(torch.cat(mine))
         alike = [len(range(place, clients, CLIENTS)) for place in range(CLIENTS)]
         train = [train[i % CLIENTS][i // CLIENTS :: alike[i % CLIENTS]] for i in range(clients)]
-        for client, mine in enumerate(train):
-            if not len(mine):
-                raise BadInput(
-                    f"clients {clients}: distribution {name!r} leaves client {client} without"
-                    f" training images of {dataset.name}: give fewer clients"
-                )
         relabel = None
         if self.distribution not in PERCENT:
             relabel = shifted_labels(CLASSES, clients, seed if self.draw is None else self.draw)
         test = tuple(test[i % CLIENTS] for i in range(clients))
-        return Partition(name, tuple(train), test, relabel=relabel)
+        return _checked(Partition(name, tuple(train), test, relabel=relabel), dataset)
 
 
 @dataclass(frozen=True)
@@ -161,15 +149,7 @@ class SizedSkew:
             for mine, (first, end) in zip(train, pairwise(bounds), strict=True):
                 mine.append(images[first:end])
         test = tuple(_test_sets(shares, dataset))
-        held = Partition(called(self), tuple(map(torch.cat, train)), test)
-        for what, parts in (("training", held.train), ("test", held.test)):
-            if empty := [i for i, part in enumerate(parts) if not len(part)]:
-                raise BadInput(
-                    f"sizes {self.sizes}: client {empty[0]} of {clients} is left without {what}"
-                    f" images of {dataset.name}: give fewer clients, more images or sizes that"
-                    " differ less"
-                )
-        return held
+        return _checked(Partition(called(self), tuple(map(torch.cat, train)), test), dataset)
 
 
 def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
@@ -188,6 +168,16 @@ def _check_classes(name: str, dataset: Dataset) -> None:
             f"distribution {name!r} is made for {CLASSES} classes, dataset {dataset.name!r} has"
             f" {dataset.classes}: choose another dataset"
         )
+
+
+def _checked(made: Partition, dataset: Dataset) -> Partition:
+    for what, parts in (("training", made.train), ("test", made.test)):
+        if empty := [i for i, part in enumerate(parts) if not len(part)]:
+            raise BadInput(
+                f"distribution {made.name} leaves client {empty[0]} of {made.clients} without"
+                f" {what} images of {dataset.name}: give fewer clients or more images"
+            )
+    return made
 
 
 def _by_label(labels: Tensor) -> list[LongTensor]:

@@ -190,11 +190,11 @@ def test_clients_beyond_ten_share_what_those_of_the_ten_have(name, hundred):
     ("name", "train", "test", "clients", "sentence"),
     [
         ("B", [100] * 10, [100] * 10, 0, "clients 0: give a whole number, 1 or more"),
-        ("B", [100] * 10, [100] * 10, 2000, "leaves client 1000 without training images of made"),
+        ("B", [100] * 10, [100] * 10, 2000, "leaves client 1000 of 2000 without training images"),
         ("A*", [500, 500], [50, 50], 10, "is made for 10 classes, dataset 'made' has 2: choose"),
         ("C", [100] * 3 + [98] + [100] * 6, [100] * 10, 10, "label 3 has 98 among the 998 images"),
         ("A", [100] * 9 + [0], [100] * 10, 10, "label 9 has 0 among the 900 images"),
-        ("A", [100] * 10, [9] * 10, 10, "leaves client 0 without test images: made has only 90"),
+        ("A", [100] * 10, [9] * 10, 10, "leaves client 0 of 10 without test images of made"),
     ],
 )
 def test_what_cannot_be_served_is_refused(labelled, name, train, test, clients, sentence):

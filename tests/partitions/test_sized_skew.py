@@ -78,8 +78,8 @@ def test_bad_settings_are_refused_in_one_line(given, sentence):
 @pytest.mark.parametrize(
     ("sizes", "train", "test", "clients", "words"),
     [
-        ((1, 1000), [100] * 10, [10] * 10, 2, "client 0 of 2 is left without training images of"),
-        ((1,), [100] * 10, [9] * 10, 2, "client 0 of 2 is left without test images"),
+        ((1, 1000), [100] * 10, [10] * 10, 2, "leaves client 0 of 2 without training images of"),
+        ((1,), [100] * 10, [9] * 10, 2, "leaves client 0 of 2 without test images"),
         ((1,), [100] * 2, [50] * 2, 2, "distribution 'A' is made for 10 classes, dataset 'made' h"),
         ((1,), [100] * 10, [10] * 10, 0, "clients 0: give a whole number, 1 or more"),
     ],
