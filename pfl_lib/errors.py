@@ -108,22 +108,14 @@ def said(error: BaseException) -> str:
     "KeyError: 'w' (mine.py, line 12)".
     """
     line = f"{type(error).__name__}: {error}".splitlines()[0]
-    installed = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-    others = (*(os.path.join(of, "") for of in (Path(__file__).parent, *installed)), "<")
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        (Path(frame.filename), frame.lineno)
-        for frame in frames
-        if not (
-            frame.filename.startswith(others)
-            or {"site-packages", "dist-packages"} & {*Path(frame.filename).parts}
-        )
-    ]
-    if not own:
-        return line
-    file, number = own[-1]
-    name = "a cell" if "ipykernel" in str(file) else file.name
-    return f"{line} ({name}, line {number})"
+    others = (Path(__file__).parent, sysconfig.get_path("stdlib"))
+    others = (*(f"{folder}{os.sep}" for folder in others), "<")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = frame.filename
+        if not (path.startswith(others) or "site-packages" in path or "dist-packages" in path):
+            name = "a cell" if "ipykernel" in path else Path(path).name
+            return f"{line} ({name}, line {frame.lineno})"
+    return line
 
 
 def _is_whole(value: object) -> bool:
