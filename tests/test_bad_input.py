@@ -74,7 +74,7 @@ CALLS = {
         for threads in (None, 0, -1, False, HUGE)
     },
     "lazy": (lambda: federation(model=Lazy), "the model has a lazy layer"),
-    "summed": (lambda: federation(model=lambda: Summed(3, 2)), "1 rows of scores for a batch of 4"),
+    "summed": (lambda: federation(model=lambda: Summed(3, 2)), "of shape (1, 2) for a batch of 4"),
     "lr": (lambda: run(lr=1e308), "lr 1e+308: give a number above 0, of 1e+15 at most"),
     "decay": (lambda: run(weight_decay=HUGE), "a number 0 or more, of 1e+15 at most"),
     **{

@@ -97,51 +97,37 @@ def check(
             raise BadInput(
                 f"parameter {name} is frozen (requires_grad=False): train it, or make it a buffer"
             )
-    example = split.pool.inputs(split.index[0][:1])
-    try:
-        with torch.no_grad():
-            logits = flat.network.eval()(example)
-    except BadInput:
-        raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        why = str(error).partition("\n")[0]
-        raise BadInput(
-            f"the model cannot take an example of shape {tuple(example.shape[1:])}: {why}"
-        ) from error
-    finally:
-        flat.network.train()
-    if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[1] < classes:
-        given = f"a {type(logits).__name__}"
-        if isinstance(logits, Tensor):
-            given = f"numbers of shape {tuple(logits.shape)}"
-        raise BadInput(
-            f"the model gives {given} for a batch of one; give a score to each of {classes} classes"
-            f" (labels count from 0; here the least is {int(torch.cat(split.labels).min())})"
-        )
     # BatchNorm cannot take a single number, and a client's smallest batch is the last of a pass,
     # where one is reached.  All evaluated clients count, whether ever drawn or not: otherwise the
     # seed would decide whether a federation is refused.
     size, client = min(
         (_smallest_batch(schedule, len(split.index[i])), i) for i in evaluated_clients
     )
-    batch = split.pool.inputs(split.index[client][:size])
-    before = _random_state(batch.device)
+    before = _random_state(split.pool.x.device)
     buffers = [name for name, _ in flat.module.named_buffers()]
-    try:
-        scores = flat.network(batch)
-    except BadInput:
-        raise
-    except (RuntimeError, ValueError) as error:
-        why = str(error).partition("\n")[0]
-        raise BadInput(
-            f"the model cannot train on a batch of {size}, client {client}'s last: {why}; give"
-            " another batch_size"
-        ) from error
-    if len(scores) != len(batch):
-        raise BadInput(
-            f"the model gives {len(scores)} rows of scores for a batch of {len(batch)}: give one to"
-            " each example"
-        )
+    for training, index in ((False, split.index[0][:1]), (True, split.index[client][:size])):
+        batch = split.pool.inputs(index)
+        try:
+            with torch.set_grad_enabled(training):
+                scores = flat.network.train(training)(batch)
+        except BadInput:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            does, cure = f"take a batch of shape {tuple(batch.shape)}", ""
+            if training:
+                does = f"train on a batch of {size}, client {client}'s last"
+                cure = "; give another batch_size"
+            why = str(error).partition("\n")[0]
+            raise BadInput(f"the model cannot {does}: {why}{cure}") from error
+        is_tensor = isinstance(scores, Tensor)
+        shape = tuple(scores.shape) if is_tensor else ()
+        if len(shape) != 2 or shape[0] != len(batch) or shape[1] < classes:
+            given = f"numbers of shape {shape}" if is_tensor else f"a {type(scores).__name__}"
+            raise BadInput(
+                f"the model gives {given} for a batch of {len(batch)}; give each example a score to"
+                f" each of {classes} classes (labels count from 0; here the least is"
+                f" {int(torch.cat(split.labels).min())})"
+            )
     if made := [name for name, _ in flat.module.named_buffers() if name not in buffers]:
         raise BadInput(
             f"the model makes buffer {made[0]} in training, which no row carries: register it when"
@@ -157,7 +143,7 @@ def check(
             "the model's scores do not depend on its parameters in training, as under no_grad or"
             " after detach(): there is nothing to train"
         )
-    if not torch.equal(_random_state(batch.device), before):
+    if not torch.equal(_random_state(split.pool.x.device), before):
         raise BadInput(
             "the model draws random numbers in training, as dropout does, and so its runs could"
             " neither be repeated nor resumed: leave that out (dropout with p=0)"

@@ -170,9 +170,9 @@ def frozen() -> nn.Module:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (nn.Linear(4, 2), "the model cannot take an example of shape (3,): mat1 and mat2 shapes"),
-        (nn.Linear(3, 1), "the model gives numbers of shape (1, 1) for a batch of one; give a sc"),
-        (nn.Sequential(network(), nn.LSTM(2, 2)), "the model gives a tuple for a batch of one; gi"),
+        (nn.Linear(4, 2), "the model cannot take a batch of shape (1, 3): mat1 and mat2 shapes"),
+        (nn.Linear(3, 1), "the model gives numbers of shape (1, 1) for a batch of 1; give each e"),
+        (nn.Sequential(network(), nn.LSTM(2, 2)), "the model gives a tuple for a batch of 1; give"),
         (nn.Sequential(network(), nn.Flatten(0)), "the model gives numbers of shape (2,) for a b"),
         (nn.Flatten, "model Flatten has no parameters: there is nothing to train"),
         (frozen, "parameter bias is frozen (requires_grad=False): train it, or make it a buffer"),
