@@ -339,15 +339,15 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1095,
+    "engine": 1081,
     "methods": 2869,
-    "federation": 1424,
+    "federation": 1398,
     "models": 513,
-    "partitions": 1541,
-    "data": 728,
-    "experiments": 1861,
-    "results": 1354,
-    "papers": 2958,
+    "partitions": 1535,
+    "data": 721,
+    "experiments": 1843,
+    "results": 1343,
+    "papers": 2811,
     "display": 1039,
     "explore": 432,
     "pages": 1418,

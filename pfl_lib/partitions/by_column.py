@@ -31,7 +31,7 @@ class ByColumn:
 
     def __post_init__(self) -> None:
         try:
-            bins = tuple(float(bound) for bound in self.bins)
+            bins = tuple(float(0 + bound) for bound in self.bins)  # a text plus 0 is refused
         except (TypeError, ValueError):
             bins = ()
         if not bins or sorted(set(bins)) != list(bins) or not all(map(math.isfinite, bins)):

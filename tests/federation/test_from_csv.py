@@ -164,7 +164,7 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"bins": (50, 25)}, "bins (50, 25): give one number or more, in ascending order"),
         ({"bins": ()}, "bins (): give one number or more"),
         ({"bins": 20}, "bins 20: give one number or more"),
-        ({"bins": (1, "x")}, "bins (1, 'x'): give one number or more"),
+        ({"bins": (1, "2")}, "bins (1, '2'): give one number or more"),
         ({"inputs": 3}, "inputs 3: give a list of columns"),
         ({"inputs": ["age", "age"]}, "give a list of columns, each once"),
         ({"label": []}, "label []: give the name of a column"),
