@@ -230,9 +230,10 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
         made = [federation(seed) for seed in numbers]
     for fed in made:
         if not isinstance(fed, Federation):
+            beside = ", or seeds=3 beside the function" if callable(fed) else ""
             raise BadInput(
                 f"federation {fed!r}: give a pfl_lib.Federation, as Federation.from_arrays makes"
-                " one"
+                f" one{beside}"
             )
     if seeds is not None and (found := [fed.seed for fed in made]) != numbers:
         raise BadInput(

@@ -267,7 +267,7 @@ WRONG = {
             " statistics [12] or theta [3, 56], statistics [3, 12]",
         ),
         (lambda rows: {n: row[:2] for n, row in rows.items()}, "its served gives theta [2, 56]"),
-        (lambda rows: rows["theta"], "its served gives theta None, statistics None; it"),
+        (lambda rows: rows["theta"], "its served gives Tensor; it should give a dict of theta and"),
     ],
 }
 
@@ -283,12 +283,35 @@ def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part
     assert refusal(pfl_lib.run, Wrong(), federation=own()).startswith(f"method 'mine': {sentence}")
 
 
+@pytest.mark.parametrize(
+    ("does", "sentence"),
+    [
+        (lambda self, state: state["theta"][0].zero_(), "writes into 'theta', which it is given"),
+        (lambda self, state: setattr(self, "seen", 1), "changes the method itself: keep what the"),
+        (lambda self, state: self.until.append(1), "changes the method itself: keep what the next"),
+        (lambda self, state: torch.rand(1), "draws random numbers that follow no seed: generator="),
+    ],
+)
+def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(does, sentence):
+    class Wrong(Mine):
+        __setattr__ = object.__setattr__
+
+        def round(self, fed, state, r):
+            does(self, state)
+            return state, {}
+
+    told = refusal(pfl_lib.run, Wrong(until=[3]), federation=own())
+    assert told.startswith(f"method 'mine': its round {sentence}")
+
+
 def test_what_is_no_federation_is_told_in_one_line():
     sentence = refusal(pfl_lib.run, "fedavg", federation=[1], rounds=3)
     told = "give a pfl_lib.Federation, as Federation.from_arrays makes one"
     assert sentence == f"federation [1]: {told}"
     of_seed = refusal(pfl_lib.run, "fedavg", federation=lambda seed: 3, seeds=2)
     assert of_seed == f"federation 3: {told}"
+    sentence = refusal(pfl_lib.run, "fedavg", federation=lambda seed: own())
+    assert sentence.endswith(f"{told}, or seeds=3 beside the function")
     sentence = refusal(pfl_lib.run, "fedavg", federation=own(), seeds=2)
     assert sentence.endswith("beside seeds: give a function that makes the federation of a seed")
 

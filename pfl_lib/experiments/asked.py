@@ -3,9 +3,11 @@
 BadInput, in one line, where it gives what a run could not go on with.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
+import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput
@@ -22,7 +24,8 @@ def refuse(method: Method, part: str, given: str, wanted: str) -> NoReturn:
 
 def start(method: Method, fed: Federation) -> Rows:
     """The state before round 1."""
-    state = method.start(fed)
+    with _repeatable(method, "start", {}):
+        state = method.start(fed)
     if not isinstance(state, Mapping):
         refuse(method, "start", type(state).__name__, "a dict, the state")
     _check_rows(method, "start", state)
@@ -34,7 +37,8 @@ def next_round(
 ) -> tuple[Rows, Mapping[str, Any]]:
     """The state after round r and the round's log."""
     before = {name: (list(row.shape), row.dtype) for name, row in state.items()}
-    given = method.round(fed, state, r)
+    with _repeatable(method, "round", state):
+        given = method.round(fed, state, r)
     parts = given if isinstance(given, tuple) else (given,)
     if len(parts) != 2 or not all(isinstance(part, Mapping) for part in parts):
         kinds = ", ".join(type(part).__name__ for part in parts)
@@ -53,8 +57,11 @@ def next_round(
 
 def served(method: Method, fed: Federation, state: Rows) -> Rows:
     """The model for all clients, rows as wide as the network, or one for each client."""
-    given, n, layout = method.served(fed, state), len(fed), fed.layout
-    rows = given if isinstance(given, Mapping) else {}
+    with _repeatable(method, "served", state):
+        rows = method.served(fed, state)
+    n, layout = len(fed), fed.layout
+    if not isinstance(rows, Mapping):
+        refuse(method, "served", type(rows).__name__, "a dict of theta and statistics")
     shapes = [
         list(row.shape) if isinstance(row, Tensor) else None
         for row in (rows.get("theta"), rows.get("statistics"))
@@ -64,6 +71,28 @@ def served(method: Method, fed: Federation, state: Rows) -> Rows:
         shown, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
         refuse(method, "served", shown, " or ".join(wanted))
     return model(rows)  # without a method's further rows, where it serves its whole state
+
+
+@contextlib.contextmanager
+def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
+    """BadInput where a part of a method leaves something outside the new state, which a resumed run
+    or another seed's would not have, or would have from this one: by writing into the rows it is
+    given, by changing the method, by drawing from the one stream of random numbers.
+    """
+    rows = {name: (row, row._version) for name, row in state.items() if not row.is_inference()}
+    own, drawn = repr(vars(method)), torch.get_rng_state()
+    yield
+    changed = next((name for name, (row, was) in rows.items() if row._version != was), None)
+    if changed is not None:
+        does, cure = f"writes into {changed!r}, which it is given", f"{changed}.clone() first"
+    elif repr(vars(method)) != own:
+        does, cure = "changes the method itself", "keep what the next round needs in the state"
+    elif not torch.equal(torch.get_rng_state(), drawn):
+        does = "draws random numbers that follow no seed"
+        cure = f"generator=pfl_lib.randomness.generator(fed.seed, {method.name!r}, r)"
+    else:
+        return
+    raise BadInput(f"method {method.name!r}: its {part} {does}: {cure}")
 
 
 def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:

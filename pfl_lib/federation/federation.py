@@ -307,8 +307,8 @@ class Federation:
     def _split(self, name: str) -> Split:
         if name == "validation" and name not in self._splits:
             raise BadInput(
-                "split 'validation': nothing is held out; give validation=0.2, or to a Federation"
-                " of your own arrays, validation=..."
+                "split 'validation': nothing is held out; give run or from_csv validation=0.2, or"
+                " from_arrays validation pairs"
             )
         return self._splits[choose("split", name, self._splits)]
 

@@ -12,6 +12,7 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, needs, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import ByColumn, groups
+from pfl_lib.partitions.validation import check_share, hold_out_validation
 from pfl_lib.progress import tell
 
 MOST_WORDS, MOST_TOLD = 50, 12
@@ -27,6 +28,7 @@ def from_csv(
     *,
     inputs: Sequence[str] | None = None,
     alice: int | None = None,
+    validation: float = 0.0,
     seed: int = 0,
 ) -> Clients:
     """The rows of a CSV file as clients: `Federation(from_csv(...), model, schedule,
@@ -43,7 +45,8 @@ def from_csv(
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
-    federation the same `alice`.  With None every client's rows are halved.
+    federation the same `alice`.  With None every client's rows are halved.  `validation`: the share
+    of each client's training rows that is held out to validate on, as FedFomo needs.
 
     Raises `BadInput` for a file, a column, a label or a group that does not fit.
     """
@@ -63,6 +66,7 @@ def from_csv(
     if label == split_by and bins is None:
         raise BadInput(f"split_by {split_by!r} is the label: each client would have one class")
     whole("seed", seed)
+    check_share(validation)
     table = _read(path)
     label, split_by, *others = (
         name if name in table else name.strip() for name in (label, split_by, *(inputs or ()))
@@ -88,7 +92,10 @@ def from_csv(
     )
     y = torch.from_numpy(labels)
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
-    return from_partition(dataset, groups.hold_out(split_by, rows, alice))
+    made = groups.hold_out(split_by, rows, alice)
+    return from_partition(
+        dataset, hold_out_validation(made, validation, seed) if validation else made
+    )
 
 
 def _read(path: Path) -> pd.DataFrame:

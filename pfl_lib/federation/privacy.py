@@ -41,22 +41,24 @@ def _spent(noise: float, rate: float, steps: int, delta: float) -> float:
     return float(made.get_epsilon(delta=delta))
 
 
-def epsilons(measured: pd.DataFrame, noise: float, delta: float) -> pd.Series:
-    """Each client's epsilon after the last round of a run's metrics, from the local steps that it
-    took (`private_steps`) and its sampling rate; a series by client.
+def epsilons(result, delta: float) -> pd.Series:
+    """Each client's epsilon after the last round of a `Result`, from its run's noise, the local
+    steps that the client took (`private_steps`) and its sampling rate; a series by client.
 
-    Only for a run whose every round is in `measured` (`evaluate_every` 1).  Raises BadInput for one
-    without these columns, as with shuffled batches, or with rounds missing.
+    Raises BadInput for anything but one run by DP-SGD with Poisson batches that was evaluated in
+    every round.
     """
+    such = "such as run(..., private=DPSGD(noise=1.0, max_norm=1.0))"
+    if not hasattr(result, "config"):
+        raise BadInput(f"{type(result).__name__}: give the Result of one run, {such}")
+    measured, schedule = result.metrics, result.config["schedule"]
     if missing := [name for name in ("private_steps", "sampling_rate") if name not in measured]:
-        such = "run(..., private=DPSGD(noise=1.0, max_norm=1.0)).metrics"
-        told = (
-            f"metrics without {' and '.join(missing)}: give those of a run by DP-SGD with Poisson"
-        )
-        raise BadInput(f"{told} batches, such as {such}")
+        told = f"metrics without {' and '.join(missing)}: give a run by DP-SGD with Poisson batches"
+        raise BadInput(f"{told}, {such}")
     rounds = measured[measured["round"] > 0].groupby("client")["round"].nunique()  # 0: untrained
-    if (rounds < measured["round"].max()).any():
+    if (rounds < (result.diverged or schedule["rounds"])).any():
         raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")
+    noise = schedule["private"]["noise"]
     of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})
     kinds = of_client.itertuples(index=False, name=None)
     spent = [epsilon(noise, rate, int(steps), delta) for steps, rate in kinds]

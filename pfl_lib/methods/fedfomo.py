@@ -177,7 +177,8 @@ def check_validation(fed: Federation) -> None:
     if split is None or not all(map(len, split.index)):
         raise BadInput(
             "FedFomo weighs models on validation examples, and not every client has some: hold"
-            " out a share of its training examples with validation=0.2, as the paper does"
+            " out a share of its training examples, as the paper does, by validation=0.2 (of run"
+            " or from_csv), or give from_arrays validation pairs"
         )
 
 

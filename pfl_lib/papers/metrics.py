@@ -61,7 +61,7 @@ def _epsilon(result: Result, protocol: str, over: str, model: str) -> float:
         return math.inf
     if find_spec("opacus") is None or private["sampling"] != "poisson":
         return math.nan
-    return float(epsilons(result.metrics, private["noise"], DELTA).mean())
+    return float(epsilons(result, DELTA).mean())
 
 
 EPSILON = Metric("epsilon", "", 0.05, 0.1, _epsilon, higher_is_better=False, cap=0.5)

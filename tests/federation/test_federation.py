@@ -120,7 +120,7 @@ def test_settings_that_do_not_fit_the_clients_are_refused(settings, sentence):
 def test_a_split_that_is_not_there_is_refused():
     fed = federation()
     told = refusal(fed.evaluate, fed.initial(), "validation")
-    assert told.startswith("split 'validation': nothing is held out; give validation=0.2, or to a")
+    assert told.startswith("split 'validation': nothing is held out; give run or from_csv valid")
     refused("'valid' is not one of train, test", fed.evaluate, fed.initial(), "valid")
 
 

@@ -55,6 +55,16 @@ def rows_of(clients, split: str, client: int) -> list[int]:
     return sorted(clients.splits[split].index[client].tolist())
 
 
+def test_a_share_of_each_clients_training_rows_is_held_out_to_validate_on(people):
+    given = {"label": "ill", "split_by": "age", "bins": (50,), "alice": 0}
+    whole, held = (from_csv.from_csv(people, **given, validation=share) for share in (0, 0.4))
+    assert "validation" not in whole.splits and len(held) == 3
+    for client in range(3):
+        train, kept = (rows_of(held, split, client) for split in ("train", "validation"))
+        assert sorted(train + kept) == rows_of(whole, "train", client) and len(kept) == 1
+        assert rows_of(held, "test", client) == rows_of(whole, "test", client)
+
+
 def test_bins_make_a_client_each_and_unknown_values_the_last(people):
     found = from_csv.from_csv(people, **BY_AGE)
     assert len(found) == 4
@@ -156,6 +166,7 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"inputs": ["weight", "ill"]}, "'ill' is the label, which is to be predicted"),
         ({"split_by": "ill", "bins": None}, "split_by 'ill' is the label: each client"),
         ({"seed": None}, "seed None: give a whole number"),
+        ({"validation": 1}, "validation 1: give a share from 0 up to below 1"),
         ({"label": "weight", "split_by": "town", "bins": None}, "is empty in 1 rows: every row"),
         ({"bins": (25, 90)}, "has age above 90: choose other bins"),
         ({"bins": (10, 25)}, "has age up to 10: choose other bins"),

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -102,11 +103,19 @@ def test_a_runs_epsilons_are_each_clients_own():
         for r in (1, 2)
         for c, steps, rate in ((0, 4, 0.8), (1, 10, 0.2))
     ]
-    found = epsilons(pd.DataFrame(rows), 1.5, 1e-5)
+
+    def of(rows: list, rounds: int = 2) -> SimpleNamespace:
+        schedule = {"rounds": rounds, "private": {"noise": 1.5}}
+        frame = pd.DataFrame(rows)
+        return SimpleNamespace(metrics=frame, config={"schedule": schedule}, diverged=None)
+
+    found = epsilons(of(rows), 1e-5)
     assert found.to_dict() == {0: epsilon(1.5, 0.8, 8, 1e-5), 1: epsilon(1.5, 0.2, 20, 1e-5)}
-    refused("metrics of some rounds are missing", epsilons, pd.DataFrame(rows[1:]), 1.5, 1e-5)
+    refused("metrics of some rounds are missing", epsilons, of(rows[1:]), 1e-5)
+    refused("metrics of some rounds are missing", epsilons, of(rows, rounds=3), 1e-5)
+    refused("DataFrame: give the Result of one run, such as", epsilons, of(rows).metrics, 1e-5)
     # The initial model, as round 0, is no trained round.
     first = [{"round": 0, "client": c} for c in (0, 1)]
-    assert epsilons(pd.DataFrame(first + rows), 1.5, 1e-5).equals(found)
-    refused("some rounds are missing", epsilons, pd.DataFrame(first + rows[2:]), 1.5, 1e-5)
-    refused("without private_steps and sampling_rate", epsilons, pd.DataFrame(first), 1.0, 1e-5)
+    assert epsilons(of(first + rows), 1e-5).equals(found)
+    refused("some rounds are missing", epsilons, of(first + rows[2:]), 1e-5)
+    refused("without private_steps and sampling_rate", epsilons, of(first), 1e-5)

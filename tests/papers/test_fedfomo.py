@@ -79,11 +79,12 @@ def test_an_epsilon_is_read_from_the_local_steps_of_a_run():
         for i in range(15)
     ]
     private = {"noise": 1.0, "max_norm": 1.0, "sampling": "poisson"}
-    ran = Result({"schedule": {"private": private}}, pd.DataFrame(rows), None, None, 1.0)
+    schedule = {"rounds": 20, "private": private}
+    ran = Result({"schedule": schedule}, pd.DataFrame(rows), None, None, 1.0)
     spent = EPSILON.read(ran, "last", "clients", "served")
     assert spent == pytest.approx(epsilon(1.0, 50 / 2667, 5400, 1e-5))
     assert spent == pytest.approx(9.86, abs=0.02)
-    clipped = replace(ran, config={"schedule": {"private": private | {"noise": 0.0}}})
+    clipped = replace(ran, config={"schedule": schedule | {"private": private | {"noise": 0.0}}})
     assert EPSILON.read(clipped, "last", "clients", "served") == float("inf")
 
 
