@@ -346,7 +346,7 @@ BUDGETS = {
     "partitions": 1535,
     "data": 721,
     "experiments": 1890,
-    "results": 1345,
+    "results": 1351,
     "papers": 2811,
     "display": 1039,
     "explore": 432,

@@ -66,6 +66,12 @@ class Results:
             {one.config["seed"]: one.diverged for one in lost},
         )
 
+    def by_client(self, **read: str) -> pd.DataFrame:
+        """Each evaluated client's number, a row for each, a column for each seed; `read` as in
+        `Result.by_client`.
+        """
+        return pd.DataFrame({one.config["seed"]: one.by_client(**read) for one in self.results})
+
     @property
     def mean(self) -> float:
         """Mean over seeds of the best round's accuracy (percent); nan where a seed diverged."""

@@ -30,6 +30,7 @@ def test_several_seeds_have_a_mean_and_a_spread():
     last = SEVERAL.summary("last")
     assert last.mean == pytest.approx(60) and last.values.to_dict() == pytest.approx({1: 40, 2: 80})
     assert SEVERAL.summary(metric="loss").mean == 1
+    assert SEVERAL.by_client(protocol="last").to_dict() == {1: {0: 0.4}, 2: {0: 0.8}}
     assert (len(SEVERAL), SEVERAL.seeds, SEVERAL[1].best_accuracy) == (2, (1, 2), 0.8)
     assert math.isnan(BROKEN.mean) and "diverged at round 2 (seed 2)" in repr(BROKEN)
     line = repr(SEVERAL)
