@@ -1,8 +1,13 @@
 """Random numbers by name: every draw has its own generator, keyed by what it is for."""
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 
+import numpy as np
 import torch
+
+from pfl_lib.errors import BadInput
 
 
 def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
@@ -19,3 +24,18 @@ def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
 def number(seed: int, purpose: str, *key: int) -> int:
     """A whole number below 2**63 for one purpose: the seed for code that only takes a seed."""
     return generator(seed, purpose, *key).initial_seed()
+
+
+@contextlib.contextmanager
+def seeded(what: str) -> Iterator[None]:
+    """BadInput where `what` draws from a stream of torch or NumPy that follows no seed of a run."""
+
+    def streams() -> tuple[bytes, bytes, int]:
+        _, words, place, *_ = np.random.get_state()  # noqa: NPY002  a user's draws
+        return torch.get_rng_state().numpy().tobytes(), words.tobytes(), place
+
+    before = streams()
+    yield
+    if streams() != before:
+        generator = "pfl_lib.randomness.generator(seed, 'mine')"
+        raise BadInput(f"{what} draws random numbers that follow no seed: draw from {generator}")

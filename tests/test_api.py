@@ -289,7 +289,7 @@ def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part
         (lambda self, state: state["theta"][0].zero_(), "writes into 'theta', which it is given"),
         (lambda self, state: setattr(self, "seen", 1), "changes the method itself: keep what the"),
         (lambda self, state: self.until.append(1), "changes the method itself: keep what the next"),
-        (lambda self, state: torch.rand(1), "draws random numbers that follow no seed: generator="),
+        (lambda self, state: torch.rand(1), "draws random numbers that follow no seed: draw from"),
     ],
 )
 def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(does, sentence):

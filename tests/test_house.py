@@ -206,7 +206,8 @@ def test_every_file_of_the_package_is_installed_with_it():
 
 
 FLOORS = (
-    ("errors", "randomness", "progress"),
+    ("errors", "progress"),
+    ("randomness",),
     ("rows", "data", "models"),
     ("engine", "partitions"),
     ("federation",),
@@ -343,9 +344,9 @@ BUDGETS = {
     "methods": 2870,
     "federation": 1400,
     "models": 513,
-    "partitions": 1535,
+    "partitions": 1537,
     "data": 721,
-    "experiments": 1890,
+    "experiments": 1888,
     "results": 1351,
     "papers": 2811,
     "display": 1039,

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
+from pfl_lib.randomness import seeded
 from pfl_lib.rows import Rows, model
 
 
@@ -77,19 +77,17 @@ def served(method: Method, fed: Federation, state: Rows) -> Rows:
 def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
     """BadInput where a part of a method leaves something outside the new state, which a resumed run
     or another seed's would not have, or would have from this one: by writing into the rows it is
-    given, by changing the method, by drawing from the one stream of random numbers.
+    given, by changing the method, by drawing from a stream of random numbers that all share.
     """
     rows = {name: (row, row._version) for name, row in state.items() if not row.is_inference()}
-    own, drawn = repr(vars(method)), torch.get_rng_state()
-    yield
+    own = repr(vars(method))
+    with seeded(f"method {method.name!r}: its {part}"):
+        yield
     changed = next((name for name, (row, was) in rows.items() if row._version != was), None)
     if changed is not None:
         does, cure = f"writes into {changed!r}, which it is given", f"{changed}.clone() first"
     elif repr(vars(method)) != own:
         does, cure = "changes the method itself", "keep what the next round needs in the state"
-    elif not torch.equal(torch.get_rng_state(), drawn):
-        does = "draws random numbers that follow no seed"
-        cure = f"generator=pfl_lib.randomness.generator(fed.seed, {method.name!r}, r)"
     else:
         return
     raise BadInput(f"method {method.name!r}: its {part} {does}: {cure}")

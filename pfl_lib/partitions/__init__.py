@@ -21,6 +21,7 @@ from pfl_lib.partitions.label_skew import TITLES, LabelSkew, SizedSkew
 from pfl_lib.partitions.latent import Latent
 from pfl_lib.partitions.shards import Shards
 from pfl_lib.partitions.validation import check, check_share, hold_out_validation
+from pfl_lib.randomness import seeded
 
 FAMILIES: dict[str, type] = {
     family.name: family
@@ -63,7 +64,8 @@ def make(
     clients = recipe.default_clients if clients is None else clients
     whole("clients", clients, 1, MOST_CLIENTS)
     check_share(validation)
-    made = recipe.split(dataset, clients, seed, alice)
+    with seeded(f"distribution {called(recipe)}: its split"):
+        made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
     return hold_out_validation(made, validation, seed) if validation else made

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 
@@ -104,6 +105,13 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
 )
 def test_a_partition_from_outside_is_checked(digits, parts, words):
     assert words in refusal(p.make, made_by(parts), digits)
+
+
+@pytest.mark.parametrize("draw", [torch.randperm, np.random.permutation])
+def test_a_partition_that_draws_without_a_seed_is_refused(digits, draw):
+    drawn = (parts for parts in ((A, B), (A, B)) if len(draw(3)))  # when the split asks for them
+    told = refusal(p.make, made_by(drawn), digits)
+    assert "its split draws random numbers that follow no seed" in told
 
 
 def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
