@@ -20,7 +20,6 @@ from pfl_lib.errors import BadInput
 from pfl_lib.experiments import asked, logs
 from pfl_lib.experiments.made import made_with
 from pfl_lib.experiments.measures import MEASURES, START, check
-from pfl_lib.experiments.spec import built_in
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
 from pfl_lib.results.result import Result
@@ -216,13 +215,8 @@ class Run:
         return broken
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that a resumed run needs after the last finished round; later ones change nothing,
-        not even those of a user's method that changes its state in place.
-        """
-        state = self.state
-        if not built_in(self.method):
-            state = {name: row.clone() for name, row in state.items()}
-        return {"state": state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
+        """All that a resumed run needs after the last finished round; later ones change nothing."""
+        return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
         """Go on from a checkpoint; False, and nothing changes, for one that does not have this

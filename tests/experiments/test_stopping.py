@@ -11,7 +11,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -47,30 +46,6 @@ class Beating(FedAvg):
             while beat(Path(self.folder), other)[1] < least:
                 time.sleep(0.01)
         return super().round(fed, state, r)
-
-
-@dataclass(frozen=True)
-class InPlace(FedAvg):
-    """Changes its state in place, and is interrupted in the middle of a round."""
-
-    name, title, version = "in_place", "In place", 1
-    stops: ClassVar[dict] = {}
-
-    def round(self, fed, state, r):
-        state["theta"] += 1
-        if self.stops.pop(r, False):
-            raise KeyboardInterrupt
-        return state, {}
-
-
-def test_a_state_that_is_changed_in_place_is_saved_as_the_last_finished_round_left_it(store):
-    chosen = RunSpec(InPlace(), Schedule(4), "digits", clients=2, model="linear")
-    whole = run_one(chosen, Store(store.root / "whole", None))
-    InPlace.stops[3] = True
-    with pytest.raises(KeyboardInterrupt):
-        run_one(chosen, store)
-    assert store.load_checkpoint(chosen)["done"] == 2
-    assert same_bits(run_one(chosen, store), whole)
 
 
 def specs(folder: Path, rounds: int, seeds: int, together: int) -> list[RunSpec]:
