@@ -28,7 +28,7 @@ def number(seed: int, purpose: str, *key: int) -> int:
 
 @contextlib.contextmanager
 def seeded(what: str) -> Iterator[None]:
-    """BadInput where `what` draws from a stream of torch or NumPy that follows no seed of a run."""
+    """BadInput where `what` draws from torch's (on the CPU) or NumPy's own stream."""
 
     def streams() -> tuple[bytes, bytes, int]:
         _, words, place, *_ = np.random.get_state()  # noqa: NPY002  a user's draws

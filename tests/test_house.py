@@ -346,7 +346,7 @@ BUDGETS = {
     "models": 513,
     "partitions": 1537,
     "data": 721,
-    "experiments": 1882,
+    "experiments": 1887,
     "results": 1351,
     "papers": 2811,
     "display": 1039,

@@ -80,17 +80,22 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
     given, by changing the method, by drawing from a stream of random numbers that all share.
     """
     rows = {name: (row, row._version) for name, row in state.items() if not row.is_inference()}
-    own = repr(vars(method))
+    own = _told(method)
     with seeded(f"method {method.name!r}: its {part}"):
         yield
     changed = next((name for name, (row, was) in rows.items() if row._version != was), None)
     if changed is not None:
         does, cure = f"writes into {changed!r}, which it is given", f"{changed}.clone() first"
-    elif repr(vars(method)) != own:
+    elif _told(method) != own:
         does, cure = "changes the method itself", "keep what the next round needs in the state"
     else:
         return
     raise BadInput(f"method {method.name!r}: its {part} {does}: {cure}")
+
+
+def _told(method: Method) -> str:
+    """All that the method holds; one with slots has no `__dict__`, and tells its fields."""
+    return repr(getattr(method, "__dict__", method))
 
 
 def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:
