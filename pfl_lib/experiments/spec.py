@@ -216,7 +216,7 @@ def described(of: Any) -> dict[str, Any]:
         before = later[name] if isinstance(later, Mapping) and name in later else field.default
         if name in later and getattr(of, name) == before:
             continue
-        is_fraction = field.type in (float, float | None) and value is not None
+        is_fraction = field.type in (float, float | None) and isinstance(value, int | float)
         told[name] = value + 0.0 if is_fraction else value
     return told | ({"method": described(of.method)} if type(of) is Poisoned else {})
 

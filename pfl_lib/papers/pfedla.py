@@ -58,7 +58,7 @@ DATASETS = {
 """The paper's data sets, and what is run for them."""
 COLOURED = ("cifar10", "cifar100")
 OURS = ("pFedLA", "HeurpFedLA")
-FEW, MANY = "non_iid_1_10_clients", "non_iid_1_100_clients"
+FEW = "non_iid_1_10_clients"
 
 STEPS_OF_AN_EPOCH = {"cifar10": 10.0, "cifar100": 10.0, "fashion_mnist": 60.0, "mnist": 60.0}
 QUICK_STEP = 20.0  # for the digits of the quick profile, whose weights then move and stay apart

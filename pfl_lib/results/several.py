@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -259,9 +259,11 @@ class Comparison:
         return self.table.round(2).to_html()
 
 
-def compare(results: Mapping[str, Result | Results], across: bool = False) -> Comparison:
+def compare(
+    results: Mapping[str, Result | Results | Sequence[Result]], across: bool = False
+) -> Comparison:
     """Results side by side, by the names they are to be shown under: `compare({"alone":
-    run("local"), "WAFFLE": run("waffle", seeds=3)})`.
+    run("local"), "WAFFLE": run("waffle", seeds=3)})`; a list's are of one seed each.
 
     Raises BadInput for what is no result, and for results that differ in their data, partition,
     schedule or in whose model is read, unless `across`.
@@ -271,13 +273,7 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
             f"results {results!r}: give a dict of results by name, such as"
             ' {"WAFFLE": pfl_lib.run("waffle")}'
         )
-    for name, result in results.items():
-        if not isinstance(result, Result | Results):
-            raise BadInput(f"{name} {result!r}: give a result, as pfl_lib.run returns it")
-    named = {
-        str(name): result if isinstance(result, Results) else Results((result,))
-        for name, result in results.items()
-    }
+    named = {str(name): _several(name, given) for name, given in results.items()}
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
     flag(across=across)
@@ -289,6 +285,19 @@ def compare(results: Mapping[str, Result | Results], across: bool = False) -> Co
                 " give across=True"
             )
     return Comparison(named)
+
+
+def _several(name: object, given: object) -> Results:
+    """What is shown under a name: results, of one seed each."""
+    if isinstance(given, Results):
+        return given
+    every = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not every or not all(isinstance(one, Result) for one in every):
+        raise BadInput(f"{name} {given!r}: give a result, as pfl_lib.run returns it, or a list")
+    seeds = [one.config["seed"] for one in every]
+    if len({*seeds}) < len(seeds):
+        raise BadInput(f"{name}: results of seeds {seeds}: give one of each seed")
+    return Results(every)
 
 
 def _apart(ours: Results, others: Results) -> str:

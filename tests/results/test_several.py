@@ -47,6 +47,7 @@ def test_compared_results_stand_in_one_table():
     assert math.isnan(table["best (%)"]["broken"])
     assert table["status"].tolist() == ["ran", "ran", "diverged at round 2 (seed 2)"]
     assert "several" in repr(compared) and compared._repr_html_().startswith("<table")
+    pd.testing.assert_frame_equal(compare({"several": [*SEVERAL], "one": [ONE]}).table, table[:2])
 
 
 def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
@@ -136,7 +137,9 @@ def test_what_is_no_result_is_refused():
     for wrong, sentence in (
         ({}, 'results {}: give a dict of results by name, such as {"WAFFLE": '),
         ([ONE], "results [<Result of m"),
-        ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it"),
+        ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it, or a list"),
+        ({"a": []}, "a []: give a result"),
+        ({"a": [ONE, ONE]}, "a: results of seeds [1, 1]: give one of each seed"),
     ):
         assert refusal(compare, wrong).startswith(sentence)
 
