@@ -43,7 +43,8 @@ def batch_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -
 def trained(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
     """Test accuracy and loss of the served model after each client's own local work of this round.
 
-    Plain SGD by the schedule, on batches drawn for this alone; the run itself goes on as if it had
+    Plain SGD by the schedule, on batches drawn for this alone and on the labels of the data, also
+    where `Poisoned` clients train on others; the run itself goes on as if it had
     not been measured.  A loss may be infinite or NaN here.
     """
     after, _ = fed.train(_rows(model, clients), max(round, 1), clients, purpose="evaluation")
@@ -73,8 +74,11 @@ def check(names: Sequence[str], fed: Federation) -> None:
     """BadInput for a measure that is none, or needs what the federation does not have."""
     for name in names:
         choose("measure", name, (START, *MEASURES))
-    if "validation" in names and "validation" not in fed.clients.splits:
-        raise BadInput(
-            "measure 'validation' needs validation data, and the clients have none: give a"
-            " validation share, or leave the measure out"
-        )
+    if "validation" in names:
+        held = fed.clients.splits.get("validation")
+        if held is None or not all(len(held.index[i]) for i in fed.evaluated_clients):
+            who = "the clients have none" if held is None else "a client has none"
+            raise BadInput(
+                f"measure 'validation' needs validation data, and {who}: give a validation share,"
+                " or leave the measure out"
+            )

@@ -136,7 +136,7 @@ class Federation:
                 self._splits[name] = replace(split, pool=pool)
         train = self._splits["train"]
         model_checks.check_private(template, train, schedule)
-        model_checks.check(template, train, clients.classes, schedule, self.evaluated_clients)
+        model_checks.check(template, train, clients.classes, schedule)
         model_checks.check_vmap(template, train, schedule, engine)
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
 

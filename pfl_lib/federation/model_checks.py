@@ -1,7 +1,7 @@
 """Reject modules that local training would fail on or misread."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +76,6 @@ def check(
     split: Split,
     classes: int,
     schedule: Schedule,
-    evaluated_clients: Sequence[int],
 ) -> None:
     """BadInput for a module that local training would fail on or misread."""
     for part in flat.module.modules():
@@ -98,10 +97,10 @@ def check(
                 f"parameter {name} is frozen (requires_grad=False): train it, or make it a buffer"
             )
     # BatchNorm cannot take a single number, and a client's smallest batch is the last of a pass,
-    # where one is reached.  All evaluated clients count, whether ever drawn or not: otherwise the
-    # seed would decide whether a federation is refused.
+    # where one is reached.  All clients count, whether ever drawn or not: otherwise the seed would
+    # decide whether a federation is refused.
     size, client = min(
-        (_smallest_batch(schedule, len(split.index[i])), i) for i in evaluated_clients
+        (_smallest_batch(schedule, len(index)), i) for i, index in enumerate(split.index)
     )
     before = _random_state(split.pool.x.device)
     buffers = [name for name, _ in flat.module.named_buffers()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pfl_lib.errors import BadInput, flag, number, whole
 from pfl_lib.federation.federation import Federation
-from pfl_lib.federation.schedule import MOST
+from pfl_lib.federation.schedule import MOST, Schedule
 from pfl_lib.rows import (
     Batch,
     Gradient,
@@ -16,7 +16,6 @@ from pfl_lib.rows import (
     copies,
     descend,
     each_sends_a_model,
-    model,
     personal,
     personal_models,
     uniform,
@@ -64,6 +63,10 @@ class PFedMe:
         """K gradients an example."""
         return self.steps * passes
 
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
+        # Once x's statistics were moved by beta too, below 0 where it is large.
+        return {"statistics of x": 2 if statistics and self.beta != 1 else 1}
+
     def start(self, fed: Federation) -> Rows:
         """BadInput where a step along lambda alone would diverge."""
         work = fed.schedule
@@ -84,8 +87,8 @@ class PFedMe:
         rows["personal"] = rows["theta"]
         trained, _ = fed.train(rows, r, clients, self._step, trained=("theta", "personal"))
         weights = uniform(len(clients))
-        mean = average(weights, trained)
-        moved = {name: row + self.beta * (mean[name] - row) for name, row in model(state).items()}
+        moved = average(weights, trained)
+        moved["theta"] = state["theta"] + self.beta * (moved["theta"] - state["theta"])
         own = {"theta": trained["personal"], "statistics": trained["statistics"]}
         after = moved | personal(with_models(personal_models(state), clients, own))
         return after, each_sends_a_model(weights, clients, len(fed))

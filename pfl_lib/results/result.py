@@ -182,7 +182,8 @@ class Result:
         if protocol == "last":
             chosen = chosen_by.index[-1]
         else:
-            chosen = chosen_by.idxmin() if _lower_is_better(by) else chosen_by.idxmax()
+            whole = chosen_by.round(12)  # equal means may differ in their last bits
+            chosen = whole.idxmin() if _lower_is_better(by) else whole.idxmax()
         return float(read[chosen]), each.loc[chosen, clients].rename(column)
 
     def plot(self):

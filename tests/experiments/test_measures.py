@@ -1,5 +1,7 @@
 """What a run records beside accuracy and loss: means over test batches, the initial model."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -108,3 +110,8 @@ def test_validation_without_validation_data_is_refused_before_training():
         "measure 'validation' needs validation data, and the clients have none: give a validation"
         " share, or leave the measure out"
     )
+    lacking = pulls()
+    held = lacking.clients.splits
+    held["validation"] = replace(held["validation"], index=(torch.arange(2), torch.arange(0)))
+    told = refusal(runner.Run, FedAvg(), lacking, ("validation",))
+    assert told.startswith("measure 'validation' needs validation data, and a client has none")

@@ -194,19 +194,20 @@ def test_what_is_no_module_or_cannot_learn_from_the_data_is_refused(model, sente
     assert refusal(federation, model=model).startswith(sentence)
 
 
-def test_an_evaluated_client_that_is_never_drawn_has_to_fit_all_the_same():
+@pytest.mark.parametrize("alice", [None, 0])
+def test_a_client_that_is_never_drawn_has_to_fit_all_the_same(alice):
     """Else the same federation would be taken with one seed and refused with another."""
     schedule = {"participation": 0.5, "batch_size": 3}
 
     def normalised() -> nn.Module:
         return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
 
-    settings, drawn = {"sizes": (3, 4), "rounds": 1, "schedule": schedule}, set()
+    settings, drawn = {"sizes": (3, 4), "rounds": 1, "schedule": schedule, "alice": alice}, set()
     for seed in range(1, 5):
         sentence = refusal(federation, model=normalised, seed=seed, **settings)
         assert sentence.startswith("the model cannot train on a batch of 1, client 1's last")
         drawn.add(tuple(federation(seed=seed, **settings).participants(1)))
-    assert drawn == {(0,), (1,)}  # so some seeds never draw client 1
+    assert (0,) in drawn  # so some seeds never draw client 1
 
 
 def test_the_initial_model_follows_the_seed_and_nothing_else():

@@ -5,6 +5,7 @@ import torch
 
 from pfl_lib.methods.fedavg import FedAvg
 from pfl_lib.methods.pfedme import PFedMe
+from tests.methods.conftest import normed
 
 SIMPLE = PFedMe(lam=1, steps=1, eta=0.5)
 
@@ -62,6 +63,15 @@ def test_lambda_zero_leaves_the_shared_model_where_it_is(small, play, settings):
     for state, _ in play(PFedMe(lam=0), fed):
         assert torch.equal(state["theta"], start)
         assert (state["personal"] != start).any(1).all()
+
+
+@pytest.mark.parametrize("beta", [1.0, 3.0])
+def test_the_shared_models_statistics_are_the_clients_mean_whatever_beta(small, play, beta):
+    """Moved by beta they would fall below 0, where no variance is."""
+    fed = small(model=normed, batch_size=3, alice=None)
+    for state, _ in play(PFedMe(lam=1, beta=beta), fed):
+        own = state["personal statistics"].mean(0)
+        torch.testing.assert_close(state["statistics"], own, rtol=1e-12, atol=1e-14)
 
 
 def test_one_inner_step_from_w_is_fedavg_with_a_smaller_rate(small, play):

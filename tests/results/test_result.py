@@ -67,6 +67,17 @@ def test_the_round_best_on_validation_is_read_on_the_test_data():
     assert held.value(protocol="best on validation", over="worst") == 0.2
 
 
+def test_rounds_of_equal_means_are_equal_whatever_their_last_bits():
+    """The same four shares of 667, in another order, have a mean that is higher by its last bit."""
+    counts = [383, 438, 626, 554, 625, 384, 554, 438]
+    frame = {"round": [1] * 4 + [2] * 4, "client": [*range(4)] * 2, "loss": 1.0}
+    rounds = pd.DataFrame(frame | {"accuracy": [count / 667 for count in counts]})
+    read = Result({"method": {"name": "m"}, "alice": None}, rounds, None, None, 1)
+    by_round = rounds.pivot(index="round", columns="client", values="accuracy")
+    assert by_round.mean(axis=1).idxmax() == 2
+    assert read.value(over="worst") == 383 / 667
+
+
 def test_the_model_after_the_clients_own_epochs_is_read_from_its_own_columns():
     trained = result(accuracy_trained=[0.1, 0.3, 0.5, 0.5, 0.9, 0.9])
     assert trained.value(model="trained") == 0.9

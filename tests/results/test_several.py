@@ -82,6 +82,7 @@ def test_differences_are_paired_by_seed():
         ((1.9, 2.0, 2.1), "above"),
         ((-1.9, -2.0, -2.1), "below"),
         ((1.6, 1.6, 1.6), "undecided"),
+        ((1.6, 1.6 + 1e-13, 1.6), "undecided"),  # equal but for the last bits of k / n
     ],
 )
 def test_a_difference_is_decided_where_its_interval_leaves_0_out(points, word):
