@@ -319,12 +319,19 @@ def _unstored(
     method: Method, fed: Federation, given: Mapping[str, Any], spec: RunSpec | None = None
 ) -> Result:
     """One method on one federation, of the package's data where there is a `spec`."""
-    with one_thread(), progress(fed.schedule.rounds, "training", "round") as bar:
-        run = Run(method, fed, given["measures"])
-        for r in run.rounds():
-            bar.reach(r)
-            tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
+    rounds, bar = fed.schedule.rounds, None
+    try:
+        with one_thread(), progress(rounds, "training", "round") as bar:
+            run = Run(method, fed, given["measures"])
+            for r in run.rounds():
+                bar.reach(r)
+                tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
+    except KeyboardInterrupt:
+        done = bar.steps if bar else 0
+        told = "what has a name, and of a method a version, is stored and goes on"
+        raise Interrupted(f"stopped after round {done} of {rounds}, and lost: {told}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule)}
-    config |= {} if spec is None else spec.setting()
+    model = " ".join(repr(fed.module).split()) if spec is None else spec.model
+    config |= {"model": model} | ({} if spec is None else spec.setting())
     return _looked_at(run.result(config))

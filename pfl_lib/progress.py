@@ -19,8 +19,10 @@ def headless() -> bool:
 
 @functools.cache
 def tell(line: str) -> None:
-    """Print a line on standard error, the first time that this process has it to say."""
-    print(line, file=sys.stderr)
+    """Print a line, the first time that this process has it to say: on standard error, which a
+    notebook shows in red, and there on standard output.
+    """
+    print(line, file=sys.stdout if _in_notebook() else sys.stderr)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from torch import nn
 import pfl_lib
 from pfl_lib import DPSGD, Federation, Schedule, progress
 from pfl_lib.federation.from_csv import from_csv
-from pfl_lib.methods import FineTuned, LGFedAvg, Mocha, PFedHN, PFedLA, Waffle
+from pfl_lib.methods import FedRep, FineTuned, LGFedAvg, Mocha, PFedHN, PFedLA, Waffle
 from pfl_lib.papers.waffle import TABLE1
 from pfl_lib.partitions import ByColumn, Classes, Latent, Shards
 from tests.common import refusal, refused
@@ -175,6 +175,7 @@ def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):
         ({"alice": 0}, "alice"),
         ({"schedule": Schedule(rounds=2, batch_size=4)}, "rounds"),
         ({"train": [(X + 1, Y)] * 2}, "data"),
+        ({"model": nn.Sequential(nn.Linear(3, 2))}, "model"),
     ):
         given = {"schedule": Schedule(rounds=1, batch_size=4), "device": "cpu"}
         given |= {"train": [(X, Y)] * 2, "test": [(X, Y)] * 2, "model": nn.Linear(3, 2)} | settings
@@ -193,13 +194,14 @@ def test_seeds_may_be_a_list(results_dir):
     ("method", "words"),
     [
         (LGFedAvg(), "lg_fedavg shares every layer of this network: it is FedAvg"),
+        (FedRep(), "fedrep shares no layer of this network: it is local training"),
         (Mocha(), "it is near local training"),
     ],
 )
 def test_a_method_that_comes_to_another_one_says_so(method, words, capsys):
     progress.tell.cache_clear()
     wide = nn.Sequential(nn.Linear(3, 2000), nn.Linear(2000, 2))
-    fed = federation(model=nn.Linear(3, 2) if method.name == "lg_fedavg" else wide)
+    fed = federation(model=wide if method.name == "mocha" else nn.Linear(3, 2))
     method.start(fed)
     assert words in capsys.readouterr().err
 

@@ -34,9 +34,10 @@ def accuracy(
     style = theme.looks(names) | {"markevery": max(1, shown[x].nunique() // MARKED)}
     band = {"errorbar": "sd" if several else None, "err_kws": {"alpha": 0.15, "linewidth": 0}}
     seaborn.lineplot(shown, x=x, y=y, hue="method", style="method", ax=ax, **band, **style)
-    means = shown.groupby([x, "method"])[y].mean().unstack()
-    if "accuracy" in y and len(means):
-        theme.set_accuracy_limits(ax, means)
+    by_round = shown.groupby([x, "method"])[y]
+    mean, half = by_round.mean().unstack(), by_round.std().unstack().fillna(0)
+    if "accuracy" in y and len(mean):
+        theme.set_accuracy_limits(ax, pd.concat([mean - half, mean + half], axis=1))
     alike = f"{seeds.max()} seeds" if seeds.nunique() == 1 else "seeds"
     title = f"mean over {alike}, band: one standard deviation" if several else None
     beside = max(1, min(4, LETTERS // (MARK + max(map(len, names)))))

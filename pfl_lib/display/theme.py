@@ -251,9 +251,10 @@ def set_accuracy_limits(axes: Axes, by_round: pd.DataFrame) -> None:
     """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all
     others into a line.  `by_round`: a row for each round, or for each of other steps.
     """
-    settled = by_round.iloc[len(by_round) // 8 :].stack().dropna()
-    if len(settled):
-        low, high = settled.min(), by_round.max().max()
+    values = by_round.to_numpy(float)
+    settled = values[len(values) // 8 :]
+    if np.isfinite(settled).any():
+        low, high = np.nanmin(settled), np.nanmax(values)
         margin = max(0.05 * (high - low), 0.2)
         axes.set_ylim(max(0, low - margin), high + margin)
 

@@ -40,6 +40,19 @@ def batch_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -
     return {"batch_accuracy": torch.stack(means)}
 
 
+def balanced_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
+    """The mean over a client's classes of the share of their test examples that are right, 0 to 1:
+    of k classes 1 / k for a model that always says the same.
+    """
+    rows, means = _rows(model, clients), []
+    for k, client in enumerate(clients):
+        _, correct = fed.examples({name: row[k] for name, row in rows.items()}, "test", client)
+        labels = fed.clients.splits["test"].labels[client].cpu()
+        each = [correct[labels == label].mean() for label in labels.unique()]
+        means.append(torch.stack(each).mean())
+    return {"balanced_accuracy": torch.stack(means)}
+
+
 def trained(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
     """Test accuracy and loss of the served model after each client's own local work of this round.
 
@@ -63,7 +76,8 @@ def _rows(model: Rows, clients: Clients) -> Rows:
 
 
 MEASURES: dict[str, Measure] = {
-    measure.__name__: measure for measure in (batch_accuracy, trained, validation)
+    measure.__name__: measure
+    for measure in (batch_accuracy, balanced_accuracy, trained, validation)
 }
 
 VERSIONS: dict[str, int] = {}

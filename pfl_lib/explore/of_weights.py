@@ -62,8 +62,8 @@ def matrix(
     """A result's weights [rounds, N, N] or [rounds, L, N, N], or another matrix that its method
     logs, such as FedFomo's "affinity", as heat maps by round.
 
-    `layers`: as for `weights`; `groups`: each client's; `pictures`: how many rounds a page has at
-    most.  Raises BadInput where the result has no such matrix.
+    `layers`: as for `weights`; `groups`: each client's, which sort them; `pictures`: how many
+    rounds a page has at most.  Raises BadInput where the result has no such matrix.
     """
     _check(result)
     several = result.weights is not None and result.weights.ndim > 2
@@ -141,6 +141,8 @@ def discs(figure, share: np.ndarray, client: int, name: str) -> None:
     words = {"ha": "center", "va": "center", "zorder": 4}
     words |= {"bbox": {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1}}
     for other in np.flatnonzero(others):
-        axes.text(*(1.27 * around[other]), str(other), **words)
+        # Beside the disc: half an inch is an eighth of the axes' 2.8, points are 72 an inch.
+        radius = (LARGEST * share[other] / np.pi) ** 0.5 / 72 * 2.8 / 4.2
+        axes.text(*(max(1.27, 1.1 + radius) * around[other]), str(other), **words)
     axes.scatter([0], [0], LARGEST * share[client] if client >= 0 else 0, color=OWN, zorder=3)
     axes.text(0, 0, name, weight="bold", **words)

@@ -38,8 +38,9 @@ class Federation:
     `model` is a function that makes a module (its initial parameters then follow the seed) or a
     module, whose present parameters every client starts from.  `alice` is the one client whose
     model is read and evaluated; None: all clients.  `engine` is "loop", "vmap" or "auto" (loop on
-    a CPU, vmap on a GPU for networks below a million parameters); loop trains `threads` clients at
-    once.  Nothing depends on the device or the engine but rounding.
+    a CPU, vmap on a GPU for networks below a million parameters and the package's local steps);
+    loop trains `threads` clients at once.  With "auto" nothing depends on the device but rounding;
+    with "vmap" a local step of one's own is given many clients' rows, and has to keep them apart.
 
     With a `name` its runs are stored, under that name, `version`, the data and the initial model;
     raise the version for what these do not show.
@@ -71,7 +72,8 @@ class Federation:
         check_alice(alice, len(clients))
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
-                what = "give another alice" if alice is not None else "give each client some"
+                what = "give each client some, or name the one who has as alice"
+                what = what if alice is None else "give the alice for whom the clients were made"
                 raise BadInput(
                     f"client {client} has no test examples, so her model cannot be read: {what}"
                 )
@@ -122,7 +124,8 @@ class Federation:
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)
         self._make = None if given else model
-        if choose("engine", engine, ENGINES) == "auto":
+        self._chosen = choose("engine", engine, ENGINES) != "auto"
+        if not self._chosen:
             engine = "vmap" if on_gpu and small else "loop"
         self.engine = engine
         others = threads - 1 if engine == "loop" else 0
@@ -275,8 +278,11 @@ class Federation:
         sgd_settings = {"lr": lr, "momentum": momentum, "weight_decay": schedule.weight_decay}
         names = tuple(dict.fromkeys((*trained, "statistics")))
         settings = (split.pool, rows, work, step, names, sgd_settings)
+        # A step of a user's own may take one client's rows apart, as theta[:10]: of many clients'
+        # these would be whole clients, without a word.
+        ours = getattr(step, "__module__", "").startswith("pfl_lib.")
         try:
-            if self.engine == "vmap":
+            if self.engine == "vmap" and (self._chosen or ours):
                 out = vmap.train(self._modules[0], *settings)
             else:
                 out = self._loop.train(*settings)

@@ -86,9 +86,10 @@ def from_csv(
     left_out = {label} if bins is not None else {label, split_by}
     names = [name for name in table if name not in left_out] if inputs is None else list(inputs)
     x = torch.from_numpy(_inputs(path, table, names))
+    counted = [f"{name} ({n} rows)" for name, n in zip(classes, np.bincount(labels), strict=True)]
     tell(
         f"{path.name}, {len(table)} rows; inputs are {_became(table[names])}; clients by"
-        f" {split_by}: {_numbered(clients)}; classes of {label}: {_numbered(classes)}"
+        f" {split_by}: {_numbered(clients)}; classes of {label}: {_numbered(counted)}"
     )
     y = torch.from_numpy(labels)
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")

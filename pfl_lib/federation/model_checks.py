@@ -115,7 +115,10 @@ def check(
             does, cure = f"take a batch of shape {tuple(batch.shape)}", ""
             if training:
                 does = f"train on a batch of {size}, client {client}'s last"
-                cure = "; give another batch_size"
+                alone = len(split.index[client]) == 1  # in every batch of hers
+                cure = "; give " + (
+                    "another norm, such as GroupNorm" if alone else "another batch_size"
+                )
             why = str(error).partition("\n")[0]
             raise BadInput(f"the model cannot {does}: {why}{cure}") from error
         is_tensor = isinstance(scores, Tensor)

@@ -10,6 +10,7 @@ from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods import partial
+from pfl_lib.progress import tell
 from pfl_lib.rows import Batch, Gradient, Rows, Step, copies, descend, model, models_of
 
 
@@ -58,6 +59,8 @@ class FedRep:
                 f"local_batches {fed.schedule.local_batches}: {self.title} divides local epochs"
                 " between head and body; give local_epochs instead"
             )
+        if not shared:
+            tell(f"{self.name} shares no layer of this network: it is local training")
         return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:

@@ -134,7 +134,7 @@ class Page:
         if missing and given.plots_only:
             stored = count - len(missing)
             told = f"{stored} of the {count} runs behind this page are stored; to train the others:"
-            told += f" pfl-lib reproduce --profile {given.profile} --only {self.id}"
+            told += f" {self._to_train(missing)}"
             if stored < least:
                 raise NotRun(told)
             print(told)
@@ -156,6 +156,16 @@ class Page:
                 raise BadInput(f"{len(failed)} of {count} runs failed; {told}")
             print(f"failed: {told}")
         print(f"{count} runs, {count - len(failed) if failed else 'all'} stored.")
+
+    def _to_train(self, missing: Sequence[RunSpec]) -> str:
+        """How runs of the page are trained: of a reader's own setting, in the open notebook."""
+        from pfl_lib.pages import registry  # which imports all papers
+
+        page, given = registry.pages().get(self.id), self.settings
+        planned = page.needed(given.profile, given.seeds or None).specs if page else ()
+        if {*missing} <= {*planned}:
+            return f"pfl-lib reproduce --profile {given.profile} --only {self.id}"
+        return "set plots_only = False in the cell of parameters and run all cells"
 
     def _display(self, bundle: dict[str, object]) -> None:
         from IPython.display import display

@@ -285,8 +285,9 @@ def profiles(*tables: Table, mnist: bool = False) -> dict[str, Profile]:
         only(lambda setting: setting.clients < 100 and setting.dataset in datasets, _small),
         seeds=(1, 1, 3),
         paper_seeds=3,
-        note="600 images a client (quick: 80) and three seeds for the paper are our choice: it"
-        " prints neither number, nor the hypernetwork's step. MNIST stands in for EMNIST.",
+        note="The paper prints no number of images, of seeds (three are supposed) nor the"
+        " hypernetwork's step: 600 images a client (quick: 80) are our choice. MNIST stands in for"
+        " EMNIST.",
     )
 
 

@@ -16,7 +16,7 @@ from pfl_lib.errors import BadInput, choose
 from pfl_lib.experiments.own import load
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import Method, check_method, make_method, short_name
+from pfl_lib.methods import Local, Method, check_method, make_method, short_name
 from pfl_lib.papers import values
 from pfl_lib.papers.metrics import ACCURACY, Metric
 from pfl_lib.papers.profiles import Profile
@@ -168,9 +168,10 @@ class Table:
         rows = []
         for row in self.rows:
             name, base = f"{row.setting}, {words}", row.base or row.setting
-            rows.append(
-                replace(row, setting=name, at=row.at and change(row.at), own=True, base=base)
-            )
+            at = row.at and change(row.at)
+            if at is not None:
+                at.spec(Local(), 1)  # checks its values, here in the reader's own cell
+            rows.append(replace(row, setting=name, at=at, own=True, base=base))
         return replace(self, rows=tuple(rows))
 
     def description(self) -> pd.DataFrame:
@@ -227,16 +228,24 @@ class Table:
         datasets: Iterable[str] | None = None,
     ) -> "Table":
         """The part of the table with these settings, columns and data sets; columns in the order
-        given.  Raises `BadInput` for one that it does not have.
+        given.  A changed row is also found by the setting that it changes.  Raises `BadInput` for
+        one that it does not have.
         """
         rows = self.rows
-        for attribute, wanted in (("setting", settings), ("dataset", datasets)):
+        for attributes, wanted in ((("setting", "base"), settings), (("dataset",), datasets)):
             if wanted is not None:
-                here = list(dict.fromkeys(getattr(row, attribute) for row in rows))
-                wanted = [choose(attribute, name, here) for name in wanted]
-                rows = [row for name in wanted for row in rows if getattr(row, attribute) == name]
+                called = [{getattr(row, attribute) for attribute in attributes} for row in rows]
+                here = dict.fromkeys(getattr(row, attributes[0]) for row in rows)
+                here |= dict.fromkeys(filter(None, set().union(*called)))
+                wanted = [choose(attributes[0], name, here) for name in _listed(wanted)]
+                rows = [
+                    row
+                    for name in wanted
+                    for row, of in zip(rows, called, strict=True)
+                    if name in of
+                ]
         own = {column.name: column for column in self.columns}
-        names = list(own) if columns is None else list(columns)
+        names = list(own) if columns is None else _listed(columns)
         return replace(
             self, rows=tuple(rows), columns=tuple(own[choose("column", n, own)] for n in names)
         )
@@ -304,6 +313,11 @@ class Table:
         return {
             place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()
         }
+
+
+def _listed(names: Iterable[str]) -> list[str]:
+    """A lone text is a list of one."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _named(what: str, given: Any) -> Iterable[tuple[str, Any]]:

@@ -314,7 +314,7 @@ def _apart(ours: Results, others: Results) -> str:
 
 def _apart_in(one: Mapping, other: Mapping, of_one_seed: bool) -> str:
     """The first part of the setting in which two results' configurations differ; "" where none."""
-    names = ("dataset", "images", "partition", "clients", "validation", "alice")
+    names = ("dataset", "images", "partition", "clients", "model", "validation", "alice")
     names += ("data",) * (of_one_seed and "data" in one and "data" in other)
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))

@@ -147,7 +147,8 @@ def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():
 
 def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     figure, (one, other) = plt.subplots(1, 2)
-    heat_maps.matrix(one, np.eye(4), groups=["a", "a", "a", "b"])
+    heat_maps.matrix(one, np.diag([1.0, 2, 3, 4]), groups=["a", "b", "a", "a"])
+    assert np.diag(one.collections[0].get_array()).tolist() == [1, 3, 4, 2]  # sorted by group
     assert [t.get_text() for t in one.get_yticklabels()] == ["a", "b"]
     assert one.get_yticks().tolist() == [1.5, 3.5]
     heat_maps.matrix(other, -np.eye(2))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pfl_lib.experiments import runner
-from pfl_lib.experiments.measures import batch_accuracy
+from pfl_lib.experiments.measures import balanced_accuracy, batch_accuracy
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, Local
@@ -42,6 +42,9 @@ def test_batch_accuracy_is_the_plain_mean_over_batches_whatever_their_size():
     measured = batch_accuracy(fed, each, [0, 1], 1)["batch_accuracy"]
     assert measured.tolist() == [0.875, 0.125]
     assert fed.evaluate(fed.initial())[1].tolist() == pytest.approx([0.8, 0.2])
+    # Client 0: 1 of 2 and 3 of 3 of each label, client 1: none of 3 and 1 of 2.
+    balanced = balanced_accuracy(fed, each, [0, 1], 1)["balanced_accuracy"]
+    assert balanced.tolist() == pytest.approx([3 / 4, 1 / 4])
 
 
 @pytest.mark.parametrize("method", [FedAvg("uniform"), Local()])

@@ -224,7 +224,9 @@ def test_marks_of_missing_values_are_gaps_and_every_column_is_told(table, capsys
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and "dose: a number (1 missing); kind: 2 words (1 missing)" in told
     assert "id: a number (another in each row: an identifier? leave it out" in told
-    assert told.endswith("; clients by id: 0 up to 5, 1 above 5; classes of y: 0 0, 1 1\n")
+    assert told.endswith(
+        "; clients by id: 0 up to 5, 1 above 5; classes of y: 0 0 (6 rows), 1 1 (6 rows)\n"
+    )
 
 
 def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
@@ -234,7 +236,7 @@ def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
     from_csv.from_csv(path, label="y", split_by="site")
     from_csv.from_csv(path, label="y", split_by="age", bins=(7,), inputs=["site"])
     first, second = capsys.readouterr().err.splitlines()
-    assert first.endswith("clients by site: 0 n, 1 s; classes of y: 0 a, 1 b")
+    assert first.endswith("clients by site: 0 n, 1 s; classes of y: 0 a (6 rows), 1 b (6 rows)")
     assert "clients by age: 0 up to 7, 1 above 7, 2 unknown;" in second
 
 

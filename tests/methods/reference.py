@@ -367,7 +367,8 @@ def pfedme(w: World, m) -> Served:
             own[i] = theta
             y.load_state_dict(theta.state_dict() | dict(y.named_parameters()))
             sent.append(y)
-        x = average([x, equally(sent)], [1 - m.beta, m.beta])
+        shares = [1 - m.beta, m.beta]
+        x = average([x, equally(sent)], lambda name: [0, 1] if "running" in name else shares)
         yield list(own)
 
 

@@ -23,8 +23,7 @@ def test_two_rounds_by_hand(pencil, play, exactly):
       client 1: u = (1/2,-1/2), g = (-1,3/2), v - w = (-1/4,0), <v-w, g> = 1/4, a = 3/8;  v =
       (5/8,-7/8), w = (17/16,-5/4). shared w = (55/64,-11/16).  Served a v + (1-a) w:
         client 0: (2153/16384 + 385/512, 155/16384 - 77/128);  client 1: (15/64 + 275/512, -21/64 -
-        55/128).
-    """
+        55/128)."""
     fed, method = pencil(POINTS, alice=None), APFL()
     (first, log), (second, next_log) = play(method, fed)
     exactly(log["alpha"], [0.5, 0.5])
@@ -45,8 +44,7 @@ def test_a_mixture_that_moves_by_the_round_by_hand(pencil, play, exactly):
     client 0: v = (5/4,1/16), w = (37/16,-1/4);  u = (57,-3)/32, g = (89,-3)/32, v = (71,11)/128;
       v moved by (23,11)/128 from (3/8,0), v - w was (-1/4,1/2):  a = 1/2 - 23/512 + 22/512 =
       255/512.
-    client 1: v = (5/8,-7/8), moved by (1/4,-3/8), v - w was (-1/4,0):  a = 1/2 - 1/16 = 7/16.
-    """
+    client 1: v = (5/8,-7/8), moved by (1/4,-3/8), v - w was (-1/4,0):  a = 1/2 - 1/16 = 7/16."""
     fed, method = pencil(POINTS, alice=None), APFL(mixture_step="round")
     (_, log), (second, next_log) = play(method, fed)
     exactly(log["alpha"], [0.5, 0.5])
@@ -61,8 +59,7 @@ def test_a_mixture_that_moves_at_every_batch_by_hand(pencil, play, exactly):
     Round 1, client 0's second step: v - w = (-1,0), g = (5/2,0), a = 1/2 + 5/4, clipped to 1.
     Round 2, from a = 1/2, client 0's second step: a = 1/8, v = (5/4,1/16), w = (37/16,-1/4), g =
     (407,-27)/128; v - w = (-17,5)/16, <v-w, g> = (-17 407 - 5 27)/2048 = -7054/2048, a = 1/8 +
-    3527/2048 is clipped to 1.  v and w do not change by it.
-    """
+    3527/2048 is clipped to 1.  v and w do not change by it."""
     fed, method = pencil(POINTS, alice=None, rounds=1), APFL(mixture_step="every batch")
     [(first, log)] = play(method, fed)
     exactly(log["alpha"], [1, 0.5])

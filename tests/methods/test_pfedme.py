@@ -15,8 +15,7 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     (w - theta)/2.  All on the first axis, p = 4 and 8.
 
     Round 1 from 0: theta = 2, 4; w = 1, 2; x = 3/2.
-    Round 2 from 3/2: theta = 3/2 + 5/4, 3/2 + 13/4 = 11/4, 19/4; w = 17/8, 25/8; x = 21/8.
-    """
+    Round 2 from 3/2: theta = 3/2 + 5/4, 3/2 + 13/4 = 11/4, 19/4; w = 17/8, 25/8; x = 21/8."""
     fed = pencil([[(4, 0)], [(8, 0)]], alice=None)
     (first, log), (second, _) = play(SIMPLE, fed)
     exactly(first["theta"], [3 / 2, 0])
@@ -36,8 +35,7 @@ def test_two_steps_a_batch_and_two_batches_by_hand(pencil, play, exactly, restar
       theta goes on: g = (5/2,-4) + (15/16,0), theta = (25/32,2); g = (25/32,-2) + (5/64,1), theta =
         (45/128,5/2);  w = 3/4 (5/8,0) + theta/4 = (285/512,5/8);
       from w: g = (5/8,-4), theta = (5/16,2); g = (5/16,-2) + (-5/32,1), theta = (15/64,5/2);  w =
-        (135/256,5/8).
-    """
+        (135/256,5/8)."""
     fed = pencil([[(4, 0), (0, 4)], [(8, -4)]], alice=None, rounds=1)
     method = PFedMe(lam=0.5, steps=2, eta=0.5, beta=0.5, restart=restart)
     [(state, _)] = play(method, fed)
@@ -48,8 +46,7 @@ def test_two_steps_a_batch_and_two_batches_by_hand(pencil, play, exactly, restar
 
 def test_momentum_is_the_inner_problems_alone(pencil, play, exactly):
     """lr 1/2, momentum 1/2, lambda 1, K 1 from w, eta 1/2, p = 4 twice: theta = 2, w = 1; then g =
-    -3, velocity -2 - 3, theta = 1 + 5/2, w = 1 + (7/2 - 1)/2 = 9/4.
-    """
+    -3, velocity -2 - 3, theta = 1 + 5/2, w = 1 + (7/2 - 1)/2 = 9/4."""
     fed = pencil([[(4, 0), (4, 0)]] * 2, alice=None, rounds=1, momentum=0.5)
     [(state, _)] = play(PFedMe(lam=1, steps=1, eta=0.5, restart=True), fed)
     exactly(state["personal"], [[7 / 2, 0]] * 2)

@@ -24,8 +24,7 @@ def test_two_rounds_by_hand(pencil, play, exactly):
         (1.75,-2.75). Option II agrees: c_0 - c + (x - y_0)/(2/2) = (3.5,-3) + (-1.75,.25) =
         (1.75,-2.75).
       client 1, c - c_1 = (3.5,-3): gradient (2.5,0)-(8,-4) = (-5.5,4), y_1 = (2.5,0) - (-2,1)/2 =
-      (3.5,-.5);  c_1 = (-5.5,4). x = (3.875, -.375);  c = (-1.875, .625).
-    """
+      (3.5,-.5);  c_1 = (-5.5,4). x = (3.875, -.375);  c = (-1.875, .625)."""
     (first, _), (second, log) = play(Scaffold(), pencil(POINTS))
     exactly(first["theta"], [2.5, 0])
     exactly(first["controls"], [[-1, -2], [-8, 4]])
@@ -47,8 +46,7 @@ def test_two_rounds_of_option_i_by_hand(pencil, play, exactly):
         gradient (4.75,-5.5), y_0 = (4.75,-1.5) - (1.75,-2.5)/2 = (3.875,-.25);  c_0 = (2.5,0) -
         (2,2) = (.5,-2).
       client 1, c - c_1 = (3,-3): gradient (-5.5,4), y_1 = (2.5,0) - (-2.5,1)/2 = (3.75,-.5);  c_1 =
-        (-5.5,4). x = (3.8125,-.375);  c = (-2.5,1).
-    """
+        (-5.5,4). x = (3.8125,-.375);  c = (-2.5,1)."""
     (first, _), (second, log) = play(Scaffold("I"), pencil(POINTS))
     exactly(first["theta"], [2.5, 0])
     exactly(first["controls"], [[-2, -2], [-8, 4]])
@@ -62,8 +60,7 @@ def test_two_rounds_of_option_i_by_hand(pencil, play, exactly):
 def test_a_clipped_round_by_hand(pencil, play, exactly):
     """Norms of at most 2: (-4,0) becomes (-2,0), y = (1,0); (1,-4) becomes 2 (1,-4) / sqrt(17), y_0
     = (1 - 1/sqrt(17), 4/sqrt(17)); c_0 is the mean of the clipped ones.  Client 1: (-8,4) becomes
-    2 (-8,4) / sqrt(80).
-    """
+    2 (-8,4) / sqrt(80)."""
     [(after, _)] = play(Scaffold(clip=2.0), pencil(POINTS, rounds=1))
     a, b = 17**-0.5, 80**-0.5
     exactly(after["controls"], [[-1 + a, -4 * a], [-16 * b, 8 * b]])
@@ -85,8 +82,7 @@ def test_correction_comes_before_weight_decay_and_momentum_by_hand(pencil, play,
 
     g = (-4,0), v = (-3,-1), y = (1.5,.5); g = (1.5,-3.5), v = (-1.5,-.5) + (2.5,-4.5) + (.375,.125)
     = (1.375,-4.875), y = (.8125,2.9375). c_0 is the mean of the raw gradients, (-1.25,-1.75),
-    whatever momentum and weight decay did to y.
-    """
+    whatever momentum and weight decay did to y."""
     fed = pencil([POINTS[0]], rounds=1, momentum=0.5, weight_decay=0.25)
     c, own = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     state = {**fed.initial(), "control": c, "controls": own[None]}

@@ -15,8 +15,6 @@ CSV = "site,dose,sex,outcome\n" + "".join(
     for k in range(90)
 )
 
-DIRICHLET = "from pfl_lib.partitions.dirichlet import Dirichlet\n"
-
 # Parts that agree with each other are tried at once, and runs are short.
 EDITS = {
     "01_quickstart.ipynb": {
@@ -26,8 +24,8 @@ EDITS = {
             ),
             '"rounds": 10': '"rounds": 2',
             "Schedule(rounds=15": "Schedule(rounds=3",
-            "import pandas as pd\n": f"import pandas as pd\n{DIRICHLET}",
-            '"partition": "C"': '"partition": Dirichlet(0.3), "clients": 5',
+            "import pandas as pd\n": "import pandas as pd\nfrom pfl_lib import partitions\n",
+            '"partition": "C"': '"partition": partitions.Dirichlet(0.3), "clients": 5',
             "(60, 150), (150, 300), (300, 469)": "(60, 150), (150, 469)",
             "weights = weights / weights.sum()\n        return average": (
                 "weights = (weights / weights.sum()) ** 2\n        weights = weights"
@@ -41,7 +39,6 @@ EDITS = {
     "03_your_method.ipynb": {
         "rounds, label skew, clients, further methods and the method's body": {
             '"rounds": 15': '"rounds": 2',
-            "import torch\n": f"import torch\n{DIRICHLET}",
             '"partition": "C"': '"partition": Dirichlet(0.1), "clients": 5',
             '"Local": "local"': '"Local": "local", "Ditto": "ditto"',
             "** self.power": "** (1 + self.power)",

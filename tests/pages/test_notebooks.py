@@ -237,6 +237,10 @@ def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, t
     monkeypatch.setattr(Local, "round", Failing.round)
     with pytest.raises(BadInput, match="1 of 1 runs failed; local-"):
         page.run(table.scheduled(rounds=2))
+    given |= {"__annotations__": TYPES, "plots_only": True}
+    page = Page("waffle-table1", given, waffle.ALL_PROFILES)
+    with pytest.raises(NotRun, match="to train the others: set plots_only = False in the cell"):
+        page.run(table.scheduled(rounds=2))  # which the page's own command does not train
 
 
 def start_quickstart(folder: Path, **given) -> None:

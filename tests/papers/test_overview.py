@@ -17,6 +17,7 @@ from pfl_lib.papers.table import Column, Row, Table
 from pfl_lib.papers.values import Printed
 from pfl_lib.partitions import Dirichlet
 from pfl_lib.results.result import Result
+from tests.common import refused
 
 ACCURACY = {"Local": 0.90, "FedAvg": 0.80, "WAFFLE": 0.9969}
 
@@ -66,6 +67,8 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     table = waffle.TABLE1.only(["B"], ["Local"]).scaled(waffle.FULL)
     changed = table.scheduled(lr=0.05).clients(20)
     assert [(row.setting, row.base) for row in changed.rows] == [("B, lr 0.05, clients 20", "B")]
+    assert changed.only("B", "Local") == changed  # by what it changes; a lone name is a list of one
+    refused("clients '20': give a whole number", table.clients, "20")
     runs = Runs((changed.with_columns({"Ditto": "ditto"}),), lambda spec: find(spec))
     beside = compare.beside(runs)
     assert beside["own"].all() and beside["printed"].isna().all()
@@ -73,7 +76,7 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     assert {spec.clients for spec in runs.specs} == {20}
 
 
-@pytest.mark.parametrize("partition", ["D", Dirichlet(alpha=0.1)])
+@pytest.mark.parametrize("partition", ["radius_some", Dirichlet(alpha=0.1)])
 def test_a_partition_that_the_paper_does_not_have_gets_the_median_penalty_and_the_one_slope(
     partition,
 ):
