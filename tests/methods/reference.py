@@ -350,7 +350,7 @@ def apfl(w: World, m) -> Served:
 
 
 def pfedme(w: World, m) -> Served:
-    x, own = w.model, [w.model] * w.n
+    x, own, shares = w.model, [w.model] * w.n, [1 - m.beta, m.beta]
     for r in w.rounds:
         sent = []
         for i in w.participants(r):
@@ -367,7 +367,6 @@ def pfedme(w: World, m) -> Served:
             own[i] = theta
             y.load_state_dict(theta.state_dict() | dict(y.named_parameters()))
             sent.append(y)
-        shares = [1 - m.beta, m.beta]
         x = average([x, equally(sent)], lambda name: [0, 1] if "running" in name else shares)
         yield list(own)
 
