@@ -350,7 +350,7 @@ BUDGETS = {
     "results": 1362,
     "papers": 2826,
     "display": 1044,
-    "explore": 437,
+    "explore": 435,
     "pages": 1428,
     "cli": 691,
 }

@@ -141,8 +141,6 @@ def discs(figure, share: np.ndarray, client: int, name: str) -> None:
     words = {"ha": "center", "va": "center", "zorder": 4}
     words |= {"bbox": {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1}}
     for other in np.flatnonzero(others):
-        # Beside the disc: half an inch is an eighth of the axes' 2.8, points are 72 an inch.
-        radius = (LARGEST * share[other] / np.pi) ** 0.5 / 72 * 2.8 / 4.2
-        axes.text(*(max(1.27, 1.1 + radius) * around[other]), str(other), **words)
+        axes.text(*(1.27 * around[other]), str(other), **words)
     axes.scatter([0], [0], LARGEST * share[client] if client >= 0 else 0, color=OWN, zorder=3)
     axes.text(0, 0, name, weight="bold", **words)

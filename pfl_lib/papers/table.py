@@ -236,7 +236,7 @@ class Table:
             if wanted is not None:
                 called = [{getattr(row, attribute) for attribute in attributes} for row in rows]
                 here = dict.fromkeys(getattr(row, attributes[0]) for row in rows)
-                here |= dict.fromkeys(filter(None, set().union(*called)))
+                here |= dict.fromkeys(sorted(filter(None, set().union(*called))))
                 wanted = [choose(attributes[0], name, here) for name in _listed(wanted)]
                 rows = [
                     row
