@@ -238,12 +238,8 @@ class Table:
                 here = dict.fromkeys(getattr(row, attributes[0]) for row in rows)
                 here |= dict.fromkeys(sorted(filter(None, set().union(*called))))
                 wanted = [choose(attributes[0], name, here) for name in _listed(wanted)]
-                rows = [
-                    row
-                    for name in wanted
-                    for row, of in zip(rows, called, strict=True)
-                    if name in of
-                ]
+                found = [k for name in wanted for k, of in enumerate(called) if name in of]
+                rows = [rows[k] for k in dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
         names = list(own) if columns is None else _listed(columns)
         return replace(

@@ -67,7 +67,8 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     table = waffle.TABLE1.only(["B"], ["Local"]).scaled(waffle.FULL)
     changed = table.scheduled(lr=0.05).clients(20)
     assert [(row.setting, row.base) for row in changed.rows] == [("B, lr 0.05, clients 20", "B")]
-    assert changed.only("B", "Local") == changed  # by what it changes; a lone name is a list of one
+    both = ["B", changed.rows[0].setting]  # by what it changes, and by its own name
+    assert changed.only("B", "Local") == changed.only(both) == changed  # a lone name is a list
     refused("clients '20': give a whole number", table.clients, "20")
     runs = Runs((changed.with_columns({"Ditto": "ditto"}),), lambda spec: find(spec))
     beside = compare.beside(runs)
