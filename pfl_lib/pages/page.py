@@ -219,9 +219,11 @@ class Page:
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
             layout, told = compare.as_printed(rows).droplevel("dataset"), dataset
-            if rows["setting"].nunique() == 1:  # narrow: methods downwards
-                layout = layout.droplevel("setting").T
+            if one := rows["setting"].nunique() == 1:
+                layout = layout.droplevel("setting")
                 told += f", {rows['setting'].iloc[0]}"
+            if one or layout.shape[1] > len(layout):  # narrower with methods downwards
+                layout = layout.T
             self.table(layout, f"{told}: printed values and {ours}")
         if self.settings.profile != "quick":
             orders = compare.orders(runs)
