@@ -328,10 +328,14 @@ def _unstored(
                 tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
-        told = "what has a name, and of a method a version, is stored and goes on"
-        raise Interrupted(f"stopped after round {done} of {rounds}, and lost: {told}") from None
+        told = f"stopped after round {done} of {rounds} (seed {fed.seed}); nothing of it is kept"
+        cure = "give method and federation a name and a version, and runs are stored and go on"
+        raise Interrupted(f"{told}: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule)}
     model = " ".join(repr(fed.module).split()) if spec is None else spec.model
     config |= {"model": model} | ({} if spec is None else spec.setting())
+    if fed.name is not None:  # as what is stored of it says
+        partition = {"name": "own data", "version": fed.version}
+        config |= {"dataset": fed.name, "partition": partition, "clients": len(fed)}
     return _looked_at(run.result(config))

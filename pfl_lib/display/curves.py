@@ -37,7 +37,8 @@ def accuracy(
     by_round = shown.groupby([x, "method"])[y]
     mean, half = by_round.mean().unstack(), by_round.std().unstack().fillna(0)
     if "accuracy" in y and len(mean):
-        theme.set_accuracy_limits(ax, pd.concat([mean - half, mean + half], axis=1))
+        band = [mean - half, (mean + half).clip(upper=100)]
+        theme.set_accuracy_limits(ax, pd.concat(band, axis=1))
     alike = f"{seeds.max()} seeds" if seeds.nunique() == 1 else "seeds"
     title = f"mean over {alike}, band: one standard deviation" if several else None
     beside = max(1, min(4, LETTERS // (MARK + max(map(len, names)))))

@@ -46,9 +46,9 @@ def matrix(
 ) -> None:
     """A matrix [N, N] of clients, such as weights (row i: client i's model) or cosines.
 
-    `groups`: the group of each client; clients are then sorted by them, with a line and a name
-    for each group.  `limits`: the values of the first and the last colour
-    (default: from 0 to the largest, or to both sides of 0 alike).  White is 0, grey is nan.
+    `groups`: the group of each client; they then stand by group, in the order in which groups
+    first appear, with a line and a name for each.  `limits`: the values of the first and the last
+    colour (default: from 0 to the largest, or to both sides of 0 alike).  White is 0, grey is nan.
     Raises BadInput where the matrix is not square or groups do not fit it.
     """
     values = np.asarray(values, float)
@@ -58,8 +58,9 @@ def matrix(
     if groups is not None and len(groups) != clients:
         raise BadInput(f"{len(groups)} groups for {clients} clients: give the group of each client")
     if groups is not None:
-        order = np.argsort(np.asarray(groups), kind="stable")
-        values, groups = values[order][:, order], np.asarray(groups)[order]
+        names = list(dict.fromkeys(groups))
+        order = sorted(range(clients), key=lambda client: names.index(groups[client]))
+        values, groups = values[order][:, order], [groups[client] for client in order]
     _heat_map(axes, values, limits or limits_of(values), quantity)
     every = 1 if clients <= EACH else -(-clients // 8)
     ticks, names = np.arange(0, clients, every) + 0.5, list(range(0, clients, every))

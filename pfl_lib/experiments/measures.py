@@ -42,7 +42,7 @@ def batch_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -
 
 def balanced_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
     """The mean over a client's classes of the share of their test examples that are right, 0 to 1:
-    of k classes 1 / k for a model that always says the same.
+    of k classes 1 / k for a model that always says one of them.
     """
     rows, means = _rows(model, clients), []
     for k, client in enumerate(clients):

@@ -14,7 +14,6 @@ from pfl_lib.experiments.runner import stored_config, training
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.results.store import NotStored, Store
 
-AT_WORK = ("training", "stopping after this round")  # states that no start changes
 DRAWN_EVERY = 0.7  # seconds between two pictures: drawing takes time from training
 
 
@@ -40,17 +39,15 @@ class Training:
 
     def start(self) -> None:
         """Go on from the last finished round; nothing happens where it runs or has a result."""
-        if self.state not in AT_WORK and self.result is None:
+        if self.state != "training" and self.result is None:
             self._stop.clear()
-            self.state = AT_WORK[0]
+            self.state = "training"
             self._thread = threading.Thread(target=self._train, daemon=True)
             self._thread.start()
 
     def stop(self, wait: float | None = None) -> None:
         """Stop after the round that it is in, which is kept; `wait` for it, seconds at most."""
         self._stop.set()
-        if self.state in AT_WORK:
-            self.state = AT_WORK[1]
         if self._thread is not None and wait is not None:
             self._thread.join(wait)
 
@@ -83,7 +80,9 @@ class Training:
         """One sentence: where it stands."""
         rounds = self.spec.schedule.rounds
         last = f", accuracy {self.accuracy.iloc[-1]:.1%}" if len(self.accuracy) else ""
-        return f"{self.spec.method.name}: {self.state}; round {self.done} of {rounds}{last}."
+        stopping = self.state == "training" and self._stop.is_set()
+        state = "stopping after this round" if stopping else self.state
+        return f"{self.spec.method.name}: {state}; round {self.done} of {rounds}{last}."
 
     def picture(self) -> str:
         """Accuracy by round so far and its sentence, as HTML; no picture before the first round."""
@@ -123,7 +122,7 @@ def _widget(of: Training):
 
     def show(training: Training) -> None:
         bar.value = training.done
-        start.disabled = training.state in AT_WORK
+        start.disabled = training.state == "training"
         view.value = training.picture()
 
     of.watch = show

@@ -280,7 +280,7 @@ class Federation:
         settings = (split.pool, rows, work, step, names, sgd_settings)
         # A step of a user's own may take one client's rows apart, as theta[:10]: of many clients'
         # these would be whole clients, without a word.
-        ours = getattr(step, "__module__", "").startswith("pfl_lib.")
+        ours = (getattr(step, "__module__", None) or "").startswith("pfl_lib.")
         try:
             if self.engine == "vmap" and (self._chosen or ours):
                 out = vmap.train(self._modules[0], *settings)

@@ -97,11 +97,12 @@ def check(
                 f"parameter {name} is frozen (requires_grad=False): train it, or make it a buffer"
             )
     # BatchNorm cannot take a single number, and a client's smallest batch is the last of a pass,
-    # where one is reached.  All clients count, whether ever drawn or not: otherwise the seed would
-    # decide whether a federation is refused.
-    size, client = min(
-        (_smallest_batch(schedule, len(index)), i) for i, index in enumerate(split.index)
-    )
+    # where one is reached.  All clients who are ever there count, drawn or not: otherwise the seed
+    # would decide whether a federation is refused.
+    stays = schedule.availability
+    away = {i for i, *_ in stays} - {i for i, first, _ in stays if first <= schedule.rounds}
+    there = [i for i in range(len(split.index)) if i not in away]
+    size, client = min((_smallest_batch(schedule, len(split.index[i])), i) for i in there)
     before = _random_state(split.pool.x.device)
     buffers = [name for name, _ in flat.module.named_buffers()]
     for training, index in ((False, split.index[0][:1]), (True, split.index[client][:size])):
@@ -115,10 +116,9 @@ def check(
             does, cure = f"take a batch of shape {tuple(batch.shape)}", ""
             if training:
                 does = f"train on a batch of {size}, client {client}'s last"
-                alone = len(split.index[client]) == 1  # in every batch of hers
-                cure = "; give " + (
-                    "another norm, such as GroupNorm" if alone else "another batch_size"
-                )
+                alone = any(len(split.index[i]) == 1 for i in there)  # whatever the batch size
+                norm = "another norm, such as GroupNorm"
+                cure = f"; give {norm if alone else 'another batch_size'}"
             why = str(error).partition("\n")[0]
             raise BadInput(f"the model cannot {does}: {why}{cure}") from error
         is_tensor = isinstance(scores, Tensor)

@@ -14,6 +14,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,11 +162,17 @@ class Page:
         """How runs of the page are trained: of a reader's own setting, in the open notebook."""
         from pfl_lib.pages import registry  # which imports all papers
 
-        page, given = registry.pages().get(self.id), self.settings
-        planned = page.needed(given.profile, given.seeds or None).specs if page else ()
-        if {*missing} <= {*planned}:
-            return f"pfl-lib reproduce --profile {given.profile} --only {self.id}"
-        return "set plots_only = False in the cell of parameters and run all cells"
+        given, planned = self.settings, ()
+        methods = getattr(given, "methods", ())
+        with suppress(BadInput):  # a copied notebook beside an installed package
+            page = registry.page(self.id).with_methods(methods)
+            planned = page.needed(given.profile, given.seeds or None).specs
+        if not {*missing} <= {*planned}:
+            return "set plots_only = False in the cell of parameters and run all cells"
+        further = [f"--seeds {given.seeds}"] if given.seeds else []
+        further += [f"--method {method}" for method in methods]
+        command = f"pfl-lib reproduce --profile {given.profile} --only {self.id}"
+        return " ".join([command, *further])
 
     def _display(self, bundle: dict[str, object]) -> None:
         from IPython.display import display

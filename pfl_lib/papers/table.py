@@ -154,7 +154,7 @@ class Table:
 
     def with_setting(self, **changes: Any) -> "Table":
         """The table with other fields of `Setting`, such as `partition="B"` or `images=1000`, as
-        rows of your own.
+        rows of your own.  They are checked at once: what fits together is given together.
         """
         _known("setting", changes, Setting)
         return self._changed(changes, lambda at: replace(at, **changes))
@@ -228,17 +228,20 @@ class Table:
         datasets: Iterable[str] | None = None,
     ) -> "Table":
         """The part of the table with these settings, columns and data sets; columns in the order
-        given.  A changed row is also found by the setting that it changes.  Raises `BadInput` for
-        one that it does not have.
+        given.  A changed row is also found by the setting that it changes, where that has no row.
+        Raises `BadInput` for one that it does not have.
         """
         rows = self.rows
-        for attributes, wanted in ((("setting", "base"), settings), (("dataset",), datasets)):
+        for attribute, wanted in (("setting", settings), ("dataset", datasets)):
             if wanted is not None:
-                called = [{getattr(row, attribute) for attribute in attributes} for row in rows]
-                here = dict.fromkeys(getattr(row, attributes[0]) for row in rows)
-                here |= dict.fromkeys(sorted(filter(None, set().union(*called))))
-                wanted = [choose(attributes[0], name, here) for name in _listed(wanted)]
-                found = [k for name in wanted for k, of in enumerate(called) if name in of]
+                here = dict.fromkeys(getattr(row, attribute) for row in rows)
+                bases = {row.base: None for row in rows if row.base}
+                here |= bases if attribute == "setting" else {}
+                found = []
+                for name in _listed(wanted):
+                    choose(attribute, name, here)
+                    named = [k for k, row in enumerate(rows) if getattr(row, attribute) == name]
+                    found += named or [k for k, row in enumerate(rows) if row.base == name]
                 rows = [rows[k] for k in dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
         names = list(own) if columns is None else _listed(columns)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,7 +268,7 @@ def compare(
     run("local"), "WAFFLE": run("waffle", seeds=3)})`; a list's are of one seed each.
 
     Raises BadInput for what is no result, and for results that differ in their data, partition,
-    schedule or in whose model is read, unless `across`.
+    network (its layers, as it is printed), schedule or in whose model is read, unless `across`.
     """
     if not isinstance(results, Mapping) or not results:
         raise BadInput(
@@ -298,6 +299,9 @@ def _several(name: object, given: object) -> Results:
     seeds = [one.config["seed"] for one in every]
     if len({*seeds}) < len(seeds):
         raise BadInput(f"{name}: results of seeds {seeds}: give one of each seed")
+    for one in every:
+        if apart := _apart_in(every[0].config, one.config, False):
+            raise BadInput(f"{name}: results that differ in {apart}: give those of one setting")
     return Results(every)
 
 
@@ -325,5 +329,6 @@ def _apart_in(one: Mapping, other: Mapping, of_one_seed: bool) -> str:
         if json.dumps(values[0], sort_keys=True) != json.dumps(values[1], sort_keys=True):
             names = [value.get("name") if isinstance(value, dict) else value for value in values]
             shown = names if names[0] != names[1] else values
-            return f"{name} ({shown[1]} and {shown[0]})"
+            one, other = (textwrap.shorten(str(value), 80) for value in shown)
+            return f"{name} ({other} and {one})"
     return ""

@@ -151,8 +151,10 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     assert np.diag(one.collections[0].get_array()).tolist() == [1, 3, 4, 2]  # sorted by group
     assert [t.get_text() for t in one.get_yticklabels()] == ["a", "b"]
     assert one.get_yticks().tolist() == [1.5, 3.5]
+    heat_maps.matrix(other, np.eye(3), groups=[(4, 5), None, (4, 5)])
+    assert [t.get_text() for t in other.get_yticklabels()] == ["(4, 5)", "None"]
     heat_maps.matrix(other, -np.eye(2))
-    assert other.collections[0].norm.vmin == -1 and other.collections[0].norm.vmax == 1
+    assert other.collections[-1].norm.vmin == -1 and other.collections[-1].norm.vmax == 1
     plt.close(figure)
     refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
 

@@ -67,6 +67,15 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
     return states
 
 
+def test_loop_and_vmap_agree_in_float32():
+    loop, vmap = (
+        played(Scaffold(), ragged(dtype=torch.float32, engine=engine, rounds=1))
+        for engine in ("loop", "vmap")
+    )
+    for name in loop[0]:
+        torch.testing.assert_close(vmap[0][name], loop[0][name], rtol=1e-4, atol=1e-6)
+
+
 def test_equally_sized_clients_take_the_same_road_as_ragged_ones():
     """Without ragged clients vmap never gathers rows; the numbers must not care."""
     one, other = (
@@ -166,6 +175,7 @@ def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
         "on a client's batch of one: Expec", fed.train, copies(fed.initial(), 1), 1, [1], epochs=1
     )
     refused("batch of 1, client 1's last", ragged, rounds=3, local_batches=1, **of)
+    assert len(ragged(rounds=3, availability=((1, 4, 9),), **of)) == 2  # never there
 
 
 @ENGINES

@@ -41,6 +41,7 @@ EDITS = {
             '"rounds": 15': '"rounds": 2',
             '"partition": "C"': '"partition": Dirichlet(0.1), "clients": 5',
             '"Local": "local"': '"Local": "local", "Ditto": "ditto"',
+            ', "FedAvg"  # whose': ', "Local"  # whose',
             "** self.power": "** (1 + self.power)",
             '"Same direction", 1\n': '"Same direction", 2\n',
         },

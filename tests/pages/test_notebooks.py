@@ -241,6 +241,8 @@ def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, t
     page = Page("waffle-table1", given, waffle.ALL_PROFILES)
     with pytest.raises(NotRun, match="to train the others: set plots_only = False in the cell"):
         page.run(table.scheduled(rounds=2))  # which the page's own command does not train
+    with pytest.raises(NotRun, match="--profile quick --only waffle-table1 --seeds 1$"):
+        page.run(page.scaled(waffle.TABLE1.only(["C"], ["FedAvg"])))
 
 
 def start_quickstart(folder: Path, **given) -> None:

@@ -1,6 +1,7 @@
 """Results over seeds, and methods compared: means, spreads, what diverged, and their picture."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -135,12 +136,14 @@ def test_a_comparison_is_written_as_latex(tmp_path):
 
 
 def test_what_is_no_result_is_refused():
+    other = replace(ONE, config=ONE.config | {"seed": 2, "clients": 9})
     for wrong, sentence in (
         ({}, 'results {}: give a dict of results by name, such as {"WAFFLE": '),
         ([ONE], "results [<Result of m"),
         ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it, or a list"),
         ({"a": []}, "a []: give a result"),
         ({"a": [ONE, ONE]}, "a: results of seeds [1, 1]: give one of each seed"),
+        ({"a": [ONE, other]}, "a: results that differ in clients (9 and None): give those of one"),
     ):
         assert refusal(compare, wrong).startswith(sentence)
 
