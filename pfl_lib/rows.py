@@ -55,6 +55,11 @@ def model(rows: Rows) -> Rows:
     return {"theta": rows["theta"], "statistics": rows["statistics"]}
 
 
+def as_kept(method: object, fed: object, state: Rows) -> Rows:
+    """`served` of a method whose state is what it serves: one model, or one for each client."""
+    return model(state)
+
+
 def copies(rows: Rows, n: int) -> Rows:
     """n copies of a model, [P] to [n, P]; a view, since training never writes into its input."""
     return {name: row.expand(n, -1) for name, row in model(rows).items()}

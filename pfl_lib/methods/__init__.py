@@ -17,7 +17,7 @@ A method is a frozen dataclass with class attributes `name` and `title` and an i
 * `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither
   `fed` nor `state`;
 * `served(fed, state) -> rows`: the model each client would be given now, {"theta", "statistics"}:
-  [P] and [S] when it is the same for all, else [N, P] and [N, S].
+  [P] and [S] when it is the same for all, else [N, P] and [N, S] (`rows.as_kept`: the state's).
 
 `log` holds what figures need: "weights" [N], [N, N] (row i: client i's model) or [L, N, N] (by
 layer), "matrices" (further ones by name, such as {"affinity": [N, N]}), "models_up" and

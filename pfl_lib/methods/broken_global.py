@@ -9,7 +9,7 @@ from torch import Tensor
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, average, copies, model, uniform
+from pfl_lib.rows import Rows, as_kept, average, copies, uniform
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class BrokenGlobal:
 
     name, title, version = "broken_global", "Global (authors' code)", 1
     one_model = True  # the same for all clients
+    served = as_kept
 
     def start(self, fed: Federation) -> Rows:
         for block in fed.layout.parameters:
@@ -53,9 +54,6 @@ class BrokenGlobal:
         after = average(uniform(len(clients)), trained)
         after["theta"] = state["theta"] + total / len(clients)
         return after, {"models_up": len(clients), "models_down": len(clients)}
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def broken_sum(updates: Tensor, layout: Layout) -> Tensor:

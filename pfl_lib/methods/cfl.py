@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pfl_lib.errors import flag, number, whole
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, average, copies, model, models_of, uniform, with_models, with_rows
+from pfl_lib.rows import Rows, as_kept, average, copies, models_of, uniform, with_models, with_rows
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class CFL:
     relative: bool = True
 
     name, title, version = "cfl", "CFL", 1
+    served = as_kept
 
     def __post_init__(self) -> None:
         for name in ("epsilon_1", "epsilon_2"):
@@ -76,7 +77,7 @@ class CFL:
             unit = torch.linalg.vector_norm(updates[clients], dim=1).double().mean().cpu()
 
         cluster, norms = self._split(state["cluster"], updates, met, unit.item(), r)
-        after, weights = model(state), torch.zeros(len(fed), len(fed), dtype=torch.float64)
+        after, weights = state, torch.zeros(len(fed), len(fed), dtype=torch.float64)
         for number_ in cluster.unique().tolist():
             members = (cluster == number_).nonzero().flatten().tolist()
             there = [i for i in members if i in clients]
@@ -94,9 +95,6 @@ class CFL:
         }
         kept = {"cluster": cluster, "updates": updates, "met": met, "unit": unit}
         return {**after, **kept}, log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
     def _split(
         self, before: Tensor, updates: Tensor, met: Tensor, unit: float, r: int

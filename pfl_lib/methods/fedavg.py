@@ -6,7 +6,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, Step, average, copies, each_sends_a_model, model, sgd, uniform
+from pfl_lib.rows import Rows, Step, as_kept, average, copies, each_sends_a_model, sgd, uniform
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class FedAvg:
     name, title, version = "fedavg", "FedAvg", 1
     one_model = True  # the same for all clients
     look = ("#0173b2", "o", "--")
+    served = as_kept
 
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))
@@ -31,9 +32,6 @@ class FedAvg:
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         return averaged_training(fed, state, r, self.weighting)
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def averaged_training(

@@ -14,7 +14,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.participation import round_half_up
 from pfl_lib.methods.fedavg import averaging_weights
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, average, copies, each_sends_a_model, model
+from pfl_lib.rows import Rows, as_kept, average, copies, each_sends_a_model
 
 CLIENTS = 15  # FedFomo's
 POOLS = {"all": "all {total:g} training examples", "client": "{mean:g} training examples a client"}
@@ -48,6 +48,7 @@ class FedAvgData:
     name, title, version = "fedavg_data", "FedAvg + Data", 1
     one_model = True  # the same for all clients
     later = {"pool": "client"}
+    served = as_kept
 
     def __post_init__(self) -> None:
         number("share", self.share, "a share from 0 to 1", lambda v: 0 <= v <= 1)
@@ -78,9 +79,6 @@ class FedAvgData:
         weights = averaging_weights(self.weighting, sizes)
         log = each_sends_a_model(weights, clients, len(fed))
         return average(weights, trained), log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def pool_size(sizes: Sequence[float], share: float, pool: str) -> int:

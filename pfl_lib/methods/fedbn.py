@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pfl_lib.errors import BadInput, choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
-from pfl_lib.rows import Rows, copies, model, models_of
+from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class FedBN:
     weighting: str = "size"
 
     name, title, version = "fedbn", "FedBN", 1
+    served = as_kept
 
     def __post_init__(self) -> None:
         choose("weighting", self.weighting, ("size", "uniform"))
@@ -41,6 +42,3 @@ class FedBN:
         shared = [layer for layer in fed.layout.layers if not layer.norm]
         trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
         return partial.averaged(fed, state, clients, trained, shared, self.weighting)
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)

@@ -12,7 +12,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, choose, flag, number, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, copies, finite_rows, model, models_of, with_models
+from pfl_lib.rows import Rows, as_kept, copies, finite_rows, models_of, with_models
 
 NORMS = {"l2": 2, "l1": 1}
 
@@ -64,6 +64,7 @@ class FedFomo:
 
     name, title, version = "fedfomo", "FedFomo", 1
     later = ("counts_own", "keeps")
+    served = as_kept
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)
@@ -146,9 +147,6 @@ class FedFomo:
             "models_down": sent,
         }
         return {**with_models(state, clients, mixed), "affinity": affinity, **kept}, log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
     def exploration(self, r: int) -> float:
         """The chance that a slot goes to a random model in round r, counted from 1: 0.3, 0.25, ...,

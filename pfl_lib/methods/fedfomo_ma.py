@@ -8,7 +8,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedfomo import check_validation, normalised
-from pfl_lib.rows import Rows, average, copies, finite_rows, model, models_of, with_models
+from pfl_lib.rows import Rows, as_kept, average, copies, finite_rows, models_of, with_models
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class FedFomoMA:
     """
 
     name, title, version = "fedfomo_ma", "FedFomo (MA)", 1
+    served = as_kept
 
     def start(self, fed: Federation) -> Rows:
         """BadInput for one client, and where a client cannot be validated on."""
@@ -70,9 +71,6 @@ class FedFomoMA:
             "models_down": len(clients) * (m + 2 if m > 1 else 0),
         }
         return with_models(state, clients, mixed), log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def leave_one_out(m: int) -> Tensor:

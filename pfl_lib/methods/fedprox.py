@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaged_training
-from pfl_lib.rows import Batch, Gradient, Rows, descend, model
+from pfl_lib.rows import Batch, Gradient, Rows, as_kept, descend
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class FedProx:
 
     name, title, version = "fedprox", "FedProx", 1
     one_model = True  # the same for all clients
+    served = as_kept
 
     def __post_init__(self) -> None:
         number("mu", self.mu, "a factor of 0 or more", lambda v: 0 <= v < math.inf)
@@ -41,6 +42,3 @@ class FedProx:
             descend(rows, "theta", raw + self.mu * (theta - state["theta"]), batch)
 
         return averaged_training(fed, state, r, self.weighting, step)
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)

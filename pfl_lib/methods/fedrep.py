@@ -11,7 +11,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods import partial
 from pfl_lib.progress import tell
-from pfl_lib.rows import Batch, Gradient, Rows, Step, copies, descend, model, models_of
+from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, copies, descend, models_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class FedRep:
     weighting: str = "size"
 
     name, title, version = "fedrep", "FedRep", 1
+    served = as_kept
 
     def __post_init__(self) -> None:
         partial.check_names("head", self.head)
@@ -85,9 +86,6 @@ class FedRep:
                 rows, r, clients, only(shared, fed), epochs=body_epochs, uploaded=shared
             )
         return partial.averaged(fed, state, clients, rows, shared, self.weighting)
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
     def _epochs(self, local: float) -> tuple[float, float]:
         """Epochs of the head and of the body out of the schedule's."""

@@ -10,7 +10,7 @@ from pfl_lib.errors import choose
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.progress import tell
-from pfl_lib.rows import Rows, copies, model, models_of
+from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class LGFedAvg:
     weighting: str = "size"
 
     name, title, version = "lg_fedavg", "LG-FedAvg", 1
+    served = as_kept
 
     def __post_init__(self) -> None:
         partial.check_names("local", self.local)
@@ -46,9 +47,6 @@ class LGFedAvg:
         shared = self._shared(fed)
         trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
         return partial.averaged(fed, state, clients, trained, shared, self.weighting)
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
     def _shared(self, fed: Federation) -> Sequence[Layer]:
         local = representation(fed.layout) if self.local is None else self.local

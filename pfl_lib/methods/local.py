@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from pfl_lib.federation.federation import Federation
-from pfl_lib.rows import Rows, copies, model, models_of, weights_of_all, with_models
+from pfl_lib.rows import Rows, as_kept, copies, models_of, weights_of_all, with_models
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Local:
 
     name, title, version = "local", "Local", 1
     look = ("#949494", "x", ":")
+    served = as_kept
 
     def cost(self, passes: float, read: float) -> float:
         return passes * read
@@ -34,6 +35,3 @@ class Local:
         if fed.alice is not None:
             log["weights"] = weights_of_all(torch.ones(1), [fed.alice], len(fed))
         return with_models(state, clients, trained), log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)

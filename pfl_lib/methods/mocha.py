@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pfl_lib.errors import number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
-from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, models_of, with_models
+from pfl_lib.rows import Batch, Gradient, Rows, as_kept, copies, descend, models_of, with_models
 
 SMALL = 1e-4  # a pull of which no step of training is felt
 
@@ -37,6 +37,7 @@ class Mocha:
     coefficient: float = 1.0
 
     name, title, version = "mocha", "MOCHA", 1
+    served = as_kept
 
     def __post_init__(self) -> None:
         number("coefficient", self.coefficient, "a number 0 or more", lambda v: 0 <= v < math.inf)
@@ -64,9 +65,6 @@ class Mocha:
         trained, _ = fed.train(rows, r, clients, step)
         log = {"models_up": len(clients), "models_down": len(clients)}
         return with_models(state, clients, trained), log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def scale(parameters: int) -> float:

@@ -12,11 +12,11 @@ from pfl_lib.rows import (
     Batch,
     Gradient,
     Rows,
+    as_kept,
     average,
     copies,
     descend,
     each_sends_a_model,
-    model,
     select_rows,
     uniform,
     with_rows,
@@ -52,6 +52,7 @@ class Scaffold:
     one_model = True  # the same for all clients
     later = ("option", "clip")
     look = ("#56b4e9", "^", "-.")
+    served = as_kept
 
     def __post_init__(self) -> None:
         check_control(self.option, self.clip)
@@ -69,9 +70,6 @@ class Scaffold:
         control = uniform(len(fed)).to(controls) @ controls
         log = each_sends_a_model(weights, clients, len(fed), models=2)
         return {**average(weights, trained), "control": control, "controls": controls}, log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def check_control(option: str, clip: float | None) -> None:

@@ -12,7 +12,7 @@ from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.pfedla import mixed_models
-from pfl_lib.rows import Rows, copies, distances, model, models_of, with_models
+from pfl_lib.rows import Rows, as_kept, copies, distances, models_of, with_models
 
 FINDING = 60  # halvings of the interval in which the temperature is looked for
 WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance times this
@@ -43,6 +43,7 @@ class Similarity:
     entropy: float = 0.75
 
     name, title, version = "similarity", "Average by similarity", 1
+    served = as_kept
 
     def __post_init__(self) -> None:
         choose("by", self.by, ("layer", "model"))
@@ -70,9 +71,6 @@ class Similarity:
             "models_down": len(clients),
         }
         return with_models(state, clients, mixed), log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def update_distances(updates: Tensor, layers: tuple[Layer, ...] | None) -> Tensor:

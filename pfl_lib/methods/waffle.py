@@ -12,11 +12,11 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods.scaffold import check_control, corrected_training
 from pfl_lib.rows import (
     Rows,
+    as_kept,
     average,
     distances,
     each_sends_a_model,
     finite_rows,
-    model,
     select_rows,
     weights_of_all,
     with_rows,
@@ -66,6 +66,7 @@ class Waffle:
     name, title, version = "waffle", "WAFFLE", 1
     later = ("option", "clip", "transition", "shift", "psi")
     look = ("#d55e00", "D", "-")
+    served = as_kept
 
     def __post_init__(self) -> None:
         number("slope", self.slope, "a number 0 or more, as 3.2", lambda v: 0 <= v < math.inf)
@@ -139,9 +140,6 @@ class Waffle:
         }
         log = each_sends_a_model(smoothed, clients, len(fed), models=2)
         return after, log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def omega(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pfl_lib.errors import choose, number
 from pfl_lib.federation.federation import Federation, alice_of
-from pfl_lib.rows import Rows, average, copies, distances, each_sends_a_model, finite_rows, model
+from pfl_lib.rows import Rows, as_kept, average, copies, distances, each_sends_a_model, finite_rows
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class WeightErosion:
 
     name, title, short, version = "weight_erosion", "Weight Erosion", "WE", 1
     look = ("#029e73", "s", "-")
+    served = as_kept
 
     def __post_init__(self) -> None:
         number("p_d", self.p_d, "a penalty of 0 or more", lambda v: v >= 0)
@@ -83,9 +84,6 @@ class WeightErosion:
         weights = alphas[clients] / alphas[clients].sum()
         log = each_sends_a_model(alphas[clients], clients, len(fed))
         return {**average(weights, trained), "weights": alphas, "batches": used}, log
-
-    def served(self, fed: Federation, state: Rows) -> Rows:
-        return model(state)
 
 
 def erode(
