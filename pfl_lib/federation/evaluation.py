@@ -12,20 +12,17 @@ from pfl_lib.rows import Rows
 BATCH = 1000
 
 
-def each_on_its_own(
-    module: FlatModule, models: Rows, data: Split, clients: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """Mean loss [n] and accuracy [n] (0 to 1) of n models [n, P], the k-th on client k's data."""
-    rows = [{name: matrix[k] for name, matrix in models.items()} for k in range(len(clients))]
-    each = [one_on_all(module, row, data, [i]) for row, i in zip(rows, clients, strict=True)]
-    losses, accuracies = zip(*each, strict=True)
-    return torch.cat(losses), torch.cat(accuracies)
-
-
-def one_on_all(
+def evaluate(
     module: FlatModule, model: Rows, data: Split, clients: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Mean loss [n] and accuracy [n] (0 to 1) of one model [P] on n clients' data."""
+    """Mean loss [n] and accuracy [n] (0 to 1) of one model ([P]) on n clients' data, or of the k-th
+    of n models ([n, P]) on the k-th client's.
+    """
+    if model["theta"].dim() == 2:
+        rows = [{name: matrix[k] for name, matrix in model.items()} for k in range(len(clients))]
+        each = [evaluate(module, row, data, [i]) for row, i in zip(rows, clients, strict=True)]
+        losses, accuracies = zip(*each, strict=True)
+        return torch.cat(losses), torch.cat(accuracies)
     if len(clients) == 1:
         # Alice alone: the sums below would cost a small model more than its predictions.
         losses, correct = examples(module, model, data, clients[0])

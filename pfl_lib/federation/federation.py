@@ -305,10 +305,7 @@ class Federation:
         """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
-        data = self._split(split)
-        if each:
-            return evaluation.each_on_its_own(self._modules[0], model, data, ids)
-        return evaluation.one_on_all(self._modules[0], model, data, ids)
+        return evaluation.evaluate(self._modules[0], model, self._split(split), ids)
 
     def _split(self, name: str) -> Split:
         if name == "validation" and name not in self._splits:
