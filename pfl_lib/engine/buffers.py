@@ -6,6 +6,7 @@ client's statistics over to the next.
 """
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from pfl_lib.errors import BadInput
 
@@ -18,18 +19,19 @@ class KeptBuffers(nn.Module):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
-        self._places = tuple(
+        self.places = tuple(
             (part, leaf, f"{name}.{leaf}".lstrip("."))
             for name, part in module.named_modules()
             for leaf, buffer in part._buffers.items()
-            if buffer is not None and not _counter(part, leaf)
+            if buffer is not None
+            and not (leaf == "num_batches_tracked" and isinstance(part, _NormBase))
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        before = [part._buffers[leaf] for part, leaf, _ in self._places]
+        before = [part._buffers[leaf] for part, leaf, _ in self.places]
         versions = [buffer._version for buffer in before]
         logits = self.module(x)
-        for (part, leaf, name), buffer, version in zip(self._places, before, versions, strict=True):
+        for (part, leaf, name), buffer, version in zip(self.places, before, versions, strict=True):
             if part._buffers.get(leaf) is not buffer:
                 raise BadInput(
                     f"the model's forward replaces buffer {name} by another tensor, which would"
@@ -41,13 +43,3 @@ class KeptBuffers(nn.Module):
                     " carries: make it a buffer of fractions, or leave it as it is"
                 )
         return logits
-
-
-def watched(module: nn.Module) -> nn.Module:
-    """The module with its buffers watched; the module itself where it has none."""
-    kept = KeptBuffers(module)
-    return kept if kept._places else module
-
-
-def _counter(part: nn.Module, leaf: str) -> bool:
-    return leaf == "num_batches_tracked" and isinstance(part, nn.modules.batchnorm._NormBase)

@@ -7,10 +7,10 @@ from collections.abc import Hashable
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from pfl_lib.engine import Loss
-from pfl_lib.engine.buffers import watched
-from pfl_lib.engine.forward_order import Reads
+from pfl_lib.engine.buffers import KeptBuffers
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import recordings
 from pfl_lib.rows import Batch
@@ -45,7 +45,8 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
-        self.network = watched(self.module)
+        kept = KeptBuffers(self.module)
+        self.network = kept if kept.places else self.module
         self.recorded_as = recorded_as
         self.recordings = (
             recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
@@ -111,3 +112,28 @@ class FlatModule:
         # Setting it walks the whole module: a tenth of a small model's step
         if self.module.training != train:
             self.module.train(train)
+
+
+class Reads(TorchFunctionMode):
+    """Notes in `names` the layers whose tensors operations are given, each once, in the order of
+    first readings: some networks, the package's own too, read a weight without calling its module.
+
+    Functions are watched and not the operators below them: watching those loads torch's compiler,
+    two seconds in every process.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.names: dict[str, None] = {}
+        tensors = [*module.named_parameters(), *module.named_buffers()]
+        self._owners = {
+            id(one): name.rpartition(".")[0] for name, one in tensors if one.is_floating_point()
+        }
+
+    def __torch_function__(self, operation, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        for given in (*args, *kwargs.values()):
+            for one in given if isinstance(given, list | tuple) else (given,):
+                if id(one) in self._owners:
+                    self.names[self._owners[id(one)]] = None
+        return operation(*args, **kwargs)
