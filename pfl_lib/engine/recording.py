@@ -38,17 +38,12 @@ _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long a
 
 @functools.cache
 def recordings(name: Hashable, loss: Loss, layout: Layout, dtype: torch.dtype) -> "Recordings":
-    """What this process has recorded of the networks of one name, which have code and settings in
-    common.
-    """
+    """What this process has recorded of the networks of one name, which says code and settings."""
     return Recordings(loss, layout)
 
 
 class Recordings:
-    """What was recorded of networks with one code, settings and loss, for each shape of batch.
-
-    Parameters and running statistics are inputs of a recording.
-    """
+    """Recordings by shape of batch; parameters and running statistics are inputs of each."""
 
     def __init__(self, loss: Loss, layout: Layout) -> None:
         self.loss, self.layout = loss, layout

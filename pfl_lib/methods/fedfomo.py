@@ -74,11 +74,6 @@ class FedFomo:
         choose("affinity", self.affinity, ("signed", "normalised"))
         flag(counts_own=self.counts_own, keeps=self.keeps)
 
-    @property
-    def others(self) -> int:
-        """How many other clients' models a client is sent."""
-        return self.n - self.counts_own
-
     def start(self, fed: Federation) -> Rows:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""
         most = len(fed) - 1 + self.counts_own
@@ -116,7 +111,7 @@ class FedFomo:
             others = downloads(
                 state["affinity"][client],
                 [i for i in sendable if i != client],
-                self.others,
+                self.n - self.counts_own,
                 self.exploration(r),
                 generator(fed.seed, "downloads", r, client),
             )

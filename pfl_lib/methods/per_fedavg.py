@@ -3,8 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from pfl_lib.errors import choose, flag, number
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaged_training
@@ -75,11 +73,8 @@ class PerFedAvg:
         return with_models(copies(state, len(fed)), clients, rows)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        """A step along the gradient of F, each half weighing as many as its examples are."""
         first, second = halves(batch)
-        descend(rows, "theta", self._meta_gradient(rows, gradient, first, second), batch)
-
-    def _meta_gradient(self, rows: Rows, gradient: Gradient, first: Batch, second: Batch) -> Tensor:
-        """The gradient of F on one mini-batch, each half weighing as many as its examples are."""
         w, meta, examples = rows["theta"], 0, first.y.shape[-1] + second.y.shape[-1]
         for inner, outer in ((first, second), (second, first)):
             unmoved = rows["statistics"].clone()  # only those met at w~ are kept
@@ -91,7 +86,7 @@ class PerFedAvg:
                 )
                 part = part - self.alpha * (ahead - behind) / (2 * self.delta)
             meta = meta + part * (outer.y.shape[-1] / examples)
-        return meta
+        descend(rows, "theta", meta, batch)
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:

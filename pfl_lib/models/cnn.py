@@ -6,8 +6,6 @@ from torch.nn import functional as F
 from pfl_lib.errors import choose
 from pfl_lib.models.convpool import ACTIVATIONS, conv_pool
 
-UNITS = ("tanh", "relu")
-
 
 class LeNet5(nn.Module):
     """LeNet-5 for 28x28 grey images: 61,706 parameters with ten classes.
@@ -24,7 +22,7 @@ class LeNet5(nn.Module):
 
     def __init__(self, classes: int = 10, activation: str = "tanh", norm: bool = False) -> None:
         super().__init__()
-        self.activation = choose("activation", activation, UNITS)
+        self.activation = choose("activation", activation, ("tanh", "relu"))
         self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
         self.norm1 = nn.GroupNorm(2, 6) if norm else None
         self.conv2 = nn.Conv2d(6, 16, 5)
