@@ -23,6 +23,7 @@ FIGURE_2 = (  # its words
 )
 TITANIC_INPUTS = tuple(FIGURE_2.split(", "))
 OPENML = 40945
+MINOR = 17  # "adult or minor (aged 16 or less)"
 
 
 def titanic_fingerprint(as_run: bool) -> str:
@@ -38,17 +39,36 @@ def read_titanic(root: Path, as_run: bool) -> Arrays:
     runs, or `titanic3.csv` (the published table, OpenML's 40945).  Both hold the same passengers
     and are brought into the authors' order, of which their splits by age are made.
 
-    Preparation is that of the authors' Titanic-preprocessing.ipynb: see `preprocessing.titanic`.
-    The one missing fare stays -1, and counts in the mean.  Where the age is unknown, "minor" is the
-    fraction of minors among the known ages; with `as_run` it is 0.2009, the fraction of unknown
-    ages, as in the authors' code: evidently a slip.
+    They are prepared as in the authors' Titanic-preprocessing.ipynb: see `prepared`.
     """
-    with needs("the Titanic is prepared by scikit-learn", "scikit-learn"):
-        from pfl_lib.data import preprocessing
     table = titanic_table(root)
     labels = torch.from_numpy(table["survived"].to_numpy().astype(np.int64))
-    inputs = torch.from_numpy(preprocessing.titanic(as_run).fit_transform(table).astype(np.float32))
+    inputs = torch.from_numpy(prepared(table, as_run).to_numpy(dtype=np.float32)).contiguous()
     return inputs, labels, inputs, labels
+
+
+def prepared(table: pd.DataFrame, as_run: bool) -> pd.DataFrame:
+    """The columns `TITANIC_INPUTS` of a `titanic_table`.
+
+    Fare and age are standardised over all passengers, age before its gaps get the median; the one
+    missing fare stays -1, and counts in the mean.  A missing port becomes the most frequent one,
+    Southampton.  Where the age is unknown, "minor" is the fraction of minors among the known ages;
+    with `as_run` it is 0.2009, the fraction of unknown ages, as in the authors' code: evidently a
+    slip.
+    """
+    fare, age, port, pclass = (table[name] for name in ("fare", "age", "embarked", "pclass"))
+    scaled_age = (age - age.mean()) / age.std()  # pandas and the authors divide by n - 1
+    minor = (age < MINOR).where(age.notna()).astype(float)
+    columns = (
+        (fare - fare.mean()) / fare.std(),
+        table["sex"],
+        *(port.fillna(port.mode()[0]) == code for code in (0, 1)),
+        table["sibsp"] + table["parch"] == 0,
+        *(pclass == code for code in (0, 1)),
+        scaled_age.fillna(scaled_age.median()),
+        minor.fillna(age.isna().mean() if as_run else minor.mean()),
+    )
+    return pd.DataFrame(dict(zip(TITANIC_INPUTS, columns, strict=True))).astype(float)
 
 
 def titanic_age(root: Path) -> dict[str, Tensor]:

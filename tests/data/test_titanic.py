@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
-from pfl_lib.data import preprocessing, scikit_learn, titanic
+from pfl_lib.data import scikit_learn, titanic
 from tests.common import refusal, refused
 
 # Specification, section 5.1: passengers and survivors of the clients.
@@ -30,7 +30,7 @@ FIVE = pd.DataFrame(
 
 
 def prepared(as_run: bool) -> np.ndarray:
-    return preprocessing.titanic(as_run).fit_transform(FIVE)
+    return titanic.prepared(FIVE, as_run).to_numpy()
 
 
 def test_inputs_stand_in_the_papers_order():
