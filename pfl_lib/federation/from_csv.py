@@ -11,7 +11,7 @@ import torch
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, needs, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
-from pfl_lib.partitions import ByColumn, groups
+from pfl_lib.partitions import ByColumn, by_column
 from pfl_lib.partitions.validation import check_share, hold_out_validation
 from pfl_lib.progress import tell
 
@@ -93,7 +93,7 @@ def from_csv(
     )
     y = torch.from_numpy(labels)
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
-    made = groups.hold_out(split_by, rows, alice)
+    made = by_column.hold_out(split_by, rows, alice)
     return from_partition(
         dataset, hold_out_validation(made, validation, seed) if validation else made
     )
@@ -155,7 +155,7 @@ def _classes(path: Path, table: pd.DataFrame, label: str) -> tuple[np.ndarray, l
 
 def _groups(
     path: Path, column: pd.Series, bins: Sequence[float] | None, seed: int
-) -> tuple[list, list[groups.Rows]]:
+) -> tuple[list, list[by_column.Rows]]:
     """What makes a row each client's, and the clients' rows."""
     where, numeric = f"column {column.name!r} of {path}", pd.api.types.is_numeric_dtype(column)
     if bins is None:
@@ -166,13 +166,13 @@ def _groups(
                 f"{where} has {column.nunique()} different numbers, each a client: group them with"
                 " bins=(..., ...)"
             )
-        return sorted(column.unique()), groups.by_value(column.tolist(), seed)
+        return sorted(column.unique()), by_column.by_value(column.tolist(), seed)
     if not numeric:
         raise BadInput(f"{where} holds words, which bins cannot split: leave bins out")
     bins = ByColumn(column.name, bins).bins
     _check_finite(where, column)
-    rows = groups.by_bins(column.to_numpy(dtype=float), bins, seed)
-    clients = [*groups.names(bins), "unknown"][: len(rows)]
+    rows = by_column.by_bins(column.to_numpy(dtype=float), bins, seed)
+    clients = [*by_column.names(bins), "unknown"][: len(rows)]
     for words, group in zip(clients, rows, strict=True):
         if not group:
             raise BadInput(f"no row of {path} has {column.name} {words}: choose other bins")

@@ -1,14 +1,21 @@
-"""Weight Erosion's splits of a table by a column (EPFLiGHT/coML-Personalized-v2, module/utils.py
-and Jax_federated_learning.ipynb).
+"""Splitting the rows of a table among clients by a column, as Weight Erosion splits the Titanic's
+passengers by age (EPFLiGHT/coML-Personalized-v2, module/utils.py and Jax_federated_learning.ipynb).
 """
 
+import itertools
 import math
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import torch
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_alice, flag
-from pfl_lib.partitions import groups
 from pfl_lib.partitions.base import Partition, called
+
+Rows = list[int]
 
 SHUFFLE = 278  # the seed of the authors' splits (and of their initial model)
 
@@ -17,9 +24,9 @@ SHUFFLE = 278  # the seed of the authors' splits (and of their initial model)
 class ByColumn:
     """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column.
 
-    Client i holds the i-th group of `groups.by_bins`; with `unknown` the rows without a value are a
-    last client.  `groups.hold_out` says who is tested on what.  Rows are always shuffled by 278,
-    the authors' seed, whatever the run's.
+    Client i holds the i-th group of `by_bins`; with `unknown` the rows without a value are a last
+    client.  `hold_out` says who is tested on what.  Rows are always shuffled by 278, the authors'
+    seed, whatever the run's.
     """
 
     name, version = "by_column", 1
@@ -46,7 +53,7 @@ class ByColumn:
 
     @property
     def title(self) -> str:
-        named = groups.names(self.bins[self.mixed :])
+        named = names(self.bins[self.mixed :])
         if self.mixed:
             named[:1] = [f"two random halves of {f'those {named[0]}' if named else 'all rows'}"]
         return f"{self.column}: {', '.join([*named, *['unknown'] * self.unknown])}"
@@ -74,8 +81,8 @@ class ByColumn:
                 f"{self.column} of {dataset.name!r} is {'never' if self.unknown else 'sometimes'}"
                 f" unknown: give unknown={not self.unknown}"
             )
-        rows = groups.by_bins(values.numpy(), self.bins, SHUFFLE, self.mixed)
-        return groups.hold_out(name, rows, alice)
+        rows = by_bins(values.numpy(), self.bins, SHUFFLE, self.mixed)
+        return hold_out(name, rows, alice)
 
 
 SHORT = {
@@ -84,3 +91,73 @@ SHORT = {
     "radius_strict": ByColumn("mean radius", (12, 13.5, 16)),
     "radius_some": ByColumn("mean radius", (12, 13.5, 16), mixed=True),
 }
+
+
+def by_bins(
+    values: np.ndarray, bins: Sequence[float], seed: int, mixed: bool = False
+) -> list[Rows]:
+    """Row numbers by the bin of their value, each group shuffled: up to bins[0], above it up to
+    bins[1], ..., above bins[-1].
+
+    `values` [n] in float; rows whose value is nan make a last group, where there are any.  `mixed`
+    joins the first two bins and cuts them at half, so that clients 0 and 1 hold the same kind of
+    rows.
+
+    The order of shuffling, the nan group first, and Python's own generator are those of the
+    authors' code: seed 278 gives the groups of Weight Erosion's runs, in their order.
+    """
+    shuffle = random.Random(seed).shuffle
+    unknown = np.flatnonzero(np.isnan(values)).tolist()
+    shuffle(unknown)
+    limits = [-np.inf, *(bins[1:] if mixed else bins), np.inf]
+    groups = []
+    for low, high in itertools.pairwise(limits):
+        groups.append(np.flatnonzero((values > low) & (values <= high)).tolist())
+        shuffle(groups[-1])
+    if mixed:
+        both = groups.pop(0)
+        groups = [both[: len(both) // 2], both[len(both) // 2 :], *groups]
+    return groups + ([unknown] if unknown else [])
+
+
+def names(bins: Sequence[float]) -> list[str]:
+    """What the values of each bin have in common: "up to 20", "above 20"."""
+    limits = [f"{bound:g}" for bound in bins]
+    return [
+        *(f"up to {limit}" for limit in limits[:1]),
+        *(f"above {low} up to {high}" for low, high in itertools.pairwise(limits)),
+        *(f"above {limit}" for limit in limits[-1:]),
+    ]
+
+
+def by_value(values: Sequence, seed: int) -> list[Rows]:
+    """Row numbers by their value, in ascending order of values, each group shuffled."""
+    shuffle = random.Random(seed).shuffle
+    groups = [[row for row, v in enumerate(values) if v == value] for value in sorted(set(values))]
+    for group in groups:
+        shuffle(group)
+    return groups
+
+
+def hold_out(name: str, groups: Sequence[Rows], alice: int | None) -> Partition:
+    """One client for each group of rows; Alice is tested on the first 1 + n // 2 of her n rows and
+    trains on the rest.
+
+    The others train on all of their rows and have no test set, as in the paper ("100% of the other
+    agents' data sets are used for training").  With `alice` None every client's rows are halved.
+    The paper says "of equal sizes"; its code tests on one row more.  Raises `BadInput` for a client
+    with fewer than three rows, whose half would be empty.
+    """
+    train, test = [], []
+    for client, rows in enumerate(groups):
+        if not rows:
+            raise BadInput(f"client {client} has no rows: choose other bins, or another column")
+        tested = 1 + len(rows) // 2 if alice is None or client == alice else 0
+        if tested >= len(rows):
+            raise BadInput(
+                f"client {client} has {len(rows)} row{'' if len(rows) == 1 else 's'}, and one half"
+                " would be empty: a client whose model is read needs 3 or more"
+            )
+        test.append(torch.tensor(rows[:tested], dtype=torch.int64))
+        train.append(torch.tensor(rows[tested:], dtype=torch.int64))
+    return Partition(name, tuple(train), tuple(test))

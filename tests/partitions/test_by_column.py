@@ -5,14 +5,14 @@ import random
 import numpy as np
 import pytest
 
-from pfl_lib.partitions import groups
+from pfl_lib.partitions import by_column
 from tests.common import refused
 
 AGES = np.array([20.0, 20.5, 35, 36, np.nan, 3, 80, np.nan, 35, 12])
 
 
 def test_bins_hold_what_lies_above_the_last_bound_and_up_to_their_own():
-    found = groups.by_bins(AGES, (20, 35), seed=0)
+    found = by_column.by_bins(AGES, (20, 35), seed=0)
     assert [sorted(group) for group in found] == [[0, 5, 9], [1, 2, 8], [3, 6], [4, 7]]
 
 
@@ -31,24 +31,24 @@ def test_unknown_values_are_shuffled_first_then_each_bin_as_the_authors_do():
             expected.append(rows.tolist())
     finally:
         random.setstate(state)
-    assert groups.by_bins(ages, (20, 35), seed=278) == [*expected, unknown.tolist()]
+    assert by_column.by_bins(ages, (20, 35), seed=278) == [*expected, unknown.tolist()]
 
 
 def test_mixed_halves_the_first_two_bins_joined_and_leaves_the_global_generator_alone():
     before = random.getstate()
-    first, second, third, unknown = groups.by_bins(AGES, (20, 35), seed=1, mixed=True)
+    first, second, third, unknown = by_column.by_bins(AGES, (20, 35), seed=1, mixed=True)
     assert random.getstate() == before
     assert sorted(first + second) == [0, 1, 2, 5, 8, 9] and len(first) == len(second) == 3
     assert (sorted(third), sorted(unknown)) == ([3, 6], [4, 7])
 
 
 def test_each_value_of_a_column_is_a_group_in_ascending_order():
-    rows = groups.by_value(["north", "east", "north"], seed=0)
+    rows = by_column.by_value(["north", "east", "north"], seed=0)
     assert [sorted(group) for group in rows] == [[1], [0, 2]]
 
 
 def held_out(rows, alice) -> tuple[list, list]:
-    made = groups.hold_out("made", rows, alice)
+    made = by_column.hold_out("made", rows, alice)
     return [part.tolist() for part in made.train], [part.tolist() for part in made.test]
 
 
@@ -71,4 +71,4 @@ def test_without_an_alice_everybody_is_halved():
     ],
 )
 def test_a_client_without_rows_to_train_or_to_test_on_is_refused(rows, alice, words):
-    refused(words, groups.hold_out, "made", rows, alice)
+    refused(words, by_column.hold_out, "made", rows, alice)
