@@ -96,9 +96,9 @@ class Run:
             weights, matrices, numbers = self._read(log, r)
             numbers |= self._private_steps()
             lost, broken = sorted(self.fed.non_finite), []
-            if self._is_evaluated(r):
+            if r % self.evaluate_every == 0 or r == self.fed.schedule.rounds:
                 broken = self._evaluate(r, numbers)
-            elif lost or not self._is_finite():
+            elif lost or not all(row.isfinite().all() for row in self.state.values()):
                 broken = self._broken(asked.served(self.method, self.fed, self.state))
             if broken:
                 self.diverged = r
@@ -192,11 +192,6 @@ class Run:
             self.metrics.append({"round": r, "client": client, **row})
         return []
 
-    def _is_finite(self) -> bool:
-        """Whether the state holds neither NaN nor infinity."""
-        tensors = (value for value in self.state.values() if isinstance(value, Tensor))
-        return all(bool(value.isfinite().all()) for value in tensors)
-
     def _broken(self, model: Rows) -> list[int]:
         """The evaluated clients whose model holds NaN or infinity; where no client's training did,
         a line says that the method made it.
@@ -239,11 +234,6 @@ class Run:
             return False
         vars(self).update(found, state=state)
         return True
-
-    def _is_evaluated(self, r: int) -> bool:
-        if r == 0:
-            return START in self.measures
-        return r % self.evaluate_every == 0 or r == self.fed.schedule.rounds
 
     def result(self, config: dict[str, Any]) -> Result:
         """The finished run's result; `config` is completed by what it was made with.
