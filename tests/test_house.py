@@ -340,13 +340,13 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1079,
-    "methods": 2876,
-    "federation": 1412,
-    "models": 513,
-    "partitions": 1537,
-    "data": 721,
-    "experiments": 1905,
+    "engine": 1059,
+    "methods": 2834,
+    "federation": 1406,
+    "models": 511,
+    "partitions": 1529,
+    "data": 693,
+    "experiments": 1895,
     "results": 1367,
     "papers": 2825,
     "display": 1046,

@@ -34,14 +34,6 @@ def test_a_method_keeps_its_look_whatever_else_is_drawn():
     assert len(looks) == len(METHODS)
 
 
-def test_methods_differ_in_colour_marker_and_name_their_looks_by_paper_and_package():
-    known = set(theme.LOOKS.values())  # a method's names share its look
-    colours, markers, _ = map(set, zip(*known, strict=True))
-    assert len(colours) == len(markers) == len(known)
-    assert theme.look("WE") == theme.look("Weight Erosion") == theme.look("weight_erosion")
-    assert theme.look("SCAFFOLD") == theme.look("scaffold")
-
-
 def test_a_grid_of_lines_is_described_panel_by_panel_with_the_names_of_its_legend():
     drawn = {"x": "round", "y": "accuracy", "hue": "method", "style": "method", "col": "data"}
     grid = seaborn.relplot(FRAME, kind="line", **drawn, **theme.looks(FRAME["method"].unique()))

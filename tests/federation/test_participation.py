@@ -16,7 +16,6 @@ def test_a_federation_draws_the_participants_that_its_description_gives():
 
 
 def test_only_available_clients_take_part_and_one_that_comes_back_in_each_of_its_intervals():
-    """0.99 of those that are there are all of them."""
     schedule = Schedule(5, participation=0.99, availability=((1, 1, 2), (1, 4, 4), (2, 2, 5)))
     there = [participants(schedule, 3, None, 1, r) for r in range(1, 6)]
     assert there == [[0, 1], [0, 1, 2], [0, 2], [0, 1, 2], [0, 2]]

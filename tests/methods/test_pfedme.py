@@ -69,7 +69,6 @@ def test_the_shared_models_statistics_are_the_clients_mean_whatever_beta(small, 
     for state, _ in play(PFedMe(lam=1, beta=beta), fed):
         own = state["personal statistics"].mean(0)
         torch.testing.assert_close(state["statistics"], own, rtol=1e-12, atol=1e-14)
-    # Results of other versions are not read again.
     assert PFedMe(beta=beta).versions(fed.schedule, True) == {"statistics of x": 1 + (beta != 1)}
 
 
