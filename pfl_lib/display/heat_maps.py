@@ -46,7 +46,7 @@ def matrix(
 ) -> None:
     """A matrix [N, N] of clients, such as weights (row i: client i's model) or cosines.
 
-    `groups`: the group of each client; they then stand by group, in the order in which groups
+    `groups`: the group of each client; clients then stand by group, in the order in which groups
     first appear, with a line and a name for each.  `limits`: the values of the first and the last
     colour (default: from 0 to the largest, or to both sides of 0 alike).  White is 0, grey is nan.
     Raises BadInput where the matrix is not square or groups do not fit it.

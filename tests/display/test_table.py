@@ -27,6 +27,7 @@ def test_numbers_are_rounded_missing_ones_are_a_dash_and_words_are_escaped():
     page = table.styled(FRAME, "Runs & times", digits=1).to_html()
     assert ">98.1<" in page and ">–<" in page and ">1,200<" in page
     assert "a &lt; b" in page and "Runs &amp; times" in page and "a < b" not in page
+    assert table.styled(VERDICTS, "Table 1").to_html().count("rgba(2,") == 1  # its shade, once
 
 
 @pytest.mark.parametrize(

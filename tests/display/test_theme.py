@@ -32,6 +32,9 @@ def test_a_method_keeps_its_look_whatever_else_is_drawn():
     assert every["hue_order"] == every["style_order"] == METHODS
     looks = {(every["palette"][m], every["markers"][m], every["dashes"][m]) for m in METHODS}
     assert len(looks) == len(METHODS)
+    colours, markers, _ = map(set, zip(*(known := set(theme.LOOKS.values())), strict=True))
+    assert len(colours) == len(markers) == len(known)
+    assert theme.look("WE") == theme.look("Weight Erosion") == theme.look("weight_erosion")
 
 
 def test_a_grid_of_lines_is_described_panel_by_panel_with_the_names_of_its_legend():

@@ -67,23 +67,22 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
     return states
 
 
-def test_loop_and_vmap_agree_in_float32():
+def engines_agree(method, rtol: float, atol: float, *network, **settings) -> None:
     loop, vmap = (
-        played(Scaffold(), ragged(dtype=torch.float32, engine=engine, rounds=1))
+        played(method, ragged(*network, rounds=1, engine=engine, **settings))[-1]
         for engine in ("loop", "vmap")
     )
-    for name in loop[0]:
-        torch.testing.assert_close(vmap[0][name], loop[0][name], rtol=1e-4, atol=1e-6)
+    for name in loop:
+        torch.testing.assert_close(vmap[name], loop[name], rtol=rtol, atol=atol)
+
+
+def test_loop_and_vmap_agree_in_float32():
+    engines_agree(Scaffold(), 1e-4, 1e-6, dtype=torch.float32)
 
 
 def test_equally_sized_clients_take_the_same_road_as_ragged_ones():
     """Without ragged clients vmap never gathers rows; the numbers must not care."""
-    one, other = (
-        played(Local(), ragged("batchnorm", rounds=1, sizes=(8, 8, 8), engine=engine))[-1]
-        for engine in ("loop", "vmap")
-    )
-    for name in one:
-        torch.testing.assert_close(other[name], one[name], rtol=1e-9, atol=1e-11)
+    engines_agree(Local(), 1e-9, 1e-11, "batchnorm", sizes=(8, 8, 8))
 
 
 def twice_frozen(rows, gradient, batch) -> None:
@@ -169,11 +168,8 @@ def test_a_batch_of_one_that_batchnorm_cannot_normalise_is_refused(engine, sizes
 def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3))
     of = {"network": network, "sizes": (8, 9), "engine": engine}
-    # The third batch of nine examples holds one.
-    fed = ragged(rounds=2, local_batches=1, **of)
-    refused(
-        "on a client's batch of one: Expec", fed.train, copies(fed.initial(), 1), 1, [1], epochs=1
-    )
+    fed = ragged(rounds=2, local_batches=1, **of)  # of nine examples a third batch holds one
+    refused("batch of one: Expec", fed.train, copies(fed.initial(), 1), 1, [1], epochs=1)
     refused("batch of 1, client 1's last", ragged, rounds=3, local_batches=1, **of)
     assert len(ragged(rounds=3, availability=((1, 4, 9),), **of)) == 2  # never there
 
