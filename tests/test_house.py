@@ -349,9 +349,9 @@ BUDGETS = {
     "experiments": 1895,
     "results": 1367,
     "papers": 2825,
-    "display": 1046,
-    "explore": 434,
-    "pages": 1437,
+    "display": 1067,
+    "explore": 439,
+    "pages": 1448,
     "cli": 692,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

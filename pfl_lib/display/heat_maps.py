@@ -58,8 +58,7 @@ def matrix(
     if groups is not None and len(groups) != clients:
         raise BadInput(f"{len(groups)} groups for {clients} clients: give the group of each client")
     if groups is not None:
-        names = list(dict.fromkeys(groups))
-        order = sorted(range(clients), key=lambda client: names.index(groups[client]))
+        order = _by_group(groups)
         values, groups = values[order][:, order], [groups[client] for client in order]
     _heat_map(axes, values, limits or limits_of(values), quantity)
     every = 1 if clients <= EACH else -(-clients // 8)
@@ -75,6 +74,17 @@ def matrix(
     axes.set_xticks(ticks, names, rotation=0 if max(map(len, map(str, names))) < 4 else 90)
     axes.set_yticks(ticks, names, rotation=0)
     axes.set(xlabel=f"from client{by}", ylabel=f"for client{by}", aspect="equal")
+
+
+def turn(axes: Axes, values: np.ndarray, groups: Sequence[object] | None = None) -> None:
+    """Give a drawn `matrix` other values, of the same groups and limits."""
+    order = range(len(values)) if groups is None else _by_group(groups)
+    axes.collections[0].set_array(np.ma.masked_invalid(values[order][:, order]))
+
+
+def _by_group(groups: Sequence[object]) -> list[int]:
+    names = list(dict.fromkeys(groups))
+    return sorted(range(len(groups)), key=lambda client: names.index(groups[client]))
 
 
 def limits_of(values: np.ndarray) -> tuple[float, float]:

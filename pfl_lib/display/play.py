@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -82,17 +82,28 @@ class Explorer:
 class Pictures:
     """`draw(figure, *choice)` draws on an empty figure, `says(*choice)` is its sentence,
     `below(*choice)` HTML below it; a choice has a value of each control, in their order.
+    `turn(figure, *choice)`: gives a figure that is drawn another choice's values, where nothing
+    else of it changes, which takes a fraction of the time.
     """
 
     draw: Callable[..., object]
     says: Callable[..., str]
     title: str = ""
     below: Callable[..., str] = lambda *choice: ""
+    turn: Callable[..., object] | None = None
+    _drawn: list[Figure] = field(default_factory=list, repr=False)
 
     def figure(self, choice: Sequence[object]):
-        """The matplotlib figure of a choice."""
-        figure = Figure(figsize=(theme.WIDTH, 3.6), layout="constrained")
+        """The matplotlib figure of a choice; where it is turned, the same for each."""
+        if self.turn and self._drawn:
+            self.turn(self._drawn[0], *choice)
+            return self._drawn[0]
+        figure = Figure(figsize=(theme.WIDTH, 3.6), dpi=DPI, layout="constrained")
         self.draw(figure, *choice)
+        if self.turn:
+            figure.get_layout_engine().execute(figure)
+            figure.set_layout_engine("none")  # what has its place keeps it
+            self._drawn.append(figure)
         return figure
 
     def png(self, choice: Sequence[object]) -> bytes:

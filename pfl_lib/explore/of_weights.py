@@ -89,6 +89,10 @@ def matrix(
         for axes in panels[count:]:
             axes.set_axis_off()
 
+    def turn(figure, place: int) -> None:
+        for axes, values in zip(figure.axes, frames[place], strict=False):  # colour bars follow
+            heat_maps.turn(axes, values, groups)
+
     def says(place: int) -> str:
         told = []
         for name, values in zip(names, frames[place], strict=True):
@@ -98,7 +102,8 @@ def matrix(
         return f"Round {rounds[place]}: {'; '.join(told)}."
 
     places = {str(number): place for place, number in enumerate(rounds)}
-    return play.explorer(play.Pictures(draw, says, title), {play.ROUND: places}, most=pictures)
+    drawn = play.Pictures(draw, says, title, turn=turn)
+    return play.explorer(drawn, {play.ROUND: places}, most=pictures)
 
 
 def _named(layers: Sequence[str], count: int) -> list[str]:

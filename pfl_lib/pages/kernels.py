@@ -1,9 +1,9 @@
 """Kernels with the imports done: on Linux they are forked from one process that has done them.
 
-A kernel takes three seconds of a core to import torch, pandas and seaborn, as long as it takes for
-the rest of most notebooks.  The process that is forked runs nothing else and has no thread.  Run as
-a program, this module is that process: it reads a line for each kernel, and the kernel that it
-forks answers with its number.
+A kernel takes five seconds of a core to import torch, torchvision, scikit-learn and seaborn, as
+long as the rest of most notebooks takes.  The process that is forked runs nothing else and has no
+thread.  Run as a program, this module is that process: it reads a line for each kernel, and the
+kernel that it forks answers with its number.
 """
 
 import atexit
@@ -22,7 +22,16 @@ from typing import Any
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
-IMPORTED = ("ipykernel.kernelapp", "seaborn", "pfl_lib.api", "pfl_lib.pages.page")
+from pfl_lib.data.torchvision_fix import import_torchvision
+from pfl_lib.errors import BadInput
+
+IMPORTED = (
+    "ipykernel.kernelapp",
+    "seaborn",
+    "sklearn.metrics",
+    "pfl_lib.api",
+    "pfl_lib.pages.page",
+)
 INLINE = "module://matplotlib_inline.backend_inline"
 LAUNCHER = "ipykernel_launcher"
 READ = ("MPLBACKEND", "OMP_NUM_THREADS", "PYTHONPATH")  # of the environment, by imports
@@ -118,6 +127,8 @@ def _serve() -> dict[str, Any]:
     """Fork at each line; returns, in a kernel alone, what the line gives it."""
     for name in IMPORTED:
         importlib.import_module(name)
+    with contextlib.suppress(BadInput):  # where torchvision is not installed
+        import_torchvision()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone at once
     for line in sys.stdin:
         if os.fork() == 0:
