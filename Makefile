@@ -12,7 +12,8 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
 
 # Notebooks run on this .venv's own kernel, whatever else the user has installed under the name python3.
 IN_VENV = PATH="$(HERE)/.venv/bin:$$PATH" JUPYTER_PATH="$(HERE)/.venv/share/jupyter" JUPYTER_PREFER_ENV_PATH=1
-# Python keeps what it compiled: each of some hundred kernels, workers and programs would do it again.
+# Python keeps what it compiled: each of some hundred kernels, workers and programs would do it again.  It compiles what is
+# imported, the first time that it is, which takes seconds; pip would compile all that it installs, which takes half a minute.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -52,7 +53,7 @@ $(STAMP): pyproject.toml constraints.txt
 		fi; \
 		echo "Making .venv with $$("$$python" --version) and installing into it: a few minutes, about 2 GB"; \
 		"$$python" -m venv --clear .venv; }
-	@$(PYTHON) -m pip install --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[test]'
+	@$(PYTHON) -m pip install --disable-pip-version-check --no-compile $(PIP_ARGS) -c constraints.txt -e '.[test]'
 	@echo '$(HERE)' > $(STAMP)
 
 reproduce: setup

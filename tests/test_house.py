@@ -317,7 +317,7 @@ def test_setting_up_passes_over_a_python_that_does_not_start_and_is_done_once(cl
     assert make(clone, "setup").returncode == 0
     assert log.read_text().splitlines() == [
         "-m venv --clear .venv",
-        "-m pip install --disable-pip-version-check -c constraints.txt -e .[test]",
+        "-m pip install --disable-pip-version-check --no-compile -c constraints.txt -e .[test]",
     ]
     again = make(clone, "setup")
     assert again.returncode == 0 and len(log.read_text().splitlines()) == 2
@@ -326,7 +326,7 @@ def test_setting_up_passes_over_a_python_that_does_not_start_and_is_done_once(cl
     assert make(clone, "setup").returncode == 0
     assert log.read_text().splitlines()[2:] == [
         "-c import sys, pip; sys.exit(sys.version_info < (3, 11))",
-        "-m pip install --disable-pip-version-check -c constraints.txt -e .[test]",
+        "-m pip install --disable-pip-version-check --no-compile -c constraints.txt -e .[test]",
     ]
 
 
@@ -351,7 +351,7 @@ BUDGETS = {
     "papers": 2825,
     "display": 1067,
     "explore": 439,
-    "pages": 1448,
+    "pages": 1450,
     "cli": 692,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

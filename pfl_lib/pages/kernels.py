@@ -9,6 +9,7 @@ kernel that it forks answers with its number.
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -129,6 +130,7 @@ def _serve() -> dict[str, Any]:
         importlib.import_module(name)
     with contextlib.suppress(BadInput):  # where torchvision is not installed
         import_torchvision()
+    gc.freeze()  # what is imported is never collected: no kernel needs to look at it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone at once
     for line in sys.stdin:
         if os.fork() == 0:
