@@ -12,7 +12,7 @@ the worse, below it by no more than the floor, two standard errors included, on 
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple
@@ -96,28 +96,22 @@ def answers(runs: Runs, page: str) -> pd.DataFrame:
 
 def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
     metric, printed = table.metrics[0].name, table.printed()
-
-    def seeds(place: tuple[str, str, str]) -> pd.Series:
-        return runs.seeds(claim.paper, table.name, *place, metric)
-
-    def known(place: tuple[str, str, str]) -> Printed:
-        return printed.get((*place, metric), UNPRINTED)  # a reader's own rows have no printed value
+    places = {place for one in claim.comparisons for place in one.places}
+    ours = {place: runs.seeds(claim.paper, table.name, *place, metric) for place in places}
+    # a reader's own rows have no printed value
+    theirs = {place: printed.get((*place, metric), UNPRINTED) for place in places}
 
     def shared(one: Comparison) -> int:
-        better, worse = map(seeds, one.places)
-        return len((better - worse).dropna())
+        better, worse = one.places
+        return len((ours[better] - ours[worse]).dropna())
 
     common = [count for one in claim.comparisons if (count := shared(one))]
-    found = {
-        one: _holds(claim.rule, *map(seeds, one.places))
-        for one in _meant(claim, lambda place: seeds(place).mean())
-    }
+    meant = _meant(claim, {place: values.mean() for place, values in ours.items()})
+    found = {one: _holds(claim.rule, *map(ours.get, one.places)) for one in meant}
     answers, against = list(found.values()), [one for one in found if found[one] is False]
     missing = sum(not shared(one) for one in found)
-    own = [
-        _printed(claim.rule, *map(known, one.places))
-        for one in _meant(claim, lambda place: known(place).value)
-    ]
+    meant = _meant(claim, {place: value.value for place, value in theirs.items()})
+    own = [_printed(claim.rule, *map(theirs.get, one.places)) for one in meant]
     return {
         "paper": claim.paper,
         "page": claim.page,
@@ -159,7 +153,7 @@ def _decided(rule: str, apart: float, margin: float, errors: float) -> bool | No
     return True if rule == "level" and apart - errors >= -ACCURACY.floor - HAIR else None
 
 
-def _meant(claim: Claim, mean: Callable[[tuple[str, str, str]], float]) -> list[Comparison]:
+def _meant(claim: Claim, mean: Mapping[tuple[str, str, str], float]) -> list[Comparison]:
     """The comparisons that a claim comes to: all, or of the rule `best` one for each setting; where
     a mean is missing, which could be the best, those with a missing one, which stay open.
     """
@@ -168,7 +162,7 @@ def _meant(claim: Claim, mean: Callable[[tuple[str, str, str]], float]) -> list[
     meant = []
     for place in dict.fromkeys(one[:2] for one in claim.comparisons):
         here = [one for one in claim.comparisons if one[:2] == place]
-        means = {name: mean((*place, name)) for one in here for name in one[2:]}
+        means = {name: mean[*place, name] for one in here for name in one[2:]}
         missing = {name for name, number in means.items() if math.isnan(number)}
         best = (max((one[side] for one in here), key=means.get) for side in (2, 3))
         meant += [x for x in here if missing & {*x[2:]}] if missing else [Comparison(*place, *best)]
