@@ -108,7 +108,7 @@ def _all_papers(format: str, store) -> None:
     """All papers in brief, each printed value as CSV, or each sentence."""
     import pandas as pd
 
-    from pfl_lib.papers import PRINTED, overview, scorecard, waffle_studies
+    from pfl_lib.papers import PRINTED, overview, scorecard
 
     answered = scorecard.answered(PRINTED, store.find) if format != "values" else None
     if format == "sentences":
@@ -120,7 +120,7 @@ def _all_papers(format: str, store) -> None:
         return
     found = overview.overview(PRINTED, store.find)
     if format == "values":
-        used = overview.settings_used(waffle_studies.settings_used())
+        used = overview.settings_used()
         print(pd.concat([found.values, used]).to_csv(index=False), end="")
         return
     for line in overview.headline(found):

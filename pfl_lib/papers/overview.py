@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pfl_lib.papers import compare, values
+from pfl_lib.papers import compare, values, waffle_studies
 from pfl_lib.papers.judge import LEVELS, ORDERS
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
@@ -84,13 +84,12 @@ def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([first, rest]).drop_duplicates(PAIR).reset_index(drop=True)
 
 
-def settings_used(used: Mapping[tuple[str, ...], float]) -> pd.DataFrame:
+def settings_used() -> pd.DataFrame:
     """The printed values that an experiment starts from (WAFFLE's Tables 2 and 3, and FedFomo's
     infinite epsilons: no noise), beside the number that is used for them, and whether that is "used
     as printed" or "replaced".
-
-    `used`: (table, data set, setting, method, metric) to the number, of all but what is infinite.
     """
+    used = waffle_studies.settings_used()
     frame = values.load().query("kind == 'setting'").rename(columns={"value": "printed"})
     places = frame[VALUE[1:]].itertuples(index=False, name=None)
     ours = [

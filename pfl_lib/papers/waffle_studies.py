@@ -89,15 +89,11 @@ CIFAR10_PROFILES = sizes(
 )
 
 
-Place = tuple[str, str, str, str, str]
-"""(table, data set, setting, method, metric), as in `paper_values.csv`."""
-
-
-def settings_used() -> dict[Place, float]:
-    """Each printed setting's place (Tables 2 and 3) to the number that the paper profile's runs
-    have there.
+def settings_used() -> dict[tuple[str, ...], float]:
+    """(table, data set, setting, method, metric) of each printed setting (Tables 2 and 3) to the
+    number that the paper profile's runs have there.
     """
-    found: dict[Place, float] = {}
+    found = {}
     for dataset, setting, of, metric in values.of_table(PAPER, "table2"):
         client, label = of.removeprefix("agent"), metric.removesuffix("_share")
         shift = int(client) + int(label.removeprefix("label"))

@@ -48,7 +48,7 @@ def test_only_sizes_in_batches_reach_the_penalty_within_the_studys_rounds():
 
 
 def test_printed_settings_are_used_but_for_weight_erosions_penalty_on_cifar10():
-    used = overview.settings_used(waffle_studies.settings_used())
+    used = overview.settings_used()
     replaced = used[used["status"] == "replaced"]
     assert set(zip(replaced["dataset"], replaced["metric"], strict=True)) == {("CIFAR10", "p_d")}
     by_paper = used["paper"].value_counts().to_dict()
