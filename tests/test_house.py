@@ -348,7 +348,7 @@ BUDGETS = {
     "data": 693,
     "experiments": 1895,
     "results": 1367,
-    "papers": 2825,
+    "papers": 2814,
     "display": 1067,
     "explore": 439,
     "pages": 1450,
