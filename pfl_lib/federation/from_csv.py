@@ -18,6 +18,8 @@ from pfl_lib.progress import tell
 MOST_WORDS, MOST_TOLD = 50, 12
 MISSING = ("", *"NA N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NULL null - -- ? . *".split())
 """Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
+OTHER_NUMBER = r"[-+]?\d+((,\d+)+(\.\d+)?%?|(\.\d+)?%)"
+"""Such as 1,5 and 1,000.50 and 5%."""
 
 
 def from_csv(
@@ -101,10 +103,13 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        header = pd.read_csv(path, nrows=0).columns
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+        header = header.iloc[0].str.strip()
         for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-            if len(header) == 1 and mark in header[0]:
+            if all(mark in cell for cell in header):
                 raise BadInput(f"{path} has {name} between its cells: write commas")
+        if (twice := header[header.duplicated() & (header != "")]).any():
+            raise BadInput(f"{path} has two columns {twice.iloc[0]!r}: give each a name of its own")
         # Whole columns at once: numbers and words in one column are words.
         table = pd.read_csv(
             path,
@@ -115,6 +120,8 @@ def _read(path: Path) -> pd.DataFrame:
         )
     except BadInput:
         raise
+    except FileNotFoundError:
+        raise BadInput(f"there is no file {path}") from None
     except (OSError, ValueError) as error:  # pandas' errors of parsing and of UTF-8 are ValueErrors
         why = " ".join(str(error).split())
         told = f"{path} cannot be read as a CSV file in UTF-8 with a header line ({why})"
@@ -123,8 +130,7 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:
         raise BadInput(f"{path} has a header line but no rows")
-    if (names := table.columns.str.strip()).is_unique:
-        table.columns = names
+    table.columns = table.columns.str.strip()
     return table.apply(_without_blanks)
 
 
@@ -196,10 +202,10 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 f"{where} holds numbers but for {len(no_numbers)} rows, such as"
                 f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
             )
-        if known.astype(str).str.fullmatch(r"[-+]?\d+,\d+").mean() > 0.5:
+        if known.astype(str).str.fullmatch(OTHER_NUMBER).mean() > 0.5:
             raise BadInput(
-                f"{where} holds numbers with a decimal comma, such as {known.iloc[0]!r}, which"
-                " would count as words: write a point"
+                f"{where} holds numbers with a comma or a sign, such as {known.iloc[0]!r}, which"
+                " would count as words: write digits and a point alone"
             )
         if words == len(table) > 2 or words > MOST_WORDS:
             raise BadInput(

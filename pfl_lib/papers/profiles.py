@@ -115,7 +115,8 @@ def sizes(
 def _span(name: str, settings: Iterable[Setting]) -> str:
     """The different values of a field: "20", "20 and 100", "8 to 100"."""
     found = {_value(name, setting) for setting in settings}
-    words = [f"{x:,}" if isinstance(x, int) else f"{x}" for x in sorted(found)]
+    forms = {int: ",", float: "g"}
+    words = [format(x, forms.get(type(x), "")) for x in sorted(found)]
     if len(words) > 2 and not isinstance(next(iter(found)), str):
         return f"{words[0]} to {words[-1]}"
     return " and ".join(words)

@@ -40,8 +40,19 @@ class Runs:
 
     @cached_property
     def planned(self) -> tuple[Planned, ...]:
-        """Every run of every place, in the order of the tables."""
-        return tuple(Planned(table, *place) for table in self.tables for place in table.planned())
+        """Every run of every place, in the order of the tables.  Raises BadInput where a table has
+        two runs at one place, and where a reader's own column has the name of another table's.
+        """
+        every = tuple(Planned(table, *place) for table in self.tables for place in table.planned())
+        found: dict[tuple, RunSpec] = {}
+        names: dict[tuple, bool] = {}
+        for run in every:
+            place, own = tuple(run.place.values()), run.column.own
+            first = found.setdefault((*place, run.column.model, run.spec.seed), run.spec)
+            if first != run.spec or names.setdefault(place[2:], own) != own:
+                told = "two different runs would stand there: give yours another name"
+                raise BadInput(f"{', '.join(place[2:])}: {told}")
+        return every
 
     @property
     def specs(self) -> tuple[RunSpec, ...]:

@@ -95,11 +95,10 @@ def answers(runs: Runs, page: str) -> pd.DataFrame:
 
 
 def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
-    metric, printed = table.metrics[0].name, table.printed()
+    metric, known = table.metrics[0].name, table.known
     places = {place for one in claim.comparisons for place in one.places}
     ours = {place: runs.seeds(claim.paper, table.name, *place, metric) for place in places}
-    # a reader's own rows have no printed value
-    theirs = {place: printed.get((*place, metric), UNPRINTED) for place in places}
+    theirs = {place: known.get((*place, metric), UNPRINTED) for place in places}
 
     def shared(one: Comparison) -> int:
         better, worse = one.places

@@ -191,7 +191,7 @@ class Table:
         further = [n for n in frame if n in usual and any(x != usual[n] for x in frame[n])]
         frame = frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
         # A weight decay of 0.0005 is no 0.00.
-        return frame.map(lambda value: f"{value:g}" if isinstance(value, float) else value)
+        return frame.map(_told)
 
     def methods(self) -> pd.DataFrame:
         """The hyper-parameters of each column's method, and what the column changes of the
@@ -207,7 +207,7 @@ class Table:
                 usual = vars(row.at.schedule)
                 schedule = vars(spec.schedule) if spec else {}
                 told += [(name, value) for name, value in schedule.items() if value != usual[name]]
-                words = ", ".join(f"{name} {value}" for name, value in told)
+                words = ", ".join(f"{name} {_told(value)}" for name, value in told)
                 where = f"{row.dataset}, {row.setting}" if several else row.setting
                 found.setdefault((column.name, words), []).append(where)
         return pd.DataFrame(
@@ -287,13 +287,18 @@ class Table:
             if (spec := column.spec(row.at, seed)) is not None:
                 yield row, column, spec
 
+    @property
+    def known(self) -> Mapping[tuple[str, str, str, str], Printed]:
+        """All values that the paper prints in it, whatever rows and columns there are here."""
+        return values.of_table(self.paper, self.name) if self.values is None else self.values
+
     def printed(self) -> dict[tuple[str, str, str, str], Printed]:
         """The paper's values by (data set, setting, column, metric), in the order of the rows, NaN
         where the paper leaves a place empty; none at all for a table that the paper does not print.
 
         Raises `BadInput` for a name in the description that the printed table does not have.
         """
-        known = values.of_table(self.paper, self.name) if self.values is None else self.values
+        known = self.known
         places = [
             (row.dataset, row.setting, column.name, metric.name)
             for row in self.rows
@@ -312,6 +317,11 @@ class Table:
         return {
             place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()
         }
+
+
+def _told(value: object) -> object:
+    """A value as it is shown: 0.088 in place of 0.08800000000000001."""
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _listed(names: Iterable[str]) -> list[str]:

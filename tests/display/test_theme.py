@@ -152,14 +152,3 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     assert other.collections[-1].norm.vmin == -1 and other.collections[-1].norm.vmax == 1
     plt.close(figure)
     refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
-
-
-def test_a_figure_a_hair_narrower_than_a_whole_number_of_pixels_is_not_sheared():
-    """2,012.9999999999998 pixels are drawn as 2,013; rows of 2,012 would lean to the left."""
-    width = 2013 / theme.DPI
-    assert int(width * theme.DPI) == 2012
-    figure = Figure(figsize=(width, 0.5))
-    figure.add_axes((0.5, 0, 0.5, 1), facecolor="black").set(xticks=[], yticks=[])
-    with Image.open(io.BytesIO(theme.png(figure))) as picture:
-        drawn = np.asarray(picture.convert("L"))
-    assert drawn.shape[1] == 2013 and (drawn[5] == drawn[-5]).all()

@@ -68,7 +68,6 @@ def every_kind() -> list[explore.Explorer]:
     return [replace(one, to_html=lambda p=p: p) for one, p in zip(kinds, pieces, strict=True)]
 
 
-# --- all of them ---
 def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_from_outside(
     every_kind,
 ):
@@ -106,7 +105,6 @@ def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_
     assert repr(explorer) == f"<Explorer: {explorer.words}>"
 
 
-# --- weights ---
 def test_the_client_stands_in_the_centre_and_areas_are_as_shares_are():
     figure = Figure()
     discs(figure, np.array([0.5, 0.3, 0.2]), 0, "Alice")
@@ -216,7 +214,6 @@ def test_methods_are_compared_by_each_number_along_rounds_and_seconds():
     assert "second diverged at round 2 (seed 2)" in words
 
 
-# --- live ---
 def described(rounds: int = 3) -> RunSpec:
     return RunSpec(FedAvg(), Schedule(rounds=rounds), "digits", "C", "linear", clients=3)
 

@@ -242,7 +242,8 @@ def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
 
 @pytest.mark.parametrize("mark, name", [(";", "semicolons"), ("\t", "tabs")])
 def test_other_marks_between_cells_are_named(table, mark, name):
-    path = table(f"site{mark}dose{mark}y", (f"{i % 2}{mark}{i},5{',5' * i}" for i in range(8)))
+    head = f"site{mark}dose, mg{mark}y"
+    path = table(head, (f"{i % 2}{mark}{i},5{',5' * i}" for i in range(8)))
     refused(f"has {name} between its cells: write commas", from_csv.from_csv, path, "y", "site")
 
 
@@ -250,15 +251,21 @@ def test_other_marks_between_cells_are_named(table, mark, name):
     ("cells", "words"),
     [
         (["n.a.!", *range(8)], "holds numbers but for 1 rows, such as 'n.a.!': mend them"),
-        (['"1,5"', '"-2,25"'] * 5, "numbers with a decimal comma, such as '1,5', which would"),
+        (['"1,5"', '"-2,25"'] * 5, "numbers with a comma or a sign, such as '1,5', which would"),
+        (["5%", "12.5%"] * 5, "such as '5%', which would count as words: write digits and a point"),
         ([f"name {i % 59}" for i in range(60)], "holds 59 different words in 60 rows; at most 50"),
         ([f"name {i}" for i in range(20)], "in 20 rows; at most 50, and not another in each row"),
     ],
-    ids=["few words", "commas", "names", "other names"],
+    ids=["few words", "commas", "percent", "names", "other names"],
 )
 def test_a_column_that_is_no_input_is_refused(cells, words, table):
     path = table("group,x,y", (f"{i % 2},{cell},{i % 3 % 2}" for i, cell in enumerate(cells)))
     assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
+
+
+def test_two_columns_of_one_name_are_refused(table):
+    told = "has two columns 'y': give each a name of its own"
+    refused(told, from_csv.from_csv, table("site,y, y", ["1,0,0"] * 4), label="y", split_by="site")
 
 
 @pytest.mark.parametrize("text", [None, "", "a,b\n"])

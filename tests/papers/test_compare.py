@@ -1,11 +1,15 @@
 """Rows of a table as a whole, and what a table tells of its methods, on made-up results."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
+from pfl_lib.methods import Ditto
 from pfl_lib.papers import compare, fedfomo, waffle
 from pfl_lib.papers.runs import Runs
 from pfl_lib.results.result import Result
+from tests.common import refused
 
 TABLE = waffle.TABLE1.only(["C"], datasets=["MNIST"]).scaled(waffle.FULL).with_seeds(1, 2)
 
@@ -39,3 +43,13 @@ def test_a_table_tells_what_a_column_changes_of_the_schedule():
     told = fedfomo.TABLE2.methods().set_index("method")["hyper-parameters"]
     assert told["pFedMe"].endswith("restart False, lr 0.0025")
     assert "lr" not in told["FedAvg"]
+
+
+def test_two_methods_or_settings_of_one_name_are_refused():
+    mine, at = TABLE.with_columns({"Ditto": "local"}), TABLE.settings[0]
+    theirs = replace(TABLE.columns[0], name="Ditto", method=Ditto())
+    other = replace(TABLE, name="further", columns=(theirs,))
+    told = "MNIST, C, Ditto: two different runs would stand there: give yours another name"
+    refused(told, lambda: Runs((mine, other), None).planned)
+    twice = TABLE.with_rows({"x": at}).with_rows({"x": at.scheduled(lr=9)})
+    refused("mnist, x, Local: two different runs", lambda: Runs((twice,), None).planned)
