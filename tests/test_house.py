@@ -342,7 +342,7 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 BUDGETS = {
     "engine": 1059,
     "methods": 2834,
-    "federation": 1412,
+    "federation": 1413,
     "models": 511,
     "partitions": 1529,
     "data": 693,
@@ -351,7 +351,7 @@ BUDGETS = {
     "papers": 2835,
     "display": 1067,
     "explore": 439,
-    "pages": 1450,
+    "pages": 1449,
     "cli": 692,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

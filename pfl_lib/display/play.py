@@ -91,7 +91,7 @@ class Pictures:
     title: str = ""
     below: Callable[..., str] = lambda *choice: ""
     turn: Callable[..., object] | None = None
-    _drawn: list[Figure] = field(default_factory=list, repr=False)
+    _drawn: list[Figure] = field(init=False, default_factory=list, repr=False, compare=False)
 
     def figure(self, choice: Sequence[object]):
         """The matplotlib figure of a choice; where it is turned, the same for each."""

@@ -18,7 +18,7 @@ from pfl_lib.progress import tell
 MOST_WORDS, MOST_TOLD = 50, 12
 MISSING = ("", *"NA N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NULL null - -- ? . *".split())
 """Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
-OTHER_NUMBER = r"[-+]?\d+((,\d+)+(\.\d+)?%?|(\.\d+)?%)"
+OTHER_NUMBER = r"[-+]?\d+(,\d+|(,\d{3})+(\.\d+)?|(\.\d+)?%)"
 """Such as 1,5 and 1,000.50 and 5%."""
 
 
@@ -103,8 +103,8 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
-        header = header.iloc[0].str.strip()
+        whole = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
+        header = pd.read_csv(path, header=None, nrows=1, **whole).iloc[0].str.strip()
         for mark, name in ((";", "semicolons"), ("\t", "tabs")):
             if all(mark in cell for cell in header):
                 raise BadInput(f"{path} has {name} between its cells: write commas")
@@ -202,9 +202,10 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 f"{where} holds numbers but for {len(no_numbers)} rows, such as"
                 f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
             )
-        if known.astype(str).str.fullmatch(OTHER_NUMBER).mean() > 0.5:
+        odd = known[known.astype(str).str.fullmatch(OTHER_NUMBER)]
+        if len(odd) > len(known) / 2:
             raise BadInput(
-                f"{where} holds numbers with a comma or a sign, such as {known.iloc[0]!r}, which"
+                f"{where} holds numbers with a comma or a sign, such as {odd.iloc[0]!r}, which"
                 " would count as words: write digits and a point alone"
             )
         if words == len(table) > 2 or words > MOST_WORDS:

@@ -24,7 +24,6 @@ from typing import Any
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 from pfl_lib.data.torchvision_fix import import_torchvision
-from pfl_lib.errors import BadInput
 
 IMPORTED = (
     "ipykernel.kernelapp",
@@ -128,7 +127,7 @@ def _serve() -> dict[str, Any]:
     """Fork at each line; returns, in a kernel alone, what the line gives it."""
     for name in IMPORTED:
         importlib.import_module(name)
-    with contextlib.suppress(BadInput):  # where torchvision is not installed
+    with contextlib.suppress(Exception):  # told where a notebook needs it
         import_torchvision()
     gc.freeze()  # what is imported is never collected: no kernel needs to look at it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone at once
