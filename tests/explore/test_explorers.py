@@ -152,7 +152,6 @@ def test_weights_that_cannot_be_shown_are_told_in_one_line():
     refused("1 names for 2 layers", explore.weights, BY_LAYER, ("conv",))
 
 
-# --- matrix ---
 def test_a_matrix_is_the_weights_or_what_the_method_logs():
     affinity = {"affinity": np.arange(18.0).reshape(2, 3, 3)}
     logged = result(EACH.weights, None, matrices=affinity, matrices_rounds=np.array([1, 2]))

@@ -62,7 +62,8 @@ def test_a_kernel_has_its_imports_its_folder_and_environment_and_nobody_elses_va
 
 def test_a_kernel_is_interrupted_and_one_that_is_killed_is_told_dead(start):
     manager, client, cell = start()
-    waiting = client.execute("import time; print('begun', flush=True); time.sleep(600)")
+    code = "import time; print('begun', flush=True); time.sleep(600)"
+    waiting = client.execute(code, stop_on_error=False)  # else what comes next may be left out
     while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
         pass
     manager.interrupt_kernel()
