@@ -348,7 +348,7 @@ BUDGETS = {
     "data": 693,
     "experiments": 1895,
     "results": 1367,
-    "papers": 2835,
+    "papers": 2836,
     "display": 1067,
     "explore": 439,
     "pages": 1449,

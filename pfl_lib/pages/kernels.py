@@ -1,9 +1,9 @@
 """Kernels with the imports done: on Linux they are forked from one process that has done them.
 
-A kernel takes five seconds of a core to import torch, torchvision, scikit-learn and seaborn, as
-long as the rest of most notebooks takes.  The process that is forked runs nothing else and has no
-thread.  Run as a program, this module is that process: it reads a line for each kernel, and the
-kernel that it forks answers with its number.
+A kernel takes four seconds of a core to import torch, torchvision, scikit-learn and seaborn; most
+notebooks' own cells take one to five.  The process that is forked runs nothing else and, with
+OMP_NUM_THREADS=1 as pages have it, has one thread.  Run as a program, this module is that process:
+it reads a line for each kernel, and the kernel that it forks answers with its number.
 """
 
 import atexit

@@ -41,7 +41,8 @@ class Runs:
     @cached_property
     def planned(self) -> tuple[Planned, ...]:
         """Every run of every place, in the order of the tables.  Raises BadInput where a table has
-        two runs at one place, and where a reader's own column has the name of another table's.
+        two different runs of a seed at one place, and where a reader's own column has the name of a
+        column of another table that stands beside it.
         """
         every = tuple(Planned(table, *place) for table in self.tables for place in table.planned())
         found: dict[tuple, RunSpec] = {}
