@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from pfl_lib.engine import Loss
 from pfl_lib.engine.buffers import KeptBuffers
+from pfl_lib.engine.graphs import Played
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import recordings
 from pfl_lib.rows import Batch
@@ -47,6 +48,8 @@ class FlatModule:
             self.module.get_submodule(owner)._buffers[leaf] = view
         kept = KeptBuffers(self.module)
         self.network = kept if kept.places else self.module
+        self.on_gpu = self._theta.is_cuda
+        self.played: Played | None = None  # what a GPU has recorded of clients side by side
         self.recorded_as = recorded_as
         self.recordings = (
             recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None

@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, vmap
 
 from pfl_lib.engine import Pool, Work
 from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.graphs import Played
 from pfl_lib.engine.layout import views
 from pfl_lib.engine.private import by_example, private_gradient
 from pfl_lib.rows import Batch, Gradient, Rows, Step, take, velocity
@@ -35,14 +36,13 @@ def train(
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     gradient, noising = gradients_of(flat), [client.noising for client in work]
     clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
+    placed = [_placed(client) for client in work]
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
             part = rows
             if len(group) < len(work):
                 part = {name: matrix[group] for name, matrix in rows.items()}
-            positions = [work[i].batches[number] for i in group]
-            index = torch.stack([work[i].index[p] for i, p in zip(group, positions, strict=True)])
-            labels = torch.stack([work[i].labels[p] for i, p in zip(group, positions, strict=True)])
+            index, labels = (torch.stack([placed[i][k][number] for i in group]) for k in (0, 1))
             moves = [work[i].moves[number] for i in group if work[i].moves is not None]
             x = pool.inputs(index, torch.stack(moves) if moves else None)
             if clipped:
@@ -52,6 +52,14 @@ def train(
                 for name in part:
                     rows[name][group] = part[name]
     return {name: rows[name] for name in trained}
+
+
+def _placed(client: Work) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The places in the pool and the labels of a client's batches: all at once, since a GPU takes
+    longer to be told of many small operations than for one large one.
+    """
+    sizes, positions = [len(batch) for batch in client.batches], torch.cat(client.batches)
+    return client.index[positions].split(sizes), client.labels[positions].split(sizes)
 
 
 def _groups(work: Sequence[Work], number: int) -> list[list[int]]:
@@ -72,19 +80,29 @@ def gradients_of(flat: FlatModule) -> Gradient:
     }
     within = "" if network is flat.module else "module."
 
-    def mean_loss(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def mean_loss(
+        parameters: dict[str, Tensor], statistics: Tensor, x: Tensor, y: Tensor
+    ) -> tuple[Tensor, Tensor]:
         # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
         # Each copy is dense; into columns of a matrix vmap's rule would write nothing, without a
         # word.
         held = views(layout.statistics, statistics)
         running = {within + name: value.clone() for name, value in held.items()}
         counted = {name: counter.clone() for name, counter in counters.items()}
-        named = {within + name: value for name, value in views(layout.parameters, theta).items()}
+        named = {within + name: value for name, value in parameters.items()}
         logits = functional_call(network, {**named, **running, **counted}, (x,))
         written = [value.reshape(-1) for value in running.values()]
         return loss(logits, y).mean(), torch.cat(written) if written else statistics
 
-    each = vmap(grad(mean_loss, has_aux=True))
+    by_parameter = vmap(grad(mean_loss, has_aux=True))
+
+    def each(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        # Of the parameters and not of theta: each slice of that would have a gradient [n, P].
+        slopes, written = by_parameter(views(layout.parameters, theta), statistics, x, y)
+        return torch.cat([slope.flatten(1) for slope in slopes.values()], 1), written
+
+    if flat.on_gpu:
+        each = flat.played = flat.played or Played(each)
 
     def gradient(theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
         before = theta.new_zeros(len(theta), layout.S) if statistics is None else statistics

@@ -265,7 +265,7 @@ class Federation:
             key = (self.schedule, self.seed, purpose, round, i)
             drawn = batches(*key, len(index), epochs)
             moved = moves(*key, drawn)
-            here = tuple(batch.to(self.device) for batch in drawn)
+            here = torch.cat(drawn).to(self.device).split([len(batch) for batch in drawn])
             moved = moved and tuple(move.to(self.device) for move in moved)
             noising = private and Noising(
                 private, expected, generator(self.seed, f"noise of {purpose}", round, i)

@@ -156,7 +156,7 @@ class FedFomo:
         [loss], _ = fed.evaluate(reference, "validation", [client])
         losses, _ = fed.evaluate(candidates, "validation", [client] * len(candidates["theta"]))
         # An infinite variance gives a finite loss, and would be mixed in all the same.
-        losses = losses.masked_fill(~finite_rows(candidates["statistics"]), math.nan)
+        losses = losses.masked_fill(~finite_rows(candidates["statistics"]).cpu(), math.nan)
         [row] = reference["theta"]
         order = NORMS[self.norm]
         apart = [torch.linalg.vector_norm(theta - row, order) for theta in candidates["theta"]]

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pfl_lib.errors import choose
-from pfl_lib.models.convpool import ACTIVATIONS, conv_pool
+from pfl_lib.models.convpool import ACTIVATIONS, conv_pool, convolved, pooled
 
 
 class LeNet5(nn.Module):
@@ -62,9 +62,8 @@ class TFConvNet(nn.Module):
         self.fc2 = nn.Linear(64, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.max_pool2d(self.conv1(x), 2).relu()
-        x = F.max_pool2d(self.conv2(x), 2).relu()
-        return self.fc2(self.fc1(self.conv3(x).relu().flatten(1)).relu())
+        x = convolved(pooled(pooled(x, self.conv1), self.conv2), self.conv3)
+        return self.fc2(self.fc1(x.flatten(1)).relu())
 
 
 class McMahanCNN(nn.Module):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 
@@ -47,13 +47,12 @@ def _kernels(weight: Tensor) -> Tensor:
     return shifted.permute(2, 3, 0, 1, 4, 5).reshape(4 * weight.shape[0], -1)
 
 
-def _patches(x: Tensor, k: int) -> Tensor:
-    """The k x k patches at stride 2 of x [c, h, w, b], as columns: [c * k * k, rows * columns *
+def _patches(x: Tensor, k: int, stride: int = 2) -> Tensor:
+    """The k x k patches at a stride of x [c, h, w, b], as columns: [c * k * k, rows * columns *
     b].
     """
-    return (
-        x.unfold(1, k, 2).unfold(2, k, 2).permute(0, 4, 5, 1, 2, 3).reshape(x.shape[0] * k * k, -1)
-    )
+    windows = x.unfold(1, k, stride).unfold(2, k, stride)
+    return windows.permute(0, 4, 5, 1, 2, 3).reshape(x.shape[0] * k * k, -1)
 
 
 def _to_input(kernels: Tensor, each: Tensor, c: int, rows: int, cols: int, b: int) -> Tensor:
@@ -126,6 +125,43 @@ class _ConvPool(torch.autograd.Function):
         return of_x, of_weight, inner.sum(1), None
 
 
+class _Conv(torch.autograd.Function):
+    """x [c, h, w, b], weight [o, c, k, k] -> the convolution [o, rows, columns, b] as one product,
+    and its patches.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        k, o = weight.shape[-1], weight.shape[0]
+        patches = _patches(x, k, 1)
+        y = weight.reshape(o, -1) @ patches
+        return y.reshape(o, x.shape[1] - k + 1, x.shape[2] - k + 1, x.shape[3]), patches
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[1], output[1])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad: Tensor | None, _: None) -> tuple[Tensor | None, Tensor | None]:
+        if grad is None:
+            return None, None
+        weight, patches = ctx.saved_tensors
+        o, c, k, _ = weight.shape
+        of_weight = (grad.reshape(o, -1) @ patches.transpose(0, 1)).reshape(weight.shape)
+        if not ctx.needs_input_grad[0]:
+            return None, of_weight
+        # To the input goes the convolution of what comes back, with every kernel turned round.
+        around = F.pad(grad, (0, 0, *4 * [k - 1]))
+        turned = weight.flip(2, 3).transpose(0, 1).reshape(c, -1)
+        rows, columns = (side + k - 1 for side in grad.shape[1:3])
+        return (turned @ _patches(around, k, 1)).reshape(c, rows, columns, -1), of_weight
+
+
 # `apply` asks for the signature at every call; kept here, it need not be worked out again: 1 % of
 # LeNet-5's step.
 _ConvPool.forward.__signature__ = inspect.signature(_ConvPool.forward)
@@ -137,15 +173,35 @@ def conv_pool(
     """`activation(max_pool2d(conv2d(x, weight, bias, padding=padding), 2))` of x [b, c, h, w],
     stored with the batch innermost.
 
-    For square kernels of odd size and convolutions whose output has even height and width.  Where
-    pixels of a window tie, the gradient is shared equally among them.  A GPU uses its own library,
-    which is good at this.
+    For square kernels of odd size.  Where pixels of a window tie, the gradient is shared equally
+    among them.
     """
-    if x.is_cuda:
-        return ACTIVATIONS[activation].of(
-            F.max_pool2d(F.conv2d(x, weight, bias, padding=padding), 2)
-        )
     inner = x.permute(1, 2, 3, 0)
     if padding:
         inner = F.pad(inner.contiguous(), (0, 0, *4 * [padding]))
+    over = [(side - weight.shape[-1] + 1) % 2 for side in inner.shape[1:3]]
+    if any(over):  # a last row or column without a partner is in no window
+        inner = inner[:, : inner.shape[1] - over[0], : inner.shape[2] - over[1]]
     return _ConvPool.apply(inner, weight, bias, activation)[0].permute(3, 0, 1, 2)
+
+
+def pooled(x: Tensor, conv: nn.Conv2d) -> Tensor:
+    """`relu(max_pool2d(conv(x), 2))`, on a GPU by `conv_pool`: side by side, each by weights of its
+    own, clients' convolutions are what its library is slow at.
+    """
+    if _by_hand(x, conv):
+        return conv_pool(x, conv.weight, conv.bias, 0, "relu")
+    return F.max_pool2d(conv(x), 2).relu()
+
+
+def convolved(x: Tensor, conv: nn.Conv2d) -> Tensor:
+    """`relu(conv(x))`, on a GPU as one product: see `pooled`."""
+    if _by_hand(x, conv):
+        y = _Conv.apply(x.permute(1, 2, 3, 0), conv.weight)[0] + conv.bias[:, None, None, None]
+        return y.relu().permute(3, 0, 1, 2)
+    return conv(x).relu()
+
+
+def _by_hand(x: Tensor, conv: nn.Conv2d) -> bool:
+    # Hooks want what the layer is given and gives, as DP-SGD's do
+    return x.is_cuda and not conv._forward_hooks
