@@ -51,9 +51,8 @@ class FlatModule:
         self.on_gpu = self._theta.is_cuda
         self.played: Played | None = None  # what a GPU has recorded of clients side by side
         self.recorded_as = recorded_as
-        self.recordings = (
-            recordings(recorded_as, loss, self.layout, dtype) if recorded_as is not None else None
-        )
+        recorded = recorded_as is not None and not self.on_gpu
+        self.recordings = recordings(recorded_as, loss, self.layout, dtype) if recorded else None
 
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.

@@ -101,7 +101,7 @@ def gradients_of(flat: FlatModule) -> Gradient:
         slopes, written = by_parameter(views(layout.parameters, theta), statistics, x, y)
         return torch.cat([slope.flatten(1) for slope in slopes.values()], 1), written
 
-    if flat.on_gpu:
+    if flat.on_gpu and flat.recorded_as is not None:
         each = flat.played = flat.played or Played(each)
 
     def gradient(theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:

@@ -115,7 +115,7 @@ class Federation:
         small = sum(parameter.numel() for parameter in module.parameters()) < SMALL_MODEL
         on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
 
-        recorded_as = model_checks.recorded_as(model, module) if small and not on_gpu else None
+        recorded_as = model_checks.recorded_as(model, module) if small else None
 
         def flat() -> FlatModule:
             return FlatModule(module, of_loss, self.device, dtype, recorded_as)
