@@ -155,12 +155,8 @@ def test_a_frame_is_read_as_the_array_it_holds():
     assert torch.equal(*pools)
 
 
-@pytest.fixture(scope="module")
-def result():
-    return pfl_lib.run("fedavg", federation=federation())
-
-
-def test_a_metric_that_is_none_is_named(result):
+def test_a_metric_that_is_none_is_named():
+    result = pfl_lib.run("fedavg", federation=federation())
     for wrong in ("acuracy", []):
         refused("^metric .* is not one of accuracy,", result.value, wrong)
     refused("^model file None: give the path", result.save_model, None, client=0)
@@ -168,7 +164,9 @@ def test_a_metric_that_is_none_is_named(result):
     refused("^this run diverged at round 1, and its model with it", lost.save_model, "never.pt")
 
 
-def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):
+@pytest.mark.parametrize("name", [None, "mine"])
+def test_results_of_other_settings_are_compared_only_when_that_is_meant(name):
+    result = pfl_lib.run("fedavg", federation=federation(name=name))
     refused("two of them read alike", pfl_lib.compare, {1: result, "1": result})
     refused("^across .*: give True or False", pfl_lib.compare, {"one": result}, across=np.ones(2))
     for settings, apart in (
@@ -177,17 +175,12 @@ def test_results_of_other_settings_are_compared_only_when_that_is_meant(result):
         ({"train": [(X + 1, Y)] * 2}, "data"),
         ({"model": nn.Sequential(nn.Linear(3, 2))}, "model"),
     ):
-        given = {"schedule": Schedule(rounds=1, batch_size=4), "device": "cpu"}
+        given = {"schedule": Schedule(rounds=1, batch_size=4), "device": "cpu", "name": name}
         given |= {"train": [(X, Y)] * 2, "test": [(X, Y)] * 2, "model": nn.Linear(3, 2)} | settings
         fed = Federation.from_arrays(**given)
         results = {"one": result, "other": pfl_lib.run("fedavg", federation=fed)}
         refused(f"^'other' and 'one' differ in {apart} ", pfl_lib.compare, results)
         assert len(pfl_lib.compare(results, across=True).table) == 2
-
-
-def test_seeds_may_be_a_list(results_dir):
-    results = run(seeds=[3, 1], results_dir=results_dir)
-    assert results.seeds == (3, 1)
 
 
 @pytest.mark.parametrize(

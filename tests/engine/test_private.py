@@ -332,10 +332,6 @@ def test_settings_are_refused_in_one_line(given, told):
     refused(told, DPSGD, **given)
 
 
-def test_1_and_1_0_are_one_description():
-    assert repr(DPSGD(1, 2)) == repr(DPSGD(1.0, 2.0))
-
-
 def test_batch_norm_is_refused_with_the_reason_and_group_norm_is_trained():
     def normed(norm: nn.Module) -> nn.Module:
         return nn.Sequential(nn.Linear(3, 4), norm, nn.Linear(4, 2))
@@ -364,15 +360,6 @@ def test_a_sampling_rate_above_one_and_a_setting_that_is_none_are_refused():
 def test_methods_that_it_cannot_account_for_are_refused(method, told):
     fed = federation(NOISY, lr=0.05, alice=0)
     refused(told, lambda: list(Run(method, fed).rounds()))
-
-
-def test_training_twice_in_a_round_by_the_same_noise_is_refused():
-    class Twice(FedAvg):
-        def round(self, fed, state, r):
-            fed.train(copies(state, 3), r, range(3))
-            return super().round(fed, state, r)
-
-    refused("twice in a round by the same noise", list, Run(Twice(), federation(NOISY)).rounds())
 
 
 def test_run_takes_it(tmp_path):

@@ -334,34 +334,29 @@ def test_a_network_whose_python_looks_at_the_batch_is_found_out_and_computed(net
     assert made(of) == [False] and plays(of) == 0
 
 
-def test_a_recording_that_leaves_other_statistics_is_not_played(at_once, monkeypatch):
-    script = torch.jit.script
+def careless(operations, script=torch.jit.script) -> SimpleNamespace:
+    """Writes something else into the statistics, the second input."""
+    scripted = script(operations)
 
-    def careless(operations):
-        """Writes something else into the statistics, the second input."""
-        scripted = script(operations)
+    def forward(*given):
+        gradient = scripted(*given)
+        given[1].add_(1e-6)
+        return gradient
 
-        def forward(*given):
-            gradient = scripted(*given)
-            given[1].add_(1e-6)
-            return gradient
+    return SimpleNamespace(forward=forward)
 
-        return SimpleNamespace(forward=forward)
 
-    monkeypatch.setattr(torch.jit, "script", careless)
-    of = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2))
-    batches = several(shape=(3, 16, 16))
+def broken(*_):
+    raise RuntimeError("no such interpreter")
+
+
+@pytest.mark.parametrize("script", [careless, broken])
+def test_a_recording_that_leaves_other_statistics_or_cannot_be_made_is_not_played(
+    script, at_once, monkeypatch
+):
+    monkeypatch.setattr(torch.jit, "script", script)
+    of, batches = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2)), several(shape=(3, 16, 16))
     assert same(walk(of, batches), walk(plain(of), batches))
-    assert made(of) == [False] and plays(of) == 0
-
-
-def test_a_network_that_cannot_be_recorded_is_computed(at_once, monkeypatch):
-    def broken(*_):
-        raise RuntimeError("no such interpreter")
-
-    monkeypatch.setattr(torch.jit, "script", broken)
-    of = flat(linear())
-    assert same(walk(of, several()), walk(plain(of), several()))
     assert made(of) == [False] and plays(of) == 0
 
 

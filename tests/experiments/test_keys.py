@@ -121,6 +121,7 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
         ({"schedule": {"lr_decay": 1, "participation": 1}}, {}),
         ({"schedule": {"private": DPSGD(1, 1)}}, {"schedule": {"private": DPSGD(1.0, 1.0)}}),
         ({"schedule": {"momentum": 0, "weight_decay": -0.0}}, {}),
+        ({"validation": 0}, {"validation": 0.0}),
     ],
     ids=str,
 )
@@ -144,11 +145,6 @@ def test_a_recipe_without_a_short_name_enters_the_key_with_its_fields():
     assert described.slug.startswith("fedavg-digits-by_column-seed1-")
     assert described.key == spec(partition=ByColumn("age", (18.0,), unknown=True), clients=3).key
     assert described.key != spec(partition=ByColumn("age", (21,), unknown=True), clients=3).key
-
-
-def test_nothing_held_out_leaves_the_key_as_it_was():
-    assert "validation" not in spec().config()
-    assert spec(validation=0).key == spec(validation=0.0).key == spec().key
 
 
 # --- methods and recipes that are not the package's ---
@@ -201,6 +197,7 @@ def test_a_field_that_came_later_is_in_the_key_only_where_it_is_not_at_its_defau
         "name", "version", "alpha", "adaptive"
     }  # fmt: skip
     assert spec(m.APFL(mixture_step="round")).config()["method"]["mixture_step"] == "round"
+    assert "validation" not in spec(validation=0).config()
     assert "augment" not in spec(schedule={"augment": "none"}).config()["schedule"]
     assert spec(schedule={"augment": "crop_flip"}).config()["schedule"]["augment"] == "crop_flip"
     for described in (Schedule, *m.METHODS.values()):

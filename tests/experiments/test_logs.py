@@ -1,7 +1,6 @@
 """Weights and matrices that a method logs: three shapes, in chosen rounds, never too large."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,45 +15,39 @@ from tests.common import refusal, refused
 from tests.experiments.common import finished
 
 
-@dataclass(frozen=True)
-class Logs(FedAvg):
-    """FedAvg that logs weights of a shape, each number the round's, and an affinity."""
-
-    shape: tuple[int, ...] = (4, 4)
-    affinity: bool = False
-    changes_in: int = 0
-    name: ClassVar[str] = "logs"
-
-    def round(self, fed, state, r):
-        state, _ = super().round(fed, state, r)
-        shape = self.shape if r != self.changes_in else (2, *self.shape[-2:])
-        log = {"weights": torch.full(shape, float(r)), "models_up": 4}
-        if self.affinity:
-            log["matrices"] = {"affinity": torch.full((4, 4), -float(r))}
-        return state, log
-
-
 def federation(rounds: int, participation: float = 1.0) -> Federation:
     data = [(torch.eye(3), torch.arange(3))] * 4
     schedule = Schedule(rounds, participation=participation)
     return Federation.from_arrays(data, data, lambda: torch.nn.Linear(3, 3), schedule, device="cpu")
 
 
-def result(method: Logs, rounds: int, participation: float = 1.0) -> Result:
-    run = Run(method, federation(rounds, participation), evaluate_every=rounds)
-    return finished(run).result({"method": {"name": "logs"}})
+def told(rounds: int = 3, every: int = 1, participation: float = 1.0, **log) -> Result:
+    """A run of a method that logs what these functions give of a round's number."""
+
+    class Tells(FedAvg):
+        def round(self, fed, state, r):
+            return state, {name: value(r) for name, value in log.items()}
+
+    fed = federation(rounds, participation)
+    return finished(Run(Tells(), fed, evaluate_every=every)).result({})
+
+
+def full(*shape: int) -> Callable[[int], torch.Tensor]:
+    """Of this shape, each number the round's."""
+    return lambda r: torch.full(shape, float(r))
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 4), (3, 4, 4)])
 def test_weights_of_all_three_shapes_are_kept_with_their_rounds(shape):
-    kept = result(Logs(shape=shape), rounds=5)
+    kept = told(5, weights=full(*shape))
     assert kept.weights.shape == (5, *shape) and kept.weights_rounds.tolist() == [1, 2, 3, 4, 5]
     assert kept.weights.dtype == (np.float64 if len(shape) == 1 else np.float32)
     assert [set(weights.ravel()) for weights in kept.weights] == [{1}, {2}, {3}, {4}, {5}]
 
 
 def test_of_many_rounds_weights_for_clients_are_all_kept_and_matrices_of_fifty():
-    vectors, matrices = (result(Logs(shape=s, affinity=True), 120) for s in ((4,), (4, 4)))
+    also = {"matrices": lambda r: {"affinity": full(4, 4)(-r)}}
+    vectors, matrices = (told(120, 120, weights=full(*shape), **also) for shape in ((4,), (4, 4)))
     assert vectors.weights_rounds.tolist() == list(range(1, 121))
     rounds = matrices.weights_rounds
     assert len(rounds) == 50 and (rounds[0], rounds[-1]) == (1, 120)
@@ -83,36 +76,28 @@ def test_rounds_kept_are_evenly_spaced_and_end_with_the_last(rounds, numbers, ke
 
 
 def test_a_matrix_of_the_participants_leaves_the_others_their_own_models():
-    for r, matrix in enumerate(result(Logs(shape=(2, 2)), 2, participation=0.5).weights, 1):
+    for r, matrix in enumerate(told(2, participation=0.5, weights=full(2, 2)).weights, 1):
         there = federation(2, participation=0.5).participants(r)
         assert (matrix[np.ix_(there, there)] == r).all()
         away = [i for i in range(4) if i not in there]
         assert (matrix[away] == np.eye(4)[away]).all() and not matrix[np.ix_(there, away)].any()
-    assert refusal(result, Logs(shape=(3, 3)), 2, participation=0.5) == (
-        "method 'logs': its round gives weights [3, 3] in its log; it should give [4], one for each"
-        " client, or [2], one for each that took part, or [4, 4], a row for each client's model, or"
-        " [layers, 4, 4]"
+    assert refusal(told, 2, participation=0.5, weights=full(3, 3)) == (
+        "method 'fedavg': its round gives weights [3, 3] in its log; it should give [4], one for"
+        " each client, or [2], one for each that took part, or [4, 4], a row for each client's"
+        " model, or [layers, 4, 4]"
     )
 
 
 def test_weights_of_another_shape_or_that_change_it_are_refused_in_one_line():
     for shape in ((4, 3), (0, 4, 4), (2, 2, 4, 4), ()):
-        refused(r"gives weights \[.*\] in its log; it should give", result, Logs(shape=shape), 1)
-    refused(r"weights \[2, 4, 4\] in its log.* \[4, 4\], as in", result, Logs(changes_in=2), 3)
+        refused(r"gives weights \[.*\] in its log; it should give", told, 1, weights=full(*shape))
+    other = {"weights": lambda r: torch.ones((2, 4, 4) if r == 2 else (4, 4))}
+    refused(r"weights \[2, 4, 4\] in its log.* \[4, 4\], as in", told, 3, **other)
 
 
 REAL = "it should give a tensor of real numbers"
 TENSORS = "it should give a dict of tensors by name"
 A_NUMBER = "it should give a number, or [4], one for each client"
-
-
-def told(rounds: int = 3, every: int = 1, participation: float = 1.0, **log) -> Result:
-    class Tells(FedAvg):
-        def round(self, fed, state, r):
-            return state, {name: value(r) for name, value in log.items()}
-
-    fed = federation(rounds, participation)
-    return finished(Run(Tells(), fed, evaluate_every=every)).result({})
 
 
 def test_weights_of_those_that_took_part_are_put_in_their_places():

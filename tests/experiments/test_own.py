@@ -6,7 +6,6 @@ import linecache
 import sys
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -21,7 +20,7 @@ from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import LabelSkew
 from tests.common import refusal, refused
-from tests.experiments.common import FILE, method_file, spec
+from tests.experiments.common import FILE, drawn, method_file, spec
 
 
 # --- methods ---
@@ -285,18 +284,14 @@ def test_a_recipe_without_a_version_runs_for_its_clients_and_is_not_stored(tmp_p
 class Net(nn.Module):
     def __init__(self, width: int = 3) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(4, width), nn.Linear(width, 2)
+        self.first, self.second = nn.Linear(4, width), nn.Linear(width, 3)
 
     def forward(self, x):
         return self.second(self.first(x).tanh())
 
 
 def federation(seed=1, name="three wards", version=1, shift=0.0, width=3, **schedule):
-    random = np.random.default_rng(0)
-    pairs = [
-        (random.normal(shift, 1, (n, 4)).astype(np.float32), random.integers(0, 2, n))
-        for n in (8, 12, 6)
-    ]
+    pairs = [(x + shift, y) for x, y in drawn(3)]
     settings = {"seed": seed, "alice": 0, "name": name, "version": version, "device": "cpu"}
     schedule = Schedule(**{"rounds": 2, "batch_size": 4, **schedule})
     return pfl_lib.Federation.from_arrays(pairs, pairs, lambda: Net(width), schedule, **settings)

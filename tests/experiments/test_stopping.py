@@ -20,9 +20,8 @@ from pfl_lib.experiments.stopping import RESUMES, Interrupted, interruptible
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.store import Store
+from tests.common import ROOT
 from tests.experiments.common import same_bits
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)

@@ -52,19 +52,13 @@ class TwoLayers(nn.Module):
 
 
 @pytest.fixture
-def two_layers() -> type[nn.Module]:
-    """The model for `pencil` whose two coordinates are two layers."""
-    return TwoLayers
-
-
-@pytest.fixture
 def pencil() -> Callable[..., Federation]:
     """Make a federation whose clients hold points of the plane and whose every step is one point's:
     theta <- (theta + point) / 2.
 
     Learning rate 1/2, batches of one in the given order, theta from (0, 0), float64.  A client
     tests on its first point; `validation` holds each client's validation points.
-    `model=two_layers` (a fixture) makes each coordinate a layer of its own, "lower" and "upper".
+    `model=TwoLayers` makes each coordinate a layer of its own, "lower" and "upper".
     """
 
     def make(

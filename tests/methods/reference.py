@@ -104,21 +104,17 @@ def squared(model: nn.Module, anchor: nn.Module) -> Tensor:
 
 
 # --- one model for all ---
-def fedavg(w: World, m) -> Served:
+def fedavg(w: World, m, mu: float = 0.0) -> Served:
     x = w.model
     for r in w.rounds:
         clients = w.participants(r)
-        x = by_size(w, clients, [train(w, x, r, i) for i in clients])
+        near = functools.partial(lambda x, y: mu / 2 * squared(y, x), x)
+        x = by_size(w, clients, [train(w, x, r, i, near) for i in clients])
         yield [x] * w.n
 
 
 def fedprox(w: World, m) -> Served:
-    x = w.model
-    for r in w.rounds:
-        clients = w.participants(r)
-        near = functools.partial(lambda x, y: m.mu / 2 * squared(y, x), x)
-        x = by_size(w, clients, [train(w, x, r, i, near) for i in clients])
-        yield [x] * w.n
+    return fedavg(w, m, m.mu)
 
 
 def fedavg_data(w: World, m) -> Served:

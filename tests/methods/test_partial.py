@@ -8,19 +8,19 @@ from pfl_lib import Federation, Schedule, models
 from pfl_lib.engine.layout import Layout
 from pfl_lib.methods import FedBN, FedRep, LGFedAvg
 from pfl_lib.methods.lg_fedavg import representation
-from tests.methods.conftest import normed
+from tests.methods.conftest import TwoLayers, normed
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 
 
-def test_lg_fedavg_two_rounds_by_hand(pencil, two_layers, play, exactly):
+def test_lg_fedavg_two_rounds_by_hand(pencil, play, exactly):
     """Steps theta <- (theta + point) / 2, sizes 2 and 1; "lower" stays, "upper" is averaged.
 
     Round 1: y_0: (0,0) -> (2,0) -> (1,2);  y_1: (4,-2);  upper (2*2 - 2)/3 = 2/3.
     Round 2: y_0: (1,2/3) -> (5/2,1/3) -> (5/4,13/6);  y_1: (4,2/3) -> (6,-5/3);
       upper (13/3 - 5/3)/3 = 8/9.  Half of the parameters is sent.
     """
-    fed = pencil(POINTS, alice=None, model=two_layers)
+    fed = pencil(POINTS, alice=None, model=TwoLayers)
     (first, log), (second, _) = play(LGFedAvg(), fed)
     exactly(first["theta"], [[1, 2 / 3], [4, 2 / 3]])
     exactly(second["theta"], [[5 / 4, 8 / 9], [6, 8 / 9]])
@@ -61,7 +61,7 @@ def test_the_representation_without_convolutions_and_without_layers_behind_them(
     assert representation(Layout.of(normed_last)) == ["0", "1", "2", "3"]
 
 
-def test_fedrep_two_rounds_by_hand(pencil, two_layers, play, exactly):
+def test_fedrep_two_rounds_by_hand(pencil, play, exactly):
     """Steps theta <- (theta + point) / 2; "upper" is the head.  Two local epochs: one moves the
     head alone, one the body alone.  Sizes 2 and 1.
 
@@ -70,7 +70,7 @@ def test_fedrep_two_rounds_by_hand(pencil, two_layers, play, exactly):
     Round 2: head of 0: 2 -> 1 -> 5/2, body 2 -> 3 -> 3/2;  of 1: head -3, body 5.
       body (3 + 5)/3 = 8/3.
     """
-    fed = pencil(POINTS, alice=None, model=two_layers, local_epochs=2)
+    fed = pencil(POINTS, alice=None, model=TwoLayers, local_epochs=2)
     (first, log), (second, _) = play(FedRep(), fed)
     exactly(first["theta"], [[2, 2], [2, -2]])
     exactly(second["theta"], [[8 / 3, 5 / 2], [8 / 3, -3]])

@@ -9,7 +9,7 @@ from torch import nn
 from pfl_lib import Federation
 from pfl_lib.methods import Local
 from pfl_lib.methods.pfedla import PFedLA
-from tests.methods.conftest import normed
+from tests.methods.conftest import TwoLayers, normed
 
 MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
 POINTS = [[(4, 4)], [(-4, 4)]]
@@ -46,7 +46,7 @@ def shaken(fed: Federation, state: dict) -> dict:
     }
 
 
-def test_three_rounds_by_hand(pencil, two_layers, play, exactly):
+def test_three_rounds_by_hand(pencil, play, exactly):
     """One step a round, theta <- (theta + point) / 2; points (4, 4) and (-4, 4); two layers, the
     coordinates.  alpha = softmax(W v + b) with v = 1, W = b = 0, and step e = log(3) / 8.
 
@@ -64,7 +64,7 @@ def test_three_rounds_by_hand(pencil, two_layers, play, exactly):
       b = W = e (2 + 9/8) (1, -1),  v = 1 + e (2 e * 9/8 + 2 e * 9/8) = 1 + 9/2 e^2.
     """
     e = math.log(3) / 8
-    fed = pencil(POINTS, rounds=3, alice=None, model=two_layers)
+    fed = pencil(POINTS, rounds=3, alice=None, model=TwoLayers)
     method = plain(step=e)
     (first, log), (second, _), (third, last) = play(method, fed, state=begin(method, fed))
     exactly(first["theta"], [[2, 2], [-2, 2]])
@@ -79,7 +79,7 @@ def test_three_rounds_by_hand(pencil, two_layers, play, exactly):
     assert last["models_up"] == last["models_down"] == 2
 
 
-def test_two_rounds_by_hand_with_a_retained_layer(pencil, two_layers, play, exactly):
+def test_two_rounds_by_hand_with_a_retained_layer(pencil, play, exactly):
     """As above, each client keeping her own upper layer.
 
     Points (4, 4) and (-4, 0).
@@ -90,7 +90,7 @@ def test_two_rounds_by_hand_with_a_retained_layer(pencil, two_layers, play, exac
     Half of the two parameters is not downloaded: 2 models up, 1 down.
     """
     e = math.log(3) / 8
-    fed = pencil([[(4, 4)], [(-4, 0)]], alice=None, model=two_layers)
+    fed = pencil([[(4, 4)], [(-4, 0)]], alice=None, model=TwoLayers)
     method = plain(step=e, retained=("upper",))
     (first, _), (second, log) = play(method, fed, state=begin(method, fed))
     exactly(first["theta"], [[2, 2], [-2, 0]])
@@ -101,17 +101,17 @@ def test_two_rounds_by_hand_with_a_retained_layer(pencil, two_layers, play, exac
     exactly(method.served(fed, second)["theta"], [[1, 3], [-1, 0]])
 
 
-def test_a_relative_step_by_hand(pencil, two_layers, play, exactly):
+def test_a_relative_step_by_hand(pencil, play, exactly):
     """|Delta_0|^2 = 2^2 + 1^2 = 5 in round 2 above: five times the step gives the same weights."""
-    fed = pencil(POINTS, alice=None, model=two_layers)
+    fed = pencil(POINTS, alice=None, model=TwoLayers)
     method = plain(step=5 * math.log(3) / 8, scale="relative")
     second, _ = play(method, fed, state=begin(method, fed))[-1]
     exactly(method.served(fed, second)["theta"], [[1, 3], [-1, 3]])
 
 
-def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, two_layers, play):
+def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, play):
     """All points at the initial model: every update is zero, and 0/0 must not become NaN."""
-    fed = pencil([[(0, 0)], [(0, 0)]], alice=None, model=two_layers)
+    fed = pencil([[(0, 0)], [(0, 0)]], alice=None, model=TwoLayers)
     method = plain(scale="relative")
     state, _ = play(method, fed)[-1]
     assert torch.equal(state["hypernetworks"], method.start(fed)["hypernetworks"])
@@ -152,9 +152,9 @@ def test_scaling_all_models_scales_a_relative_step_not_at_all(small):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_more_clients_than_fit_one_operation_are_stepped_alike(pencil, two_layers, play):
+def test_more_clients_than_fit_one_operation_are_stepped_alike(pencil, play):
     points = [[(k, -k)] for k in range(70)]
-    fed = pencil(points, alice=None, model=two_layers)
+    fed = pencil(points, alice=None, model=TwoLayers)
     method = PFedLA(embedding=2, hidden=(2,))
     state, _ = play(method, fed)[-1]
     moved = (state["hypernetworks"] - method.start(fed)["hypernetworks"]).abs().sum(1)

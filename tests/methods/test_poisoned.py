@@ -9,7 +9,7 @@ from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.methods.poisoned import ATTACKS, Poisoned, random_labels
 from pfl_lib.results.store import Store
 from tests.common import refusal
-from tests.methods.conftest import network, same
+from tests.methods.conftest import TwoLayers, network, same
 
 POINTS = [[(4, 0), (0, 4)], [(8, -4)]]
 METHODS = [m.FedAvg(), m.Scaffold("I"), m.WeightErosion(p_d=0.1), m.Waffle(), m.APFL(), m.Local()]
@@ -42,7 +42,7 @@ def test_noise_nan_and_infinity_by_hand(pencil, play, exactly):
         assert fed.non_finite == {1}
 
 
-def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactly, two_layers):
+def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactly):
     """lr 1/2, head "upper".  Round 1, all at 0: heads by (0, 4) to 2 and by -4 to -2; bodies by
     (4, 0) to 1 and by 8 to 4, of which -4 is sent: their mean is -1.5.
 
@@ -50,7 +50,7 @@ def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactl
     an update of 4.75, so -6.25 is sent: their mean is -2.8125.
     """
     method = Poisoned(m.FedRep(("upper",), weighting="uniform"), (1,), "update")
-    (first, _), (second, _) = play(method, pencil(POINTS, model=two_layers))
+    (first, _), (second, _) = play(method, pencil(POINTS, model=TwoLayers))
     exactly(first["theta"], [[-1.5, 2], [-1.5, -2]])
     exactly(second["theta"], [[-2.8125, 2.5], [-2.8125, -3]])
 
@@ -60,10 +60,8 @@ def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactl
     [(m.Local(), [0, 1]), (m.LGFedAvg(("lower",)), [0]), (m.FedRep(("upper",)), [1])],
     ids=repr,
 )
-def test_what_stays_with_a_client_is_honest_and_what_it_sends_is_not(
-    pencil, play, two_layers, method, kept
-):
-    fed = pencil(POINTS, model=two_layers, alice=None)
+def test_what_stays_with_a_client_is_honest_and_what_it_sends_is_not(pencil, play, method, kept):
+    fed = pencil(POINTS, model=TwoLayers, alice=None)
     (honest, _), (false, _) = (
         play(one, fed)[0] for one in (method, Poisoned(method, (1,), "update"))
     )

@@ -12,17 +12,22 @@ from tests.pages.common import settings
 VALUES = {"WAFFLE": [96.666, 1.0], "ended": "diverged at round 3", "gone": math.nan}
 
 
+def usual(slope: float = 3.2, **changed):
+    """The settings of a notebook that has a parameter of its own."""
+    return settings({"slope": float}, slope=slope, **changed)
+
+
 @pytest.fixture
 def compare(monkeypatch, tmp_path):
     """Compare values of a page with the recorded `VALUES`."""
     monkeypatch.setattr(recorded, "_file", lambda page: tmp_path / "recorded" / f"{page}.json")
     monkeypatch.setenv(recorded.RECORD, "1")
-    recorded.compare_with_recorded("page", settings(), "accuracy", VALUES, within=1)
+    recorded.compare_with_recorded("page", usual(), "accuracy", VALUES, within=1)
     monkeypatch.delenv(recorded.RECORD)
 
     def call(values, parameters=None, what="accuracy", **limits):
         return recorded.compare_with_recorded(
-            "page", parameters or settings(), what, values, **{"within": 1, **limits}
+            "page", parameters or usual(), what, values, **{"within": 1, **limits}
         )
 
     return call
@@ -66,26 +71,20 @@ def test_without_a_tolerance_values_are_equal_and_a_relative_one_is_a_share_of_t
 
 
 @pytest.mark.parametrize(
-    "changed", [{"profile": "small"}, {"seeds": 2}, {"plots_only": True}], ids=str
+    ("changed", "why"),
+    [
+        ({"profile": "small"}, "those are the quick profile's"),
+        ({"seeds": 2}, "those are for other seeds"),
+        ({"plots_only": True}, "runs may be missing"),
+        ({"slope": 10}, "those are for other slope"),
+    ],
+    ids=str,
 )
-def test_other_profiles_seeds_and_what_is_only_drawn_are_not_compared(compare, changed, capsys):
-    compare({"another": 0}, settings(**changed))
-    assert "not compared with recorded values" in capsys.readouterr().out
-
-
-def test_values_for_other_parameters_of_the_notebooks_own_are_not_compared(
-    monkeypatch, tmp_path, capsys
+def test_of_other_profiles_or_parameters_and_what_is_only_drawn_nothing_is_compared(
+    compare, changed, why, capsys
 ):
-    monkeypatch.setattr(recorded, "_file", lambda page: tmp_path / f"{page}.json")
-    usual = settings({"slope": float}, slope=3.2)
-    monkeypatch.setenv(recorded.RECORD, "1")
-    recorded.compare_with_recorded("page", usual, "share", {"Alice": 0.5}, within=0.1)
-    monkeypatch.delenv(recorded.RECORD)
-    other = settings({"slope": float}, slope=10)
-    recorded.compare_with_recorded("page", other, "share", {"Alice": 1.0}, within=0.1)
-    assert capsys.readouterr().out.endswith("(those are for other slope)\n")
-    with pytest.raises(AssertionError):
-        recorded.compare_with_recorded("page", usual, "share", {"Alice": 1.0}, within=0.1)
+    compare({"another": 0}, usual(**changed))
+    assert capsys.readouterr().out.endswith(f"not compared with recorded values ({why})\n")
 
 
 def test_what_was_never_recorded_is_refused_in_one_line(compare):

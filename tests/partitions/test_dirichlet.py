@@ -49,7 +49,6 @@ def test_an_alpha_that_is_none_is_refused(alpha):
 @pytest.mark.parametrize(
     ("recipe", "clients", "words"),
     [
-        (Dirichlet(), 0, "clients 0: give a whole number, 1 or more"),
         (Dirichlet(least=100), 501, "made has 50000 and 10000"),
         (Dirichlet(least=1), 10_001, "made has 50000 and 10000"),
     ],

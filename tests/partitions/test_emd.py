@@ -7,20 +7,17 @@ from pfl_lib import partitions
 from pfl_lib.partitions import Latent, Partition, Shards, earth_movers_distance
 
 
-def test_one_class_of_ten_is_as_far_as_it_can_be(cifar10):
+@pytest.mark.parametrize(
+    ("name", "classes", "clients", "distance"),
+    [("cifar10", 10, 10, 2.7), ("cifar10", 10, 15, 2.7), ("cifar100", 100, 100, 2.97)],
+)
+def test_one_class_alone_is_as_far_as_it_can_be(name, classes, clients, distance, request):
     """One class of ten: |1 - 0.1| for its own class, and |1 - 0.1| + 9 |0 - 0.1| for all: 0.9 + 1.8
-    = 2.7, Table 2's "10 (2.70)".
+    = 2.7, Table 2's "10 (2.70)".  One of a hundred: 0.99 + (0.99 + 99 / 100) = 2.97.
     """
-    made = partitions.make(Latent(groups=10), cifar10, 10)
-    assert earth_movers_distance(made, cifar10).tolist() == pytest.approx([2.7] * 10, abs=1e-12)
-    made = partitions.make(Latent(groups=10), cifar10, 15)
-    assert earth_movers_distance(made, cifar10).mean().item() == pytest.approx(2.7, abs=1e-12)
-
-
-def test_one_class_of_a_hundred(cifar100):
-    """0.99 + (0.99 + 99 / 100) = 2.97."""
-    made = partitions.make(Latent(groups=100), cifar100, 100)
-    assert earth_movers_distance(made, cifar100).tolist() == pytest.approx([2.97] * 100, abs=1e-12)
+    dataset = request.getfixturevalue(name)
+    found = earth_movers_distance(partitions.make(Latent(classes), dataset, clients), dataset)
+    assert found.tolist() == pytest.approx([distance] * clients, abs=1e-12)
 
 
 def test_two_equal_classes_of_ten(cifar10):

@@ -134,7 +134,7 @@ def test_a_split_by_a_column_says_its_groups(settings, title):
     assert p.ByColumn("age", **settings).title == f"age: {title}"
 
 
-@pytest.mark.parametrize("bins", [(), (35, 20), (20, 20), 20, "ab", (float("inf"),)])
+@pytest.mark.parametrize("bins", [(), (35, 20), (20, 20), 20, "ab", (1, "2"), (float("inf"),)])
 def test_bins_that_are_none_are_refused(bins):
     refused("give one number or more, in ascending order", p.ByColumn, "age", bins)
 

@@ -76,17 +76,16 @@ def test_bad_settings_are_refused_in_one_line(given, sentence):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "train", "test", "clients", "words"),
+    ("sizes", "train", "test", "words"),
     [
-        ((1, 1000), [100] * 10, [10] * 10, 2, "leaves client 0 of 2 without training images of"),
-        ((1,), [100] * 10, [9] * 10, 2, "leaves client 0 of 2 without test images"),
-        ((1,), [100] * 2, [50] * 2, 2, "distribution 'A' is made for 10 classes, dataset 'made' h"),
-        ((1,), [100] * 10, [10] * 10, 0, "clients 0: give a whole number, 1 or more"),
+        ((1, 1000), [100] * 10, [10] * 10, "leaves client 0 of 2 without training images of"),
+        ((1,), [100] * 10, [9] * 10, "leaves client 0 of 2 without test images"),
+        ((1,), [100] * 2, [50] * 2, "distribution 'A' is made for 10 classes, dataset 'made' h"),
     ],
 )
-def test_what_does_not_fit_is_refused(labelled, sizes, train, test, clients, words):
+def test_what_does_not_fit_is_refused(labelled, sizes, train, test, words):
     made = labelled(train, test, classes=len(train))
-    assert words in refusal(partitions.make, SizedSkew("A", sizes), made, clients)
+    assert words in refusal(partitions.make, SizedSkew("A", sizes), made, 2)
 
 
 GOLDEN = {"A": "794d4d0b9db28854", "B": "4303b3effe249506", "C": "f23c1acf4bd8c25e"}
