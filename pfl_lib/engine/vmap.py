@@ -99,7 +99,8 @@ def gradients_of(flat: FlatModule) -> Gradient:
     def each(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         # Of the parameters and not of theta: each slice of that would have a gradient [n, P].
         slopes, written = by_parameter(views(layout.parameters, theta), statistics, x, y)
-        return torch.cat([slope.flatten(1) for slope in slopes.values()], 1), written
+        columns = [slopes[block.name].reshape(len(theta), -1) for block in layout.parameters]
+        return torch.cat(columns, 1), written
 
     if flat.on_gpu and flat.recorded_as is not None:
         each = flat.played = flat.played or Played(each)

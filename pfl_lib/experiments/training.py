@@ -35,17 +35,21 @@ KEPT = (
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Torch's own threads off: the papers' networks are too small for them, and sums then never
-    depend on the number of cores.  On a GPU convolutions in float32, as they say, and not in TF32,
+    depend on the number of cores.  Where there is a GPU, no TF32, torch's default in convolutions,
     which put gradients 1 to 2 % off.
     """
-    before = torch.get_num_threads(), torch.backends.cudnn.allow_tf32
+    gpu = torch.backends.cudnn, torch.backends.cuda.matmul
+    kinds = gpu if torch.cuda.is_available() else ()
+    before = torch.get_num_threads(), [kind.allow_tf32 for kind in kinds]
     torch.set_num_threads(1)
-    torch.backends.cudnn.allow_tf32 = False
+    for kind in kinds:
+        kind.allow_tf32 = False
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
+        for kind, allowed in zip(kinds, before[1], strict=True):
+            kind.allow_tf32 = allowed
 
 
 class Run:

@@ -1,5 +1,5 @@
 """A convolution, its 2x2 max-pooling and the activation as one differentiable operation, for small
-images on one CPU core.
+images on one CPU core, and on a GPU for clients side by side.
 
 A convolution followed by 2x2 max-pooling is a convolution of stride 2 with the kernel at each of
 the window's four offsets, and then a maximum over the four.  Written with the batch innermost, that
@@ -186,8 +186,9 @@ def conv_pool(
 
 
 def pooled(x: Tensor, conv: nn.Conv2d) -> Tensor:
-    """`relu(max_pool2d(conv(x), 2))`, on a GPU by `conv_pool`: side by side, each by weights of its
-    own, clients' convolutions are what its library is slow at.
+    """`relu(max_pool2d(conv(x), 2))` of a plain convolution (odd square kernel, bias, no padding,
+    stride or groups), on a GPU by `conv_pool`: cuDNN is slow at clients' convolutions side by side,
+    each by weights of its own.  They differ in rounding and where pixels tie.
     """
     if _by_hand(x, conv):
         return conv_pool(x, conv.weight, conv.bias, 0, "relu")
@@ -195,7 +196,7 @@ def pooled(x: Tensor, conv: nn.Conv2d) -> Tensor:
 
 
 def convolved(x: Tensor, conv: nn.Conv2d) -> Tensor:
-    """`relu(conv(x))`, on a GPU as one product: see `pooled`."""
+    """`relu(conv(x))` of such a convolution, on a GPU as one product."""
     if _by_hand(x, conv):
         y = _Conv.apply(x.permute(1, 2, 3, 0), conv.weight)[0] + conv.bias[:, None, None, None]
         return y.relu().permute(3, 0, 1, 2)

@@ -24,17 +24,20 @@ SIZES = (7, 12, 1, 10)  # batches of four: short last ones of 3, 0, 1 and 2 exam
 
 
 class Normed(nn.Module):
-    """A convolution, BatchNorm twice (once without learnt scales), a linear layer; 28x28 images."""
+    """A convolution, BatchNorm twice (once without learnt scales), a number, a linear layer; 28x28
+    images.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv2d(1, 3, 5, stride=4)
         self.norm = nn.BatchNorm2d(3)
         self.again = nn.BatchNorm2d(3, affine=False, momentum=0.3)
+        self.scale = nn.Parameter(torch.tensor(1.5))
         self.fc = nn.Linear(3 * 36, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(self.again(self.norm(self.conv(x)).tanh()).flatten(1))
+        return self.fc(self.scale * self.again(self.norm(self.conv(x)).tanh()).flatten(1))
 
 
 NETWORKS = {"lenet5": lambda: LeNet5(classes=3), "batchnorm": Normed}

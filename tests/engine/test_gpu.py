@@ -1,4 +1,4 @@
-"""On a GPU: recordings, side by side, give what the loop gives on a CPU, for every network."""
+"""On a GPU: recordings, side by side, give what the loop gives on a CPU, for three networks."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ NETWORKS = {"tf_cnn": (3, 32, 32), "pfedla_cnn-norm": (3, 32, 32), "lenet5": (1,
 
 
 def federation(network: str, device: str) -> Federation:
-    """Four clients of 21 to 30 examples: batches of eight, and short last ones of 5 to 8."""
+    """Four clients of 21 to 30 examples: batches of eight, and short last ones of 3 to 6."""
     random, data = torch.Generator().manual_seed(0), []
     for client in range(4):
         x = torch.randn(21 + 3 * client, *NETWORKS[network], generator=random, dtype=torch.float64)
