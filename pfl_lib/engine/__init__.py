@@ -58,6 +58,13 @@ class Work:
     moves: tuple[Tensor, ...] | None = None
     noising: "Noising | None" = None
 
+    def placed(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Each batch's places in the pool and its labels, gathered all at once: two small
+        operations a batch less.
+        """
+        sizes, positions = [len(batch) for batch in self.batches], torch.cat(self.batches)
+        return self.index[positions].split(sizes), self.labels[positions].split(sizes)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pool:

@@ -85,14 +85,7 @@ def _client(
 ) -> Rows:
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
-    # All batches' places and labels at once: two small operations a batch less.
-    sizes, positions = [len(batch) for batch in work.batches], torch.cat(work.batches)
-    batches = zip(
-        work.index[positions].split(sizes),
-        work.labels[positions].split(sizes),
-        work.moves or (None,) * len(sizes),
-        strict=True,
-    )
+    batches = zip(*work.placed(), work.moves or (None,) * len(work.batches), strict=True)
     gradient, noising = module.gradient, work.noising and work.noising.afresh()
     clipped = noising and by_layer(module, noising.settings.max_norm)
     for number, (index, labels, moves) in enumerate(batches):

@@ -36,7 +36,7 @@ def train(
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     gradient, noising = gradients_of(flat), [client.noising for client in work]
     clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
-    placed = [_placed(client) for client in work]
+    placed = [client.placed() for client in work]
     for number in range(max(len(client.batches) for client in work)):
         for group in _groups(work, number):
             part = rows
@@ -52,14 +52,6 @@ def train(
                 for name in part:
                     rows[name][group] = part[name]
     return {name: rows[name] for name in trained}
-
-
-def _placed(client: Work) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The places in the pool and the labels of a client's batches: all at once, since a GPU takes
-    longer to be told of many small operations than for one large one.
-    """
-    sizes, positions = [len(batch) for batch in client.batches], torch.cat(client.batches)
-    return client.index[positions].split(sizes), client.labels[positions].split(sizes)
 
 
 def _groups(work: Sequence[Work], number: int) -> list[list[int]]:

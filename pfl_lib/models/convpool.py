@@ -125,6 +125,11 @@ class _ConvPool(torch.autograd.Function):
         return of_x, of_weight, inner.sum(1), None
 
 
+# `apply` asks for the signature at every call; kept here, it need not be worked out again: 1 % of
+# LeNet-5's step.
+_ConvPool.forward.__signature__ = inspect.signature(_ConvPool.forward)
+
+
 class _Conv(torch.autograd.Function):
     """x [c, h, w, b], weight [o, c, k, k] -> the convolution [o, rows, columns, b] as one product,
     and its patches.
@@ -160,11 +165,6 @@ class _Conv(torch.autograd.Function):
         turned = weight.flip(2, 3).transpose(0, 1).reshape(c, -1)
         rows, columns = (side + k - 1 for side in grad.shape[1:3])
         return (turned @ _patches(around, k, 1)).reshape(c, rows, columns, -1), of_weight
-
-
-# `apply` asks for the signature at every call; kept here, it need not be worked out again: 1 % of
-# LeNet-5's step.
-_ConvPool.forward.__signature__ = inspect.signature(_ConvPool.forward)
 
 
 def conv_pool(
