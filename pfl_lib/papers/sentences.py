@@ -123,7 +123,7 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         "contradicted": answers.count(False),
         "open": answers.count(None) - missing,
         "not run": missing,
-        "against": "; ".join(f"{x.setting}: {x.better} above {x.worse}" for x in against),
+        "against": "; ".join("{}, {}: {} above {}".format(*one) for one in against),
         "by the paper's numbers": _answer(own),
     }
 

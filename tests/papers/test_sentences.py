@@ -48,7 +48,7 @@ def test_all_comparisons_hold_one_is_contradicted_one_is_open_or_nothing_was_run
     assert said(both, WE=95, WAFFLE=96, Local=90)["answer"] == "yes"
     one = said(both, WE=89, WAFFLE=90.1, Local=90)
     assert (one["answer"], one["contradicted"], one["open"]) == ("no", 1, 1)
-    assert one["against"] == "C: WE above Local"
+    assert one["against"] == "MNIST, C: WE above Local"
     assert said(both, WE=95, WAFFLE=90.1, Local=90)["answer"] == "undecided"
     half = said(both, WE=95, Local=90)
     assert (half["answer"], half["holds"], half["open"], half["not run"]) == ("undecided", 1, 0, 1)
@@ -65,7 +65,8 @@ def test_differences_by_seed_decide_however_much_seeds_differ(said):
 def test_of_rule_best_the_best_of_both_sides_are_compared(said):
     best = claim("WE WAFFLE", "Local FedAvg", "best")
     assert said(best, WE=90, WAFFLE=50, Local=80, FedAvg=60)["answer"] == "yes"
-    assert said(best, WE=90, WAFFLE=50, Local=95, FedAvg=60)["against"] == "C: WE above Local"
+    lost = said(best, WE=90, WAFFLE=50, Local=95, FedAvg=60)["against"]
+    assert lost == "MNIST, C: WE above Local"
     assert said(best, WE=90, WAFFLE=50, Local=80)["answer"] == "undecided"  # FedAvg may be best
 
 
