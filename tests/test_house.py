@@ -348,7 +348,7 @@ BUDGETS = {
     "data": 693,
     "experiments": 1902,
     "results": 1367,
-    "papers": 2836,
+    "papers": 2834,
     "display": 1067,
     "explore": 439,
     "pages": 1449,

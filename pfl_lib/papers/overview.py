@@ -121,12 +121,10 @@ def headline(found: Overview) -> list[str]:
     not run.
     """
     results, counts = found.values, counted(found, "paper")
-    total, tables = counts.sum(numeric_only=True), counts.to_dict("records")
-    told = [
-        f"{PAPERS[of['paper']]}'s Table {of['table'][5:]} on {of['dataset']} {of['reproduced']} of"
-        f" {of['values']}"
-        for of in tables
-    ]
+    total = counts.sum(numeric_only=True)
+    of_papers = counts.groupby("paper", sort=False).sum(numeric_only=True)
+    ran = of_papers[["reproduced", "values"]].itertuples(name=None)
+    told = [f"{PAPERS[paper]} {reproduced} of {values}" for paper, reproduced, values in ran]
     small = found.pairs[found.pairs["profile"] == "small"]
     decided = small[small["order"].isin(["stands", "turned"]) & (small["metric"] == ACCURACY.name)]
     stands = decided["order"].eq("stands")
