@@ -346,7 +346,7 @@ BUDGETS = {
     "models": 567,
     "partitions": 1529,
     "data": 693,
-    "experiments": 1902,
+    "experiments": 1913,
     "results": 1367,
     "papers": 2834,
     "display": 1067,

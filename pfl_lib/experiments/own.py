@@ -90,6 +90,8 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
             for name, value in sorted(vars(kind).items()):
                 if name in [setting.name for setting in settings]:
                     continue  # its default: the setting itself is in the key
+                if _says_again(kind, name, value):
+                    continue  # a class that was pickled for another process may lack it
                 if _is_plain(value) and not name.startswith("__"):
                     yield f"{name} = {value!r}"
                 elif function := _function(value):
@@ -111,6 +113,15 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
         if name != "__class__":  # which `super` asks for
             with contextlib.suppress(ValueError):  # not filled yet
                 yield from _value(name, cell.cell_contents, module, seen)
+
+
+def _says_again(kind: type, name: str, value: Any) -> bool:
+    """Whether a class gives a name what it would inherit anyway."""
+    for parent in kind.__mro__[1:]:
+        if name in vars(parent):
+            held = vars(parent)[name]
+            return held is value or (_is_plain(value) and repr(held) == repr(value))
+    return False
 
 
 def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:

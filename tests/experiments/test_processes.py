@@ -23,11 +23,21 @@ from tests.experiments.common import method_file, same_bits, spec
 pytestmark = pytest.mark.xdist_group("processes")  # started once
 
 
+CHILD = """
+@dataclass(frozen=True)
+class Child(Shrunk):
+    name, version, served = "child", 1, Shrunk.served
+"""
+
+
 def test_one_worker_and_two_give_the_same_bits_of_a_method_out_of_a_file_too(tmp_path):
-    mine = own.load(method_file(tmp_path))
+    file = method_file(tmp_path).rpartition(":")[0]
+    with open(file, "a") as text:
+        text.write(CHILD)
+    mine = own.load(f"{file}:Child")
     specs = [spec(Waffle(), clients=3), spec(APFL(), alice=None), spec(mine)]
-    alone, together = (
-        run_many(specs, Store(tmp_path / str(jobs), None), jobs=jobs) for jobs in (1, 2)
+    together, alone = (
+        run_many(specs, Store(tmp_path / str(jobs), None), jobs=jobs) for jobs in (2, 1)
     )
     assert all(same_bits(one, two) for one, two in zip(alone, together, strict=True))
     assert len(alone[1].metrics) == 2 * 2
