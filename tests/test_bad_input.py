@@ -140,6 +140,10 @@ CALLS = {
     "a row": (lambda: TABLE1.with_rows({"x": {}}), "row 'x': give a Setting, such as one of"),
     "on_round": (lambda: run(on_round=True), "on_round True: give a function that takes a round's"),
     "path": (lambda: from_csv(None, label="y", split_by="x"), "path None: give the path"),
+    "a frame for a path": (
+        lambda: from_csv(pd.DataFrame(), "y", "x"),
+        "a DataFrame: give the path of a file",
+    ),
 }
 
 

@@ -73,7 +73,8 @@ def command(only, further, method, profile, seeds, store, format) -> None:
     for page, size, runs, beside in found if format in ("latex", "table") else ():
         print(_filled(f"{page.heading}. {size.banner}", "% " * (format == "latex")))
         if format == "latex":
-            print(latex(compare.as_printed(beside), page.heading))
+            told = f"{page.heading} ({size.name} profile, {size.seed_words})"
+            print(latex(compare.as_printed(beside), told))
         else:
             _print(runs, beside)
 

@@ -117,23 +117,24 @@ def counted(found: Overview, profile: str) -> pd.DataFrame:
 
 
 def headline(found: Overview) -> list[str]:
-    """Three sentences: what the exact setting reproduced, how smaller runs order methods, what was
-    not run.
+    """Three sentences: which accuracies the exact setting reproduced, how smaller runs order
+    methods, which printed results were not run.
     """
-    results, counts = found.values, counted(found, "paper")
+    of_accuracy = Overview(*(frame[frame["metric"] == ACCURACY.name] for frame in found))
+    counts = counted(of_accuracy, "paper")
     total = counts.sum(numeric_only=True)
     of_papers = counts.groupby("paper", sort=False).sum(numeric_only=True)
     ran = of_papers[["reproduced", "values"]].itertuples(name=None)
     told = [f"{PAPERS[paper]} {reproduced} of {values}" for paper, reproduced, values in ran]
-    small = found.pairs[found.pairs["profile"] == "small"]
-    decided = small[small["order"].isin(["stands", "turned"]) & (small["metric"] == ACCURACY.name)]
+    pairs = of_accuracy.pairs[of_accuracy.pairs["profile"] == "small"]
+    decided = pairs[pairs["order"].isin(["stands", "turned"])]
     stands = decided["order"].eq("stands")
     share = stands.groupby(decided["one model"]).mean()
-    missing = results[results["profile"] == ""]
+    missing = (found.values["profile"] == "").sum()
     lines = []
     if told:
         lines.append(
-            f"In the exact setting {total['reproduced']} of {total['values']} values are"
+            f"In the exact setting {total['reproduced']} of {total['values']} accuracies are"
             f" reproduced, {total['compatible']} compatible: {', '.join(told)}.  Of"
             f" {total[list(ORDERS)].sum()} clear pairs {total['stands']} stand,"
             f" {total['turned']} are turned, {total['open']} are too close to call."
@@ -144,5 +145,5 @@ def headline(found: Overview) -> list[str]:
             f" paper's order ({share.get(True, 0):.0%} where one global model is a side,"
             f" {share.get(False, 0):.0%} among the rest)."
         )
-    lines.append(f"Not run: {len(missing)} of {len(results)} printed results.")
+    lines.append(f"Not run: {missing} of {len(found.values)} printed results.")
     return lines

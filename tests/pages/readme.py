@@ -11,6 +11,7 @@ from pfl_lib.display import theme
 from pfl_lib.papers import waffle
 from pfl_lib.papers.overview import headline, overview
 from pfl_lib.papers.runs import Runs
+from pfl_lib.papers.scorecard import answered, counts
 from pfl_lib.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +55,10 @@ def block(store: Store, image: Path) -> str:
     """What stands in the README: the picture and the headline."""
     alt = picture(store, ROOT / image)
     found = overview(papers.PRINTED, store.find)
-    lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in headline(found))]
+    told = counts(answered(papers.PRINTED, store.find)).set_index("paper").loc["all"]
+    words = f"Of {told['sentences']} sentences of the papers {told['yes']} hold by what was run,"
+    words += f" {told['no']} do not, {told['undecided']} are undecided, {told['not run']} not run at all."
+    lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in [*headline(found), words])]
     return "\n".join(lines)
 
 

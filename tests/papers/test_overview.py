@@ -58,7 +58,7 @@ def test_pairs_know_whether_one_model_for_all_is_a_side(found):
 def test_the_headline_counts_exact_smaller_and_missing_results(found):
     exact, missing = overview.headline(found)
     assert exact == (
-        "In the exact setting 1 of 3 values are reproduced, 0 compatible: WAFFLE 1 of 3."
+        "In the exact setting 1 of 3 accuracies are reproduced, 0 compatible: WAFFLE 1 of 3."
         "  Of 3 clear pairs 3 stand, 0 are turned, 0 are too close to call."
     )
     assert missing == "Not run: 429 of 432 printed results."
@@ -70,6 +70,8 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     assert [(row.setting, row.base) for row in changed.rows] == [("B, lr 0.05, clients 20", "B")]
     both = ["B", changed.rows[0].setting]  # by what it changes, and by its own name
     assert changed.only("B", "Local") == changed.only(both) == changed  # a lone name is a list
+    (once,) = waffle.TABLE1.scaled(waffle.FULL).with_setting(partition="B").rows  # of five
+    assert once.setting == "A, partition B"
     beside = replace(table, rows=table.rows + changed.rows)
     assert beside.only("B") == table and beside.only(both) == beside
     refused("clients '20': give a whole number", table.clients, "20")
