@@ -57,7 +57,8 @@ def block(store: Store, image: Path) -> str:
     found = overview(papers.PRINTED, store.find)
     told = counts(answered(papers.PRINTED, store.find)).set_index("paper").loc["all"]
     words = f"Of {told['sentences']} sentences of the papers {told['yes']} hold by what was run,"
-    words += f" {told['no']} do not, {told['undecided']} are undecided, {told['not run']} not run at all."
+    words += f" {told['no']} do not, {told['undecided']} are undecided, {told['not run']} not run"
+    words += " at all."
     lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in [*headline(found), words])]
     return "\n".join(lines)
 
