@@ -142,7 +142,7 @@ CALLS = {
     "path": (lambda: from_csv(None, label="y", split_by="x"), "path None: give the path"),
     "a frame for a path": (
         lambda: from_csv(pd.DataFrame(), "y", "x"),
-        "a DataFrame: give the path of a file",
+        "path is a DataFrame: write it by",
     ),
 }
 

@@ -342,17 +342,17 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 BUDGETS = {
     "engine": 1129,
     "methods": 2834,
-    "federation": 1415,
+    "federation": 1416,
     "models": 567,
     "partitions": 1529,
     "data": 693,
-    "experiments": 1913,
+    "experiments": 1917,
     "results": 1367,
     "papers": 2837,
     "display": 1067,
     "explore": 439,
     "pages": 1449,
-    "cli": 693,
+    "cli": 695,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

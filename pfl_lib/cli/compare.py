@@ -73,7 +73,9 @@ def command(only, further, method, profile, seeds, store, format) -> None:
     for page, size, runs, beside in found if format in ("latex", "table") else ():
         print(_filled(f"{page.heading}. {size.banner}", "% " * (format == "latex")))
         if format == "latex":
-            told = f"{page.heading} ({size.name} profile, {size.seed_words})"
+            ran = sorted({*beside["seeds"]} - {0}) or [0]
+            seeds = f"{ran[0]} to {ran[-1]}" if len(ran) > 1 else ran[0]
+            told = f"{page.heading} ({size.name} profile, number of seeds: {seeds})"
             print(latex(compare.as_printed(beside), told))
         else:
             _print(runs, beside)

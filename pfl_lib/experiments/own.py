@@ -90,7 +90,7 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
             for name, value in sorted(vars(kind).items()):
                 if name in [setting.name for setting in settings]:
                     continue  # its default: the setting itself is in the key
-                if _says_again(kind, name, value):
+                if _says_again(thing, kind, name, value):
                     continue  # a class that was pickled for another process may lack it
                 if _is_plain(value) and not name.startswith("__"):
                     yield f"{name} = {value!r}"
@@ -115,12 +115,16 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
                 yield from _value(name, cell.cell_contents, module, seen)
 
 
-def _says_again(kind: type, name: str, value: Any) -> bool:
-    """Whether a class gives a name what it would inherit anyway."""
-    for parent in kind.__mro__[1:]:
+def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
+    """Whether one of a class's kinds gives a name what the class would inherit without it."""
+    for parent in of.__mro__[of.__mro__.index(kind) + 1 :]:
         if name in vars(parent):
             held = vars(parent)[name]
-            return held is value or (_is_plain(value) and repr(held) == repr(value))
+            if _is_plain(held) and _is_plain(value):
+                return repr(held) == repr(value)
+            function = _function(value)
+            same = function is not None and function is _function(held)
+            return held is value or (same and type(held) is type(value))
     return False
 
 

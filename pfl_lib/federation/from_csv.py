@@ -53,7 +53,8 @@ def from_csv(
     Raises `BadInput` for a file, a column, a label or a group that does not fit.
     """
     if isinstance(path, pd.DataFrame):
-        raise BadInput("a DataFrame: give the path of a file, frame.to_csv(path, index=False)")
+        cure = "write it by its to_csv(path, index=False) and give that path"
+        raise BadInput(f"path is a DataFrame: {cure}")
     path = path_of("path", path)
     is_list = isinstance(inputs, list | tuple)
     names = {name for name in inputs if isinstance(name, str)} if is_list else set()

@@ -85,8 +85,8 @@ class Profile:
                 told.append(f"{name.replace('_', ' ')} {ours} in place of {paper}")
         if len(kept) < len(made):
             told.append(f"{len(made) - len(kept)} of {len(made)} settings left out")
-        theirs = f" (the paper has {self.paper_seeds} seed{'s' * (self.paper_seeds > 1)})"
-        count = "" if len(self.seeds) == self.paper_seeds else theirs
+        as_many = len(self.seeds) == self.paper_seeds
+        count = "" if as_many else f" ({self.paper_seeds} in the paper's setting)"
         shown = ", ".join(told) or "the paper's setting"
         known = {setting.dataset for setting in self.settings}
         other = not {setting.dataset for setting in kept.values()} <= known

@@ -29,6 +29,7 @@ from pfl_lib.papers.values import Printed
 ANSWERS = ("yes", "no", "undecided", "not run")
 COUNTS = ("holds", "contradicted", "open", "not run")
 RULES = ("all", "best", "level")
+TOLD = "{0.dataset}, {0.setting}: {0.better} above {0.worse}"
 
 
 class Comparison(NamedTuple):
@@ -123,7 +124,7 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         "contradicted": answers.count(False),
         "open": answers.count(None) - missing,
         "not run": missing,
-        "against": "; ".join("{}, {}: {} above {}".format(*one) for one in against),
+        "against": "; ".join(TOLD.format(one) for one in against),
         "by the paper's numbers": _answer(own),
     }
 

@@ -165,15 +165,14 @@ class Table:
 
     def _changed(self, named: Mapping[str, Any], change: Callable[[Setting], Setting]) -> "Table":
         words = ", ".join(f"{name} {value}" for name, value in named.items())
-        rows: dict[tuple, Row] = {}
+        rows = []
         for row in self.rows:
             name, base = f"{row.setting}, {words}", row.base or row.setting
             at = row.at and change(row.at)
             if at is not None:
                 at.spec(Local(), 1)  # checks its values, here in the reader's own cell
-            changed = replace(row, setting=name, at=at, own=True, base=base)
-            rows.setdefault((row.dataset, at or name), changed)  # once, where several become one
-        return replace(self, rows=tuple(rows.values()))
+            rows.append(replace(row, setting=name, at=at, own=True, base=base))
+        return replace(self, rows=tuple(rows))
 
     def description(self) -> pd.DataFrame:
         """What is run for each row that has a setting: `ALWAYS` and what else is not at its default

@@ -129,7 +129,9 @@ def test_compare_can_be_every_run_or_a_table_in_latex_whose_words_are_comments(c
     assert len(lines) == 12  # one seed
     before, _, after = compared(capsys, tmp_path, "--format latex").partition("\\begin{table}")
     assert all(line.startswith("% ") for line in before.splitlines() if line)
-    assert "distributions (quick profile, seed 1)}" in after and "\\end{tabular}" in after
+    assert (
+        "distributions (quick profile, number of seeds: 0)}" in after and "\\end{tabular}" in after
+    )
     told = "18 of 30 values left out\n12 of 30 values not run\n"
     assert told in compared(capsys, tmp_path)
 

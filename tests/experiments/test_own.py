@@ -152,6 +152,17 @@ def test_a_decorator_of_the_module_and_a_remembered_function_are_part_of_the_sou
     assert len(others) == len(PLACES) and "" not in others
 
 
+def test_a_value_said_again_is_part_of_the_source_where_another_parent_would_change_it(tmp_path):
+    text, sources = FILE.format(factor=0.5, version=1, comment=""), []
+    for n, again in enumerate(("x = 1", "x = True", "pass")):
+        kinds = f"A(Shrunk): x = 1\nclass B(A): {again}\nclass C(A): x = 2\nclass D(B, C): pass\n"
+        path = tmp_path / f"{n}.py"
+        path.write_text(f"{text}\n\nclass {kinds}class E(B): pass\n")
+        sources.append([own.source_of(type(own.load(f"{path}:{kind}"))) for kind in "DE"])
+    by_two, by_one = zip(*sources, strict=True)
+    assert len({*by_two}) == 3 and by_one[0] == by_one[2] != by_one[1]
+
+
 def test_what_cannot_be_told_as_text_leaves_the_source_as_it_was(tmp_path):
     values = ["object()", "math.inf", "[]", "os.environ", "[object()]"]
     values.append("torch.ones(1, device='meta')")

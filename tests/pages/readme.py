@@ -11,7 +11,7 @@ from pfl_lib.display import theme
 from pfl_lib.papers import waffle
 from pfl_lib.papers.overview import headline, overview
 from pfl_lib.papers.runs import Runs
-from pfl_lib.papers.scorecard import answered, counts
+from pfl_lib.papers.scorecard import answered
 from pfl_lib.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,13 +52,16 @@ def picture(store: Store, file: Path) -> str:
 
 
 def block(store: Store, image: Path) -> str:
-    """What stands in the README: the picture and the headline."""
+    """What stands in the README: the picture, the headline and how many sentences hold."""
     alt = picture(store, ROOT / image)
     found = overview(papers.PRINTED, store.find)
-    told = counts(answered(papers.PRINTED, store.find)).set_index("paper").loc["all"]
-    words = f"Of {told['sentences']} sentences of the papers {told['yes']} hold by what was run,"
-    words += f" {told['no']} do not, {told['undecided']} are undecided, {told['not run']} not run"
-    words += " at all."
+    judged = answered(papers.PRINTED, store.find)
+    told = judged["answer"].value_counts()
+    exact = judged.loc[judged["profile"] == "paper", "answer"].value_counts()
+    words = (
+        f"Of {len(judged)} of the papers' sentences {told['yes']} hold ({exact['yes']} by the exact"
+    )
+    words += f" setting), {told['no']} do not ({exact['no']}), the others are undecided or not run."
     lines = [f"![{alt}]({image})", "", *(f"* {line}" for line in [*headline(found), words])]
     return "\n".join(lines)
 

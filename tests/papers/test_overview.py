@@ -70,8 +70,6 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     assert [(row.setting, row.base) for row in changed.rows] == [("B, lr 0.05, clients 20", "B")]
     both = ["B", changed.rows[0].setting]  # by what it changes, and by its own name
     assert changed.only("B", "Local") == changed.only(both) == changed  # a lone name is a list
-    (once,) = waffle.TABLE1.scaled(waffle.FULL).with_setting(partition="B").rows  # of five
-    assert once.setting == "A, partition B"
     beside = replace(table, rows=table.rows + changed.rows)
     assert beside.only("B") == table and beside.only(both) == beside
     refused("clients '20': give a whole number", table.clients, "20")
