@@ -116,7 +116,7 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
 
 
 def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
-    """Whether one of a class's kinds gives a name what the class would inherit without it."""
+    """Whether `kind`, a class or its parent, gives a name what the class `of` has without it."""
     for parent in of.__mro__[of.__mro__.index(kind) + 1 :]:
         if name in vars(parent):
             held = vars(parent)[name]

@@ -86,7 +86,7 @@ class Profile:
         if len(kept) < len(made):
             told.append(f"{len(made) - len(kept)} of {len(made)} settings left out")
         as_many = len(self.seeds) == self.paper_seeds
-        count = "" if as_many else f" ({self.paper_seeds} in the paper's setting)"
+        count = "" if as_many else f" (number of seeds in the paper: {self.paper_seeds})"
         shown = ", ".join(told) or "the paper's setting"
         known = {setting.dataset for setting in self.settings}
         other = not {setting.dataset for setting in kept.values()} <= known
