@@ -4,6 +4,8 @@ its runs, trains nothing and shows nothing.  What draws is not imported: a machi
 may lack it.
 """
 
+import __future__
+
 import ast
 import contextlib
 import io
@@ -77,7 +79,8 @@ def _cells(notebook: Path) -> Iterator[tuple[CodeType, list[str]]]:
     for k in range(max(ends, default=-1) + 1):
         tree = ast.parse("".join(code[k]["source"]), str(notebook))
         tree.body = [*filter(None, map(_without_drawing, tree.body))]
-        yield compile(tree, str(notebook), "exec"), tags[k]
+        # Annotations as text, which every Python keeps in `__annotations__`
+        yield compile(tree, str(notebook), "exec", __future__.annotations.compiler_flag), tags[k]
 
 
 def _without_drawing(line: ast.stmt) -> ast.stmt | None:

@@ -2,9 +2,11 @@
 "quick"`): papermill only logs those that it does not know, and hands `-p flag true` over as text.
 """
 
+import ast
 import os
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,7 +45,7 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
     Raises `BadInput`, one line, for a name that the parameter cell does not declare, for a missing
     one, and for a value of another type or outside what is allowed.
     """
-    declared = dict(namespace.get("__annotations__", {}))
+    declared = _declared(namespace)
     for name in Settings.model_fields:
         if name not in declared or name not in namespace:
             needed = ", ".join(Settings.model_fields)
@@ -79,3 +81,21 @@ def settings(namespace: Mapping[str, Any]) -> Settings:
         # would stay in the output.
         os.environ.setdefault("PFL_HEADLESS", "1")
     return checked
+
+
+def _declared(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of the names that a notebook's cells annotate.
+
+    Python keeps them in `__annotations__`.  From 3.14 on `__annotate__` tells them instead, under
+    IPython those of the statement that was executed last, so they are read in the cells themselves.
+    """
+    declared = dict(namespace.get("__annotations__", {}))
+    for cell in namespace.get("In", ()):
+        with suppress(SyntaxError):
+            for line in ast.parse(cell).body:
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+                    kind = ast.unparse(line.annotation)
+                    declared.setdefault(line.target.id, eval(kind, {**namespace}))
+    if annotate := namespace.get("__annotate__"):
+        declared |= annotate(1)  # as values
+    return declared
