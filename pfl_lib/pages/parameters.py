@@ -93,9 +93,9 @@ def _declared(namespace: Mapping[str, Any]) -> dict[str, Any]:
     for cell in namespace.get("In", ()):
         with suppress(SyntaxError):
             for line in ast.parse(cell).body:
-                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-                    kind = ast.unparse(line.annotation)
-                    declared.setdefault(line.target.id, eval(kind, {**namespace}))
+                name = isinstance(line, ast.AnnAssign) and ast.unparse(line.target)
+                if name in namespace and name not in declared:
+                    declared[name] = eval(ast.unparse(line.annotation), {**namespace})
     if annotate := namespace.get("__annotate__"):
         declared |= annotate(1)  # as values
     return declared
