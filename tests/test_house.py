@@ -346,7 +346,7 @@ BUDGETS = {
     "models": 567,
     "partitions": 1529,
     "data": 693,
-    "experiments": 1917,
+    "experiments": 1919,
     "results": 1367,
     "papers": 2837,
     "display": 1067,

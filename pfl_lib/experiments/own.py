@@ -170,8 +170,10 @@ def _function(value: Any) -> Callable | None:
 
 
 def _by_dataclass(name: str, function: types.FunctionType) -> bool:
-    """Whether `dataclass` wrote it, from the fields: `__init__`, `__eq__` and the like."""
-    return name.startswith("__") and inspect.unwrap(function).__code__.co_filename == "<string>"
+    """Whether `dataclass` made it, from the fields, or Python from annotations (since 3.14)."""
+    made = name.startswith("__annotat") or function.__module__ == "dataclasses"
+    code = inspect.unwrap(function).__code__
+    return made or (name.startswith("__") and code.co_filename == "<string>")
 
 
 def _names(code: types.CodeType) -> set[str]:
