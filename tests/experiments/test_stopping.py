@@ -143,6 +143,10 @@ with processes(lambda task: (time.sleep(0.2), os.getpid())[1], 2) as submit:
 """
 
 
+# Of `python -c`, since 3.14 the signal's own
+INTERRUPTED = 1 if sys.version_info < (3, 14) else -signal.SIGINT
+
+
 def ended(process: int) -> bool:
     """Whether a process is gone, or left as a zombie that nobody asks for."""
     try:
@@ -156,9 +160,9 @@ def ended(process: int) -> bool:
     ("how", "number", "to_all", "status"),
     [
         ("command line", signal.SIGTERM, True, 130),
-        ("run_one", signal.SIGTERM, False, 1),
-        ("run_many", signal.SIGTERM, False, 1),
-        ("run_many", signal.SIGINT, True, 1),
+        ("run_one", signal.SIGTERM, False, INTERRUPTED),
+        ("run_many", signal.SIGTERM, False, INTERRUPTED),
+        ("run_many", signal.SIGINT, True, INTERRUPTED),
         ("run_many", signal.SIGKILL, False, -signal.SIGKILL),
     ],
 )
