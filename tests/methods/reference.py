@@ -103,7 +103,6 @@ def squared(model: nn.Module, anchor: nn.Module) -> Tensor:
     return sum((p - q.detach()).square().sum() for p, q in pairs)
 
 
-# --- one model for all ---
 def fedavg(w: World, m, mu: float = 0.0) -> Served:
     x = w.model
     for r in w.rounds:
@@ -240,7 +239,6 @@ def scaffold(w: World, m) -> Served:
         yield [x] * w.n
 
 
-# --- one model, Alice's ---
 def weight_erosion(w: World, m) -> Served:
     x, alpha, passes = w.model, {}, [0] * w.n
     for r in w.rounds:
@@ -286,7 +284,6 @@ def waffle(w: World, m) -> Served:
         yield [x] * w.n
 
 
-# --- a model for each ---
 def local(w: World, m) -> Served:
     own = [w.model] * w.n
     for r in w.rounds:
@@ -414,7 +411,6 @@ def cfl(w: World, m) -> Served:
         yield own
 
 
-# --- some layers for each ---
 def parts_shared(w: World, kept: Callable[[str], bool], local_training: Callable) -> Served:
     own = [w.model] * w.n
     for r in w.rounds:
@@ -453,7 +449,6 @@ def fedrep(w: World, m) -> Served:
     return parts_shared(w, lambda name: layer(name) in m.head, head_then_body)
 
 
-# --- mixtures of all clients' models ---
 def fedfomo(w: World, m) -> Served:
     own, affinity = [w.model] * w.n, torch.eye(w.n, dtype=torch.float64)
     for r in w.rounds:
