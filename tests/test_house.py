@@ -351,7 +351,7 @@ BUDGETS = {
     "papers": 2837,
     "display": 1067,
     "explore": 439,
-    "pages": 1472,
+    "pages": 1473,
     "cli": 695,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

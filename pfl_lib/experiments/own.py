@@ -95,7 +95,7 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
                 if _is_plain(value) and not name.startswith("__"):
                     yield f"{name} = {value!r}"
                 elif function := _function(value):
-                    if not _by_dataclass(name, function):
+                    if not _generated(name, function):
                         yield from _parts(function, seen)
                 elif not (isinstance(value, type) or (name[0] == "_" == name[-1])):
                     yield from _value(name, value, kind.__module__, seen)
@@ -169,8 +169,8 @@ def _function(value: Any) -> Callable | None:
     return value if isinstance(inspect.unwrap(value), types.FunctionType) else None
 
 
-def _by_dataclass(name: str, function: types.FunctionType) -> bool:
-    """Whether `dataclass` made it, from the fields, or Python from annotations (since 3.14)."""
+def _generated(name: str, function: types.FunctionType) -> bool:
+    """Whether `dataclass` made it or, since 3.14, Python, from annotations."""
     made = name.startswith("__annotat") or function.__module__ == "dataclasses"
     code = inspect.unwrap(function).__code__
     return made or (name.startswith("__") and code.co_filename == "<string>")

@@ -89,13 +89,14 @@ def _declared(namespace: Mapping[str, Any]) -> dict[str, Any]:
     Python keeps them in `__annotations__`.  From 3.14 on `__annotate__` tells them instead, under
     IPython those of the statement that was executed last, so they are read in the cells themselves.
     """
-    declared = dict(namespace.get("__annotations__", {}))
-    for cell in namespace.get("In", ()):
-        with suppress(SyntaxError):
+    declared: dict[str, Any] = {}
+    for cell in namespace.get("In", ()):  # a later one has the last word
+        with suppress(SyntaxError, NameError):
             for line in ast.parse(cell).body:
-                name = isinstance(line, ast.AnnAssign) and ast.unparse(line.target)
-                if name in namespace and name not in declared:
-                    declared[name] = eval(ast.unparse(line.annotation), {**namespace})
+                if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) in namespace:
+                    kind = eval(ast.unparse(line.annotation), {**namespace})
+                    declared[ast.unparse(line.target)] = kind
+    declared |= namespace.get("__annotations__", {})
     if annotate := namespace.get("__annotate__"):
         declared |= annotate(1)  # as values
     return declared
