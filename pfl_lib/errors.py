@@ -33,8 +33,8 @@ def choose(kind: str, value: str, allowed: Iterable[str]) -> str:
     if not isinstance(value, Hashable) or value not in allowed:
         names = [str(name) for name in allowed]
         near = likely(value, names)
-        meant = f": did you mean {near}?" if near else ""
-        raise BadInput(f"{kind} {value!r} is not one of {', '.join(names)}{meant}")
+        meant = f" (did you mean {near}?)" if near else ""
+        raise BadInput(f"{kind} {value!r}{meant} is not one of {', '.join(names)}")
     return value
 
 

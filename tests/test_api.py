@@ -330,13 +330,18 @@ def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run, meth
 def test_what_is_no_method_is_told_in_one_line(run):
     names = ", ".join(METHODS)
     for name in ("WAFFLE", "wafle"):
-        assert refusal(run, name) == f"method {name!r} is not one of {names}: did you mean waffle?"
+        assert refusal(run, name) == f"method {name!r} (did you mean waffle?) is not one of {names}"
     assert refusal(run, Waffle).endswith(
         f"give an instance, not the class itself, or a name: {names}"
     )
     told = refusal(run, 3)
     assert told == f"method 3: give an object with name, start, round, served, or a name: {names}"
     assert refusal(run, "waffle", alice=None).startswith("WAFFLE makes one client's model: give")
+
+    class Misspelt(FedAvg):
+        round, rounds = None, FedAvg.round
+
+    assert "an object with round (it has rounds), or" in refusal(run, Misspelt())
 
     class Nameless(FedAvg):
         name = ["x"]

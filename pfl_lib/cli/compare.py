@@ -71,13 +71,13 @@ def command(only, further, method, profile, seeds, store, format) -> None:
         frames = [r.values.assign(page=page.id, profile=size.name) for page, size, r, _ in found]
         print(pd.concat(frames).to_csv(index=False), end="")
     for page, size, runs, beside in found if format in ("latex", "table") else ():
-        print(_filled(f"{page.heading}. {size.banner}", "% " * (format == "latex")))
+        told = f"{page.heading}. {size.banner}"
         if format == "latex":
             ran = sorted({*beside["seeds"]} - {0}) or [0]
             seeds = f"{ran[0]} to {ran[-1]}" if len(ran) > 1 else ran[0]
-            told = f"{page.heading} ({size.name} profile, number of seeds: {seeds})"
-            print(latex(compare.as_printed(beside), told))
+            print(latex(compare.as_printed(beside), f"{told} Number of seeds that ran: {seeds}."))
         else:
+            print(_filled(told))
             _print(runs, beside)
 
 
@@ -129,8 +129,8 @@ def _all_papers(format: str, store) -> None:
     for line in overview.headline(found):
         print(f"{_filled(line)}\n")
     for title, table in (
-        ("In the exact setting", overview.counted(found, "paper")),
-        ("In smaller runs", overview.counted(found, "small")),
+        ("In the exact setting, epsilons and bytes too", overview.counted(found, "paper")),
+        ("In smaller runs, epsilons and bytes too", overview.counted(found, "small")),
         ("Sentences", scorecard.counts(answered)),
     ):
         print(f"{title}\n{table.to_string(index=False)}\n")

@@ -166,7 +166,8 @@ class Federation:
         """
         data = client_data.from_arrays(train, test, validation)
         x = data.splits["train"].pool.x
-        if x.dtype == torch.uint8 and len(data.input_shape) > 1 and x.max() > 1:
+        pictures = len(data.input_shape) > 1 and x.min() >= 0 and 1 < x.max() <= 255
+        if pictures and not (x % 1).any():
             tell("inputs are pictures of whole numbers to 255: divided by 255 they train better")
         where = {"device": device, "engine": engine, "threads": threads, "dtype": dtype}
         stored = {"name": name, "version": version}

@@ -27,7 +27,7 @@ else as one number per client [N].
 
 from typing import ClassVar, Protocol
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, likely
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.apfl import APFL
 from pfl_lib.methods.broken_global import BrokenGlobal
@@ -109,11 +109,15 @@ def make_method(name: str) -> Method:
 
 def check_method(method: Method) -> Method:
     """The method itself; BadInput for something without name, start, round and served."""
-    missing = [part for part in ("name", "start", "round", "served") if not hasattr(method, part)]
+    hooks = ("start", "round", "served")
+    missing = ["name"] * (not hasattr(method, "name"))
+    missing += [part for part in hooks if not callable(getattr(method, part, None))]
     if not missing and not isinstance(method.name, str):
         raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
     if missing or isinstance(method, type):
-        what = f"an object with {', '.join(missing)}"
+        near = {part: likely(part, {*dir(method)} - {part}) for part in missing}
+        meant = (f"{part} (it has {has})" if has else part for part, has in near.items())
+        what = f"an object with {', '.join(meant)}"
         if isinstance(method, type):
             what = "an instance, not the class itself"
         raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")

@@ -43,7 +43,7 @@ def beside(runs: Runs) -> pd.DataFrame:
     lost = frame["status"] == "diverged"
     frame.loc[lost, ["ours", "ours std", "last"]] = NAN
     of_paper = frame["profile"] != "quick"
-    frame["difference"] = (frame["ours"] - frame["printed"]).where(of_paper)
+    frame["difference"] = (frame["ours"] - frame["printed"]).where(of_paper & ~frame["own"])
     judged = [
         _judged(line, runs.seeds(*(line[name] for name in VALUE)))
         for line in frame.to_dict("records")
@@ -176,7 +176,9 @@ class _Row(NamedTuple):
 
 def _rows(runs: Runs) -> Iterator[_Row]:
     places, by = _places(runs), [*PLACE[:-1], "metric", "profile"]
-    known = places[places["printed"].notna()] if len(places) else pd.DataFrame(columns=by)
+    known = pd.DataFrame(columns=by)
+    if len(places):
+        known = places[places["printed"].notna() & ~places["own"]]
     for place, of in known.groupby(by, sort=False):
         first = of.iloc[0]
         stds = zip(of["method"], of["printed"], of["printed std"], strict=True)
@@ -213,7 +215,8 @@ def _status(statuses: set[str] | float) -> str:
 
 def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:
     """Allowed, compatible and the verdict of a row of `beside`."""
-    if line["profile"] != "paper" or line["stands in"] or math.isnan(line["printed"]):
+    beside_it = line["stands in"] or line["own"] or math.isnan(line["printed"])
+    if line["profile"] != "paper" or beside_it:
         return NAN, NAN, ""
     value, n = Printed(line["printed"], line["printed std"]), line["paper seeds"]
     limits = judge.allowed(value, n, line["seeds"], line["of"]) if line["seeds"] else (NAN, NAN)

@@ -295,24 +295,30 @@ class Table:
     def printed(self) -> dict[tuple[str, str, str, str], Printed]:
         """The paper's values by (data set, setting, column, metric), in the order of the rows, NaN
         where the paper leaves a place empty; none at all for a table that the paper does not print.
+        A changed row has those of the row that it changes.
 
         Raises `BadInput` for a name in the description that the printed table does not have.
         """
         known = self.known
-        places = [
-            (row.dataset, row.setting, column.name, metric.name)
+        places = {
+            (row.dataset, row.setting, column.name, metric.name): row
             for row in self.rows
             for column in self.columns
-            if column.printed and not row.own
+            if column.printed
             for metric in self.metrics
-        ]
+        }
         if not known:
             return {}
         for part, what in enumerate(NAMES):
             there = dict.fromkeys(place[part] for place in known)
-            for place in places:
+            for place in (place for place, row in places.items() if not row.own):
                 choose(f"{what} of {self.paper} {self.name}", place[part], there)
-        given = {place: known.get(place, UNPRINTED) for place in places}
+        of_base = {place: (place[0], row.base, *place[2:]) for place, row in places.items()}
+        given = {
+            place: known.get(of_base[place] if row.own else place, UNPRINTED)
+            for place, row in places.items()
+            if not row.own or of_base[place] in known
+        }
         # An infinite epsilon says how a run is made, and is no result to compare.
         return {
             place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()

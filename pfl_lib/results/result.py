@@ -66,13 +66,15 @@ class Result:
         rounds = self.metrics["round"].max() if len(self.metrics) else 0
         clients = self.metrics["client"].unique()
         whose = f"of client {clients[0]}" if len(clients) == 1 else f"over {len(clients)} clients"
-        end = f"last {self.last_accuracy:.2%}"
+        told = [f"{rounds} rounds"]
+        if rounds:
+            told.append(f"accuracy {whose} best {self.best_accuracy:.2%}")
         if self.diverged is not None:
-            end = f"diverged in round {self.diverged}{self.lost_clients}"
-        return (
-            f"<Result of {self.config['method']['name']}: {rounds} rounds, accuracy {whose} best"
-            f" {self.best_accuracy:.2%}, {end}; .metrics, .weights, .plot()>"
-        )
+            told.append(f"diverged in round {self.diverged}{self.lost_clients}")
+        else:
+            told.append(f"last {self.last_accuracy:.2%}")
+        name = self.config["method"]["name"]
+        return f"<Result of {name}: {', '.join(told)}; .metrics, .weights, .plot()>"
 
     @property
     def lost_clients(self) -> str:

@@ -123,15 +123,15 @@ def test_compare_as_csv_has_a_row_for_each_printed_value(capsys, tmp_path):
     assert sum(",left out," in line for line in lines) == 18
 
 
-def test_compare_can_be_every_run_or_a_table_in_latex_whose_words_are_comments(capsys, tmp_path):
+def test_compare_can_be_every_run_or_a_table_in_latex_whose_caption_tells_its_data(
+    capsys, tmp_path
+):
     head, *lines = compared(capsys, tmp_path, "--format runs").splitlines()
     assert head.startswith("paper,table,dataset,setting,method,own,metric,seed,value,last,status")
     assert len(lines) == 12  # one seed
     before, _, after = compared(capsys, tmp_path, "--format latex").partition("\\begin{table}")
-    assert all(line.startswith("% ") for line in before.splitlines() if line)
-    assert (
-        "distributions (quick profile, number of seeds: 0)}" in after and "\\end{tabular}" in after
-    )
+    assert not before.strip() and "\\end{tabular}" in after
+    assert "distributions. Quick profile, seed 1 (" in after and "dataset digits in place" in after
     told = "18 of 30 values left out\n12 of 30 values not run\n"
     assert told in compared(capsys, tmp_path)
 
@@ -174,7 +174,6 @@ def test_compare_without_results_says_so(capsys, tmp_path, monkeypatch):
     assert err.startswith(f"there is no folder {tmp_path / 'misspelt'}: ")
 
 
-# --- a collection of two small pages, one of which fails ---
 def notebook(path, *code: str) -> None:
     cells = [nbformat.v4.new_markdown_cell("# Title\n\nWhat it is *about*. More.")]
     tags = {"tags": ["parameters"]}
@@ -276,7 +275,6 @@ def test_a_page_whose_runs_are_missing_is_not_run_and_no_failure(two_pages, tmp_
         assert "not-run" in page and "failed" not in page
 
 
-# --- the papers' results first, then the live check ---
 def in_this_process(jobs, at_once, done) -> None:
     """In place of `execute_all`: a kernel takes seconds to start."""
     for job in jobs:
@@ -371,7 +369,6 @@ def test_a_page_is_drawn_in_the_profile_of_which_most_is_stored(stored, best):
     assert (found and found.profile) == best
 
 
-# --- the estimate before training ---
 def test_the_estimate_times_batches_of_each_kind_and_counts_every_gradient(monkeypatch):
     """Alice has 100 digits under A: batches of 32, 32, 32 and 4, on average 25.  Eight of them in
     two seconds are 100 a second; of 4 digits each, by batches of 4, 16 a second.

@@ -54,7 +54,6 @@ def say(store, capsys):
     return go
 
 
-# --- list and show ---
 def test_what_list_shows_can_be_shown(say):
     _, lines = say("list")
     assert lines[1].endswith(f"33.33% {FEDAVG.key[:10]} clients=2")
@@ -128,7 +127,6 @@ def test_a_name_of_no_result_or_of_several_or_of_a_damaged_one_is_told_in_one_li
     assert "is damaged: 'pfl-lib results prune' removes it" in refused(LOCAL.slug)
 
 
-# --- merge ---
 def test_results_of_another_folder_are_taken_over_whole_and_ones_own_stay(say, store, other):
     other.save(FEDAVG, result(FEDAVG, seconds=9.0))
     other.save(LOCAL, result(LOCAL))

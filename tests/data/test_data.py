@@ -180,7 +180,7 @@ def test_a_data_set_is_normalised_as_its_version_says():
 
 
 def test_unknown_name_lists_the_known_ones():
-    sentence = f"dataset 'mnits' is not one of {', '.join(data.DATASETS)}: did you mean mnist?"
+    sentence = f"dataset 'mnits' (did you mean mnist?) is not one of {', '.join(data.DATASETS)}"
     assert refusal(data.load, "mnits") == sentence
 
 

@@ -17,7 +17,6 @@ from pfl_lib.results.store import PUBLISHED, Published
 from tests.common import refused
 from tests.experiments.common import spec
 
-# --- what changes a key ---
 CHANGES = {
     "the method": {"method": m.Scaffold()},
     "a hyper-parameter": {"method": m.FedAvg(weighting="uniform")},
@@ -109,7 +108,6 @@ def test_the_key_is_known_without_the_data_and_its_config_is_json():
     assert shifted.slug.startswith("waffle-mnist-Astar-seed1-")
 
 
-# --- equal values ---
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -23,7 +23,6 @@ from tests.common import refusal, refused
 from tests.experiments.common import FILE, drawn, method_file, spec
 
 
-# --- methods ---
 def test_a_method_of_ones_own_is_stored_under_its_name_version_and_fields(tmp_path, store):
     method = own.load(method_file(tmp_path))
     result = run_one(spec(method), store)
@@ -254,7 +253,6 @@ def test_a_module_may_be_named_and_leaves_no_trace_where_it_is_a_file(tmp_path):
     assert set(sys.modules) == before
 
 
-# --- partitions ---
 @dataclass(frozen=True)
 class Odd:
     """Client i holds every third example from i on; with `reverse`, in the other order."""

@@ -74,9 +74,9 @@ TABLE = [
     (m.WeightErosion, "counting", ["now"], "not one of before, after, batches"),
     (m.WeightErosion, "newcomer", ["one"], "not one of mean, median"),
 ]
-TABLE += [(one, "weighting", ["sizes"], f"{SIZE}: did you mean size?") for one in WEIGHING]
+TABLE += [(one, "weighting", ["sizes"], f"(did you mean size?) is {SIZE}") for one in WEIGHING]
 for one in (m.Scaffold, m.Waffle):
-    TABLE += [(one, "option", ["III"], "not one of I, II: did you mean II?")]
+    TABLE += [(one, "option", ["III"], "(did you mean II?) is not one of I, II")]
     TABLE += [(one, "option", [2], "not one of I, II")]
     TABLE += [(one, "clip", [0, "1"], "give a norm above 0, or None")]
 BAD = [(one, name, value, told) for one, name, values, told in TABLE for value in values]
