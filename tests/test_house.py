@@ -348,7 +348,7 @@ BUDGETS = {
     "data": 693,
     "experiments": 1919,
     "results": 1369,
-    "papers": 2846,
+    "papers": 2852,
     "display": 1067,
     "explore": 439,
     "pages": 1473,

@@ -71,7 +71,7 @@ def command(only, further, method, profile, seeds, store, format) -> None:
         frames = [r.values.assign(page=page.id, profile=size.name) for page, size, r, _ in found]
         print(pd.concat(frames).to_csv(index=False), end="")
     for page, size, runs, beside in found if format in ("latex", "table") else ():
-        told = f"{page.heading}. {size.banner}"
+        told = f"{page.heading}, {runs.tables[0].name}. {size.banner}"
         if format == "latex":
             ran = sorted({*beside["seeds"]} - {0}) or [0]
             seeds = f"{ran[0]} to {ran[-1]}" if len(ran) > 1 else ran[0]

@@ -166,7 +166,7 @@ class Federation:
         """
         data = client_data.from_arrays(train, test, validation)
         x = data.splits["train"].pool.x
-        pictures = len(data.input_shape) > 1 and x.min() >= 0 and 1 < x.max() <= 255
+        pictures = len(data.input_shape) > 1 and x.min() >= 0 and 127 < x.max() <= 255
         if pictures and not (x % 1).any():
             tell("inputs are pictures of whole numbers to 255: divided by 255 they train better")
         where = {"device": device, "engine": engine, "threads": threads, "dtype": dtype}

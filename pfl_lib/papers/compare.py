@@ -21,7 +21,8 @@ NAN = float("nan")
 
 
 def beside(runs: Runs) -> pd.DataFrame:
-    """A row for each printed value, and for each place that is the reader's own.
+    """A row for each printed value, and for each place that is the reader's own; a row that the
+    reader changed has what is printed for the row it changes, without difference and verdict.
 
     Columns of the place, metric, profile, own, printed, printed std, ours and ours std (mean and
     sample standard deviation over seeds, in the metric's unit), last (mean of the last round),

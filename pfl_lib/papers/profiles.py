@@ -87,7 +87,7 @@ class Profile:
             told.append(f"{len(made) - len(kept)} of {len(made)} settings left out")
         as_many = len(self.seeds) == self.paper_seeds
         count = "" if as_many else f" (number of seeds in the paper: {self.paper_seeds})"
-        shown = ", ".join(told) or "the paper's setting" + ", but for this" * bool(self.note)
+        shown = ", ".join(told) or "the paper's setting, where it gives one"
         known = {setting.dataset for setting in self.settings}
         other = not {setting.dataset for setting in kept.values()} <= known
         warning = "These numbers show that the code works, not whether the paper's hold."

@@ -42,7 +42,8 @@ class Row:
 
     `stands_in`: words for the data that are run in place of the paper's ("MNIST stands in for
     EMNIST"); its values then get no verdict.  `own`: a setting of the reader's, beside what the
-    paper prints; `base`: the setting that it changes.
+    paper prints; `base`: the setting that it changes; `same_data`: it leaves that one's data set
+    and partition as they are.
     """
 
     dataset: str
@@ -51,6 +52,7 @@ class Row:
     stands_in: str = ""
     own: bool = False
     base: str = ""
+    same_data: bool = True
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ class Table:
             at = row.at and change(row.at)
             if at is not None:
                 at.spec(Local(), 1)  # checks its values, here in the reader's own cell
-            rows.append(replace(row, setting=name, at=at, own=True, base=base))
+            same = row.same_data and not {"dataset", "partition"} & named.keys()
+            rows.append(replace(row, setting=name, at=at, own=True, base=base, same_data=same))
         return replace(self, rows=tuple(rows))
 
     def description(self) -> pd.DataFrame:
@@ -295,7 +298,7 @@ class Table:
     def printed(self) -> dict[tuple[str, str, str, str], Printed]:
         """The paper's values by (data set, setting, column, metric), in the order of the rows, NaN
         where the paper leaves a place empty; none at all for a table that the paper does not print.
-        A changed row has those of the row that it changes.
+        A changed row has those of the row that it changes, unless its data or partition are others.
 
         Raises `BadInput` for a name in the description that the printed table does not have.
         """
@@ -313,15 +316,17 @@ class Table:
             there = dict.fromkeys(place[part] for place in known)
             for place in (place for place, row in places.items() if not row.own):
                 choose(f"{what} of {self.paper} {self.name}", place[part], there)
-        of_base = {place: (place[0], row.base, *place[2:]) for place, row in places.items()}
-        given = {
-            place: known.get(of_base[place] if row.own else place, UNPRINTED)
-            for place, row in places.items()
-            if not row.own or of_base[place] in known
-        }
+        given = {place: known.get(place, UNPRINTED) for place, row in places.items() if not row.own}
         # An infinite epsilon says how a run is made, and is no result to compare.
-        return {
+        given = {
             place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()
+        }
+        changed = {place: row.base for place, row in places.items() if row.own and row.same_data}
+        of_base = {
+            place: known.get((place[0], base, *place[2:])) for place, base in changed.items()
+        }
+        return given | {
+            place: value for place, value in of_base.items() if value and math.isfinite(value.value)
         }
 
 

@@ -71,7 +71,7 @@ class Result:
             told.append(f"accuracy {whose} best {self.best_accuracy:.2%}")
         if self.diverged is not None:
             told.append(f"diverged in round {self.diverged}{self.lost_clients}")
-        else:
+        elif rounds:
             told.append(f"last {self.last_accuracy:.2%}")
         name = self.config["method"]["name"]
         return f"<Result of {name}: {', '.join(told)}; .metrics, .weights, .plot()>"

@@ -131,7 +131,10 @@ def test_compare_can_be_every_run_or_a_table_in_latex_whose_caption_tells_its_da
     assert len(lines) == 12  # one seed
     before, _, after = compared(capsys, tmp_path, "--format latex").partition("\\begin{table}")
     assert not before.strip() and "\\end{tabular}" in after
-    assert "distributions. Quick profile, seed 1 (" in after and "dataset digits in place" in after
+    assert (
+        "distributions, table1. Quick profile, seed 1 (" in after
+        and "dataset digits in place" in after
+    )
     told = "18 of 30 values left out\n12 of 30 values not run\n"
     assert told in compared(capsys, tmp_path)
 

@@ -145,7 +145,6 @@ def test_a_recipe_without_a_short_name_enters_the_key_with_its_fields():
     assert described.key != spec(partition=ByColumn("age", (21,), unknown=True), clients=3).key
 
 
-# --- methods and recipes that are not the package's ---
 @dataclasses.dataclass(frozen=True)
 class Own(LabelSkew):
     """Goes by a name of the package's, which would be another recipe's key."""
@@ -169,7 +168,6 @@ def test_what_cannot_be_told_from_the_packages_is_neither_stored_nor_read(method
     assert len(list((store.root / "cells").iterdir())) == 1
 
 
-# --- stored results stay valid ---
 SELDOM = Schedule(30, momentum=0.9, participation=0.5, availability=((1, 2, 3),))
 RADII = {"dataset": "breast_cancer", "partition": "radius_some", "model": "linear", "clients": 4}
 FIFTEEN = Schedule(20, local_epochs=5, batch_size=50, lr_decay=0.99, weight_decay=1e-4)

@@ -44,11 +44,14 @@ def test_an_entry_keeps_what_it_names_by_seed_and_short_runs_first(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("page: waffle-tabel1", "table or figure 'waffle-tabel1' is not one of "),
+        ("page: waffle-tabel1", "table or figure 'waffle-tabel1' (did you mean "),
         ("methods: [local]", "{'methods': ['local']} names no page"),
-        ("{page: waffle-table1, method: [local]}", "field 'method' is not one of page, datasets"),
+        (
+            "{page: waffle-table1, method: [local]}",
+            "field 'method' (did you mean methods?)",
+        ),
         ("{page: waffle-table1, seeds: 1}", "seeds 1: give a list"),
-        ("{page: waffle-table1, methods: [loacl]}", "waffle-table1, methods 'loacl' is not one of"),
+        ("{page: waffle-table1, methods: [loacl]}", "waffle-table1, methods 'loacl' (did you mean"),
         ("{page: waffle-table1, seeds: [6]}", "waffle-table1, seeds 6 is not one of 1, 2, 3, 4, 5"),
     ],
 )

@@ -35,11 +35,10 @@ EVERY = [OTHERS.get(name) or kind() for name, kind in m.METHODS.items()]
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
 
 
-# --- specs that cannot be ---
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"dataset": "minst"}, "dataset 'minst' is not one of mnist, digits"),
+        ({"dataset": "minst"}, "dataset 'minst' (did you mean mnist?) is not one of mnist, digits"),
         ({"partition": "D"}, "distribution 'D' is not one of A, B, C, A*, B*"),
         ({"model": "resnet"}, "model 'resnet' is not one of lenet5, lenet5-relu"),
         ({"loss": "hinge"}, "loss 'hinge' is not one of cross_entropy"),
@@ -57,7 +56,6 @@ def test_a_cell_that_cannot_be_is_refused(wrong, sentence):
     assert refusal(spec, **wrong).startswith(sentence)
 
 
-# --- the same bits ---
 class Normed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +173,6 @@ def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_aske
     assert same_bits(other.find(chosen), whole)
 
 
-# --- failures ---
 def test_a_diverged_run_stops_is_recorded_and_reads_back(store):
     """ReLU, so that a learning rate of a million has no limit."""
     chosen = spec(m.FedAvg(), rounds=9, lr=1e6, model="lenet5-relu")
@@ -226,7 +223,6 @@ def test_results_come_in_the_order_of_the_cells_and_each_cell_is_run_once(store)
     assert len(list((store.root / "cells").iterdir())) == 2
 
 
-# --- names and disks ---
 def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(store):
     run_one(spec(rounds=1), store)
     for wrong in ({"device": "x"}, {"engine": "x"}):

@@ -290,7 +290,7 @@ def test_a_limit_lowers_the_number_of_cores_and_never_raises_it(monkeypatch):
 @pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
 def test_pictures_of_whole_numbers_are_told_to_be_divided(kind, capsys):
     tell.cache_clear()
-    pairs = [(torch.full((4, 1, 2, 2), 9, dtype=kind), torch.tensor([0, 1, 0, 1]))]
+    pairs = [(torch.full((4, 1, 2, 2), 200, dtype=kind), torch.tensor([0, 1, 0, 1]))]
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
     Federation.from_arrays(pairs, pairs, network, Schedule(1), device="cpu")
     assert "divided by 255" in capsys.readouterr().err

@@ -78,6 +78,7 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
     assert beside["own"].all() and beside["printed"].dropna().tolist() == [99.38]  # Local's on B
     assert set(beside["verdict"]) == {""} and beside["difference"].isna().all()
     assert compare.pairs(runs).empty and compare.orders(runs).empty
+    assert not changed.with_setting(partition="C").printed()  # other data, another experiment
     assert {spec.clients for spec in runs.specs} == {20}
 
 

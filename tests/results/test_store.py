@@ -67,7 +67,6 @@ def test_weights_keep_their_shape_and_those_by_client_and_client_their_single_pr
     assert ("weights.csv" in names, "matrices.npz" in names) == (len(shape) == 2, len(shape) > 2)
 
 
-# --- damage ---
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -187,7 +186,6 @@ def test_a_description_without_its_key_or_of_no_run_is_damage(tmp_path, changed,
         assert (files.read(tmp_path / str(is_whole)) is not None) == is_whole
 
 
-# --- a full disk ---
 @contextlib.contextmanager
 def small_disk():
     """No file holds more than 512 bytes: a longer one is cut there, and the error follows."""
@@ -258,7 +256,6 @@ def test_saving_what_is_there_already_keeps_it(store):
     assert {path.name: path.stat().st_ino for path in store.folder(RUN).iterdir()} == before
 
 
-# --- checkpoints ---
 STATE = {
     "state": {"theta": torch.arange(500.0), "history": torch.full((2, 3), float("nan"))},
     "done": 7,
@@ -313,7 +310,6 @@ def test_no_altered_or_cut_checkpoint_is_believed(store):
     assert store.load_checkpoint(RUN)["done"] == 7
 
 
-# --- folders ---
 @pytest.fixture
 def above(tmp_path) -> Store:
     """A store above another's published result of 1.0 seconds, which has no model."""
@@ -380,7 +376,6 @@ def test_the_results_folder_is_the_environments_or_the_checkouts(monkeypatch, tm
     assert Store("elsewhere").root == Path.cwd() / "elsewhere"
 
 
-# --- several processes ---
 SEVERAL = [described(seed=seed) for seed in range(15)]
 
 # Saves the same specs again and again; with `damage`, each time over an entry that it has spoilt.
@@ -438,7 +433,6 @@ def test_a_process_killed_while_it_saves_leaves_whole_entries_or_none(store, mom
         assert store.find(spec) is not None
 
 
-# --- models ---
 def test_a_saved_model_is_the_readers_own(tmp_path):
     models = [LeNet5().state_dict() for _ in range(2)]
     stacked = {name: torch.stack([model[name] for model in models]) for name in models[0]}
