@@ -216,8 +216,8 @@ def _status(statuses: set[str] | float) -> str:
 
 def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:
     """Allowed, compatible and the verdict of a row of `beside`."""
-    beside_it = line["stands in"] or line["own"] or math.isnan(line["printed"])
-    if line["profile"] != "paper" or beside_it:
+    without = line["stands in"] or line["own"] or math.isnan(line["printed"])
+    if line["profile"] != "paper" or without:
         return NAN, NAN, ""
     value, n = Printed(line["printed"], line["printed std"]), line["paper seeds"]
     limits = judge.allowed(value, n, line["seeds"], line["of"]) if line["seeds"] else (NAN, NAN)

@@ -316,18 +316,14 @@ class Table:
             there = dict.fromkeys(place[part] for place in known)
             for place in (place for place, row in places.items() if not row.own):
                 choose(f"{what} of {self.paper} {self.name}", place[part], there)
-        given = {place: known.get(place, UNPRINTED) for place, row in places.items() if not row.own}
-        # An infinite epsilon says how a run is made, and is no result to compare.
-        given = {
-            place: UNPRINTED if math.isinf(value.value) else value for place, value in given.items()
-        }
-        changed = {place: row.base for place, row in places.items() if row.own and row.same_data}
-        of_base = {
-            place: known.get((place[0], base, *place[2:])) for place, base in changed.items()
-        }
-        return given | {
-            place: value for place, value in of_base.items() if value and math.isfinite(value.value)
-        }
+        found = {}
+        for place, row in places.items():
+            value = known.get((place[0], row.base, *place[2:]) if row.own else place, UNPRINTED)
+            # An infinite epsilon says how a run is made, and is no result to compare.
+            value = UNPRINTED if math.isinf(value.value) else value
+            if not row.own or (row.same_data and not math.isnan(value.value)):
+                found[place] = value
+        return found
 
 
 def _told(value: object) -> object:

@@ -65,6 +65,8 @@ def test_tables_4_and_6_are_table_2s_five_groups_by_dp_sgd():
     finite = [value for value in printed.values() if value.value == value.value]
     assert (len(printed), len(finite)) == (36, 30)
     assert printed["CIFAR100", "dp_sigma2_D5_15_clients", "FedFomo (MA)", "epsilon"].value == 3.22
+    changed = [value.value for value in TABLE4.clients(20).printed().values()]
+    assert len(changed) == 20 and max(changed) < 100  # of noise 0 no epsilon: it is infinite
     for row in (*TABLE4.rows, *TABLE6.rows):
         private = row.at.schedule.private
         assert row.setting.startswith(f"dp_sigma{private.noise:g}_") and private.max_norm == 1
