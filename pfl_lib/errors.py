@@ -104,9 +104,7 @@ def needs(what: str, package: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line, with its place where a user's own code raised it, or called what did:
-    "KeyError: 'w' (mine.py, line 12)".
-    """
+    """An error in one line, with a user's own place: "KeyError: 'w' (mine.py, line 12)"."""
     line = f"{type(error).__name__}: {error}".splitlines()[0]
     others = (Path(__file__).parent, sysconfig.get_path("stdlib"))
     others = (*(f"{folder}{os.sep}" for folder in others), "<")

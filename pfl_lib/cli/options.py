@@ -25,9 +25,7 @@ def folder(text: str) -> Path:
 
 
 def only(command: Callable) -> Callable:
-    """`--only ID ...`: some pages.  An option of click takes one word; the words after it become
-    the argument `further`.
-    """
+    """`--only ID ...`: some pages.  click takes one word; the others are the argument `further`."""
     further = click.argument("further", nargs=-1, metavar="[ID]...")
     words = "these pages only, such as waffle-table1 (see list)"
     return click.option("--only", multiple=True, metavar="ID...", help=words)(further(command))
@@ -59,9 +57,7 @@ store = click.option(
 
 
 def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[NotebookPage]":
-    """The pages of these ids, else all, with the methods of `--method`; BadInput for an unknown
-    page, and for methods without named pages.
-    """
+    """The pages of these ids, else all, with `--method`'s methods; BadInput for unknown ones."""
     from pfl_lib.pages import registry
 
     if methods and not ids:

@@ -77,9 +77,7 @@ def train(
 
 
 def queue_of(profile: str, seeds: int | None) -> "list[RunSpec] | None":
-    """The queue's runs of a profile, of them those with seeds 1 to `seeds`; None where it has no
-    queue.
-    """
+    """The queue's runs of a profile, those with seeds 1 to `seeds`; None where it has no queue."""
     from pfl_lib.experiments.queue import queued
     from pfl_lib.pages.registry import page
 

@@ -18,9 +18,7 @@ def checksums(folder: str) -> dict[str, str]:
 
 
 def ensure(name: str, source: Source, root: Path, may_download: bool) -> None:
-    """Check that every file is there with the right MD5; download what is missing if that is
-    allowed.
-    """
+    """Check that every file has the right MD5; download what is missing if that is allowed."""
     missing = missing_files(source, root)
     if missing and may_download and source.download is not None:
         _download(name, source, root)

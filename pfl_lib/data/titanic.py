@@ -1,6 +1,4 @@
-"""The Titanic's passengers as a data set, checked by content: a result's key says what it was
-computed from.
-"""
+"""The Titanic's passengers, checked by content: a result's key says what it was computed from."""
 
 import hashlib
 from importlib.resources import files
@@ -77,9 +75,7 @@ def titanic_age(root: Path) -> dict[str, Tensor]:
 
 
 def titanic_table(root: Path) -> pd.DataFrame:
-    """The passengers in the authors' order: `TITANIC_COLUMNS` as numbers, nan where age or port are
-    missing; a missing fare is -1.
-    """
+    """The passengers in the authors' order, as numbers; a missing age or port nan, fare -1."""
     path = next(path for name in TITANIC_FILES if (path := root / "titanic" / name).is_file())
     try:
         raw = pd.read_csv(path)
@@ -118,9 +114,7 @@ def download_titanic(root: Path) -> None:
 
 
 def _coded(raw: pd.DataFrame) -> pd.DataFrame:
-    """Either file's columns as the authors' copy codes them: pclass 0 to 2, sex 1 for female, ports
-    C, Q, S as 0, 1, 2.
-    """
+    """Either file as the authors code it: pclass 0 to 2, sex 1 for female, ports C, Q, S 0 to 2."""
     table = raw[list(TITANIC_COLUMNS)].copy()
     if not pd.api.types.is_numeric_dtype(table["sex"]):
         table["pclass"] = pd.to_numeric(table["pclass"], errors="coerce") - 1

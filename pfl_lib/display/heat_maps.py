@@ -88,9 +88,7 @@ def _by_group(groups: Sequence[object]) -> list[int]:
 
 
 def limits_of(values: np.ndarray) -> tuple[float, float]:
-    """From 0 to the largest value, or to 1 where that is a share; to both sides of 0 alike where
-    some are negative.
-    """
+    """From 0 to the largest (to 1 for a share); around 0 where some are negative."""
     low, high = np.nanmin(values), np.nanmax(values)
     if low < 0:
         return -max(-low, high), max(-low, high)

@@ -15,9 +15,7 @@ FEW = 20  # clients; more have no room for a number in each cell
 
 
 def show(dataset: Dataset, partition: Partition, title: str) -> None:
-    """Show training examples by client and label, and the labels that clients give to the classes
-    where these are their own.
-    """
+    """Show training examples by client and label, and clients' own labels where they have some."""
     figure = Figure(layout="constrained")
     draw(figure, dataset, partition)
     figure.suptitle(title)

@@ -152,9 +152,7 @@ def _named(values: Sequence | Mapping[str, object]) -> dict[str, object]:
 
 
 def picture(figure, words: str) -> str:
-    """A figure as a PNG within the page, with its alt text; in narrow windows it scrolls, so that
-    its letters stay readable.
-    """
+    """A figure as a PNG within the page, with its alt text; in narrow windows it scrolls."""
     image = base64.b64encode(theme.png(figure, DPI, COLOURS)).decode()
     wide = round(100 * figure.get_figwidth())
     return (

@@ -75,9 +75,7 @@ def _heading(value: object) -> object:
 
 
 def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False) -> None:
-    """Show a frame in a box that scrolls sideways where it is too wide; `folded`: below its
-    caption, which opens it.
-    """
+    """Show a frame, a wide one in a box that scrolls; `folded`: below its caption."""
     from IPython.display import display
 
     page = scrolling(frame, caption, digits, folded)

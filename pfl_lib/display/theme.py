@@ -1,6 +1,4 @@
-"""The look of every figure: one theme, one colour, marker and line for each method, PNGs that carry
-their alt text.
-"""
+"""The look of every figure: one theme, a look for each method, PNGs that carry their alt text."""
 
 import base64
 import io
@@ -192,9 +190,7 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:
-    """Colour, marker and line style of a method; an unknown one takes a spare look by its place
-    `among` the unknown.
-    """
+    """Colour, marker and line of a method; an unknown one's by its place `among` the unknown."""
     unknown = [*(name for name in among if name.lower() not in LOOKS), method]
     spare = tuple(of[unknown.index(method) % len(of)] for of in OTHERS)
     colour, marker, line = LOOKS.get(method.lower(), spare)
@@ -240,9 +236,7 @@ def png(figure: Figure, dpi: int = DPI, shades: int = SHADES) -> bytes:
 
 
 def blank(height: float, rows: int = 1):
-    """A figure of its own, unknown to pyplot, and its panels: nothing has to be closed and nothing
-    shows it twice.
-    """
+    """A figure unknown to pyplot, and its panels: it need not be closed and is not shown twice."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.subplots(rows)
 

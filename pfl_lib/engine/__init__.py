@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from pfl_lib.engine.private import Noising
 
 VERSION = 1
-"""Part of every result's key; raised by hand when local training or evaluation changes a result
-beyond rounding.
-"""
+"""Part of every key; raised by hand when training or evaluation changes beyond rounding."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Logits [b, classes] and labels [b] to the loss of each example [b]."""
@@ -59,9 +57,7 @@ class Work:
     noising: "Noising | None" = None
 
     def placed(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Each batch's places in the pool and its labels, gathered all at once: two small
-        operations a batch less.
-        """
+        """Each batch's places in the pool and its labels, gathered at once to save operations."""
         sizes, positions = [len(batch) for batch in self.batches], torch.cat(self.batches)
         return self.index[positions].split(sizes), self.labels[positions].split(sizes)
 

@@ -1,6 +1,4 @@
-"""A module whose parameters and running statistics are views of two flat buffers: load a row, run
-the network.
-"""
+"""A module whose parameters and running statistics are views of two rows: load them, run it."""
 
 import copy
 from collections.abc import Hashable

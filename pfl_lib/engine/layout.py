@@ -1,6 +1,4 @@
-"""Which columns of a row are which layer: a module's parameters and running statistics as one flat
-vector each.
-"""
+"""Which columns of a row are which layer of a module."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -133,9 +131,7 @@ NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 def _layers(
     module: nn.Module, parameters: tuple[Block, ...], statistics: tuple[Block, ...]
 ) -> tuple[Layer, ...]:
-    """One layer for each module that holds parameters or running statistics of its own, in the
-    order in which the network registers them.
-    """
+    """A layer for each module with parameters or statistics, in the order of registration."""
     layers, start, statistics_start = [], 0, 0
     for name, part in module.named_modules():
         stop, statistics_stop = (

@@ -38,9 +38,7 @@ class Loop:
         trained: Sequence[str],
         sgd: dict[str, float],
     ) -> Rows:
-        """Take rows {name: [n, width]} of n clients through their work; returns the `trained` names
-        only, in new matrices.
-        """
+        """Take n clients' rows, [n, width], through their work; returns the `trained` ones."""
         out = {
             name: torch.empty_like(rows[name], memory_format=torch.contiguous_format)
             for name in trained

@@ -69,9 +69,7 @@ class Noising:
     random: torch.Generator
 
     def afresh(self) -> "Noising":
-        """The same noise from where its generator stands, which stays there: a client who is
-        trained again gets it again.
-        """
+        """The same noise from where its generator stands: who is trained again gets it again."""
         return replace(self, random=self.random.clone_state())
 
     def noised(self, clipped: Tensor, taken: int) -> Tensor:
@@ -250,9 +248,7 @@ def _inputs_and_outputs(layer: nn.Module, given: Tensor, g: Tensor) -> tuple[Ten
 
 
 def private_gradient(clipped: Clipped, noising: Noising | Sequence[Noising]) -> Gradient:
-    """The gradient that a step gets for one batch: of one client ([P]), or of n ([n, P]), each with
-    noise of its own.
-    """
+    """The gradient that a step gets for a batch: one client's ([P]) or n clients' ([n, P])."""
     asked = False
 
     def gradient(theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:

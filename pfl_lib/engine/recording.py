@@ -29,9 +29,7 @@ WORTH_RECORDING = 300
 """Batches of one shape after which recording, a few tenths of a second, is taken to pay."""
 
 Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""theta [P], statistics [S] (updated in place), x [b, ...] and y [b] to the gradient [P] of the
-mean loss.
-"""
+"""theta [P], statistics [S] (updated in place), x [b, ...], y [b] to the gradient [P]."""
 
 _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long as it takes
 
@@ -51,9 +49,7 @@ class Recordings:
         self._made: dict[tuple, Play | None] = {}
 
     def of(self, module: nn.Module, x: Tensor, y: Tensor) -> Play | None:
-        """The recording for batches like this one, made of `module` as soon as enough of them were
-        seen; None where there is none.
-        """
+        """The recording for batches like this one, once enough were seen; else None."""
         if torch.is_autocast_enabled("cpu"):
             return None
         like = (x.shape, x.stride(), x.dtype, y.shape, y.dtype)
@@ -104,9 +100,7 @@ class Recordings:
 
 
 def _plain(operations: Any) -> Any:
-    """A traced graph's operations under names that the interpreter knows, without what only
-    autograd needs.
-    """
+    """A traced graph under names that the interpreter knows, without what only autograd needs."""
     for node in list(operations.graph.nodes):
         if node.target is torch.ops.aten.detach.default:
             node.replace_all_uses_with(node.args[0])

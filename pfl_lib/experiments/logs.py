@@ -1,6 +1,4 @@
-"""What a method's log may hold: weights and matrices, the rounds in which they are kept, numbers,
-and the bytes that were sent.
-"""
+"""What a method's log may hold: weights, matrices, numbers, and the bytes that were sent."""
 
 import math
 from collections.abc import Mapping
@@ -60,9 +58,7 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
 
 
 def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The log's further matrices by name, in float32: {"affinity": [N, N]}.  Raises BadLog for
-    anything else.
-    """
+    """The log's matrices by name, in float32: {"affinity": [N, N]}; BadLog for anything else."""
     given = log.get("matrices", {})
     is_named = isinstance(given, Mapping) and all(
         isinstance(name, str) and name.isidentifier() for name in given

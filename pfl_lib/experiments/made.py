@@ -26,9 +26,7 @@ def made_with(device: str) -> dict[str, str]:
 
 
 def code_version() -> str:
-    """The package's version and, in a checkout, its commit: "0.1.0, commit 1a2b3c4" ("with changes"
-    if files of the package differ from it).
-    """
+    """The version and, in a checkout, commit: "0.1.0, commit 1a2b3c4" (or "... with changes")."""
     try:
         version = metadata.version("pfl-lib")
     except metadata.PackageNotFoundError:

@@ -1,6 +1,4 @@
-"""What a run may record beside each round's accuracy and loss: measurements of the served model, by
-name.
-"""
+"""What a run may record beside accuracy and loss: measurements of the served model, by name."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,9 +10,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, copies
 
 START = "start"
-"""The measure that is no column: the served model is also evaluated before the first round, as
-round 0.
-"""
+"""No column: the served model is also evaluated before the first round, as round 0."""
 
 Clients, Columns = Sequence[int], dict[str, Tensor]
 Measure = Callable[[Federation, Rows, Clients, int], Columns]

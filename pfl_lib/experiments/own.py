@@ -161,9 +161,7 @@ def _of_bytes(name: str, value: Any, content: bytes) -> str:
 
 
 def _function(value: Any) -> Callable | None:
-    """The function, decorated or not, behind a member of a class: a method, a static one, a
-    property.
-    """
+    """The function, decorated or not, of a class's member: a method, static or not, a property."""
     value = getattr(value, "fget", None) or getattr(value, "__func__", value)
     value = getattr(value, "func", value) if isinstance(value, functools.cached_property) else value
     return value if isinstance(inspect.unwrap(value), types.FunctionType) else None
@@ -227,8 +225,6 @@ def load(named: str) -> Any:
 
 
 def absolute(named: str) -> str:
-    """The same name for a notebook, which runs in a folder of its own: a file with its whole
-    path.
-    """
+    """The same name for a notebook, which runs in another folder: a file with its whole path."""
     place, _, name = named.rpartition(":")
     return f"{Path(place).expanduser().absolute()}:{name}" if place.endswith(".py") else named

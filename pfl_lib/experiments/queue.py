@@ -1,6 +1,4 @@
-"""A queue of runs: a YAML file that names pages and, of each, which of its runs, in order, as
-`reports/queue.yaml` does.
-"""
+"""A queue of runs: a YAML file of pages and, of each, which runs, such as `reports/queue.yaml`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -146,9 +146,7 @@ def training(
 
 
 def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
-    """What config.json says of a run: its description, its key, and of what is not the package's
-    own the source and the data's checksum.
-    """
+    """config.json of a run: description, key, source of what is a user's own, data's checksum."""
     beside = {"source": spec.source} if spec.source else {}
     if isinstance(spec, FederationRun):
         beside["data"] = data_checksum(spec.federation)

@@ -68,9 +68,7 @@ class RunSpec:
         return partitions.find(self.partition)
 
     def setting(self) -> dict[str, Any]:
-        """Which data the clients hold, as `config` has it; of a recipe that cannot be stored its
-        name.
-        """
+        """The data that clients hold, as `config` has it; of an own recipe its name."""
         recipe, partition = self.recipe, {"name": getattr(self.recipe, "name", None)}
         if isinstance(self.partition, str):
             partition = {"name": self.partition, "version": recipe.version}
@@ -167,9 +165,7 @@ def inner(method: Method) -> Method:
 
 
 def versions_of(method: Method, schedule: Schedule, statistics: bool) -> dict[str, int]:
-    """The versions of a method's parts that its key depends on in this setting, by name;
-    `statistics`: the network has running statistics.
-    """
+    """The versions of a method's parts in its key, by name; `statistics`: the network has some."""
     return method.versions(schedule, statistics) if hasattr(method, "versions") else {}
 
 

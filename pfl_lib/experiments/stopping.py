@@ -14,9 +14,7 @@ class Stopped(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM while runs were trained; notebooks and scripts show its one line instead of
-    a traceback.
-    """
+    """Ctrl-C or SIGTERM while runs were trained; its one line is shown, not a traceback."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words)
@@ -29,9 +27,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Within, SIGTERM interrupts as Ctrl-C does, unless it has a handler already, and both become
-    `Interrupted`.
-    """
+    """SIGTERM interrupts as Ctrl-C does, unless it has a handler; both become `Interrupted`."""
     in_main = threading.current_thread() is threading.main_thread()  # signals reach no other
     taken = in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if taken:

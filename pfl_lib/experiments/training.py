@@ -1,6 +1,4 @@
-"""One method on one federation, round by round: what is recorded after each, and what a checkpoint
-must hold.
-"""
+"""One method on one federation, round by round: what is recorded, and what a checkpoint holds."""
 
 import contextlib
 import copy
@@ -200,9 +198,7 @@ class Run:
         return []
 
     def _broken(self, model: Rows) -> list[int]:
-        """The evaluated clients whose model holds NaN or infinity; where no client's training did,
-        a line says that the method made it.
-        """
+        """The evaluated clients whose model is not finite; a line tells if the method made it."""
         clients = self.fed.evaluated_clients
         finite = torch.stack([matrix.isfinite().all(-1) for matrix in model.values()]).all(0)
         broken = [i for i in clients if not (finite[i] if finite.dim() else finite)]

@@ -1,6 +1,4 @@
-"""Methods compared: which of them, by which number, by rounds or by seconds; and by how much one is
-above another, paired by seed.
-"""
+"""Methods compared, by rounds or by seconds; and paired differences by seed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,4 @@
-"""Who holds which labels: turn the distribution and its parameter, the number of clients and the
-seed, and see the label matrix.
-"""
+"""Who holds which labels: turn distribution, parameter, number of clients and seed."""
 
 from functools import cache
 

@@ -17,9 +17,7 @@ EXACT = 2**24  # up to which float32 has every whole number
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One split of every client: client i's examples are pool.x[index[i]] with labels[i] (its own
-    labels).
-    """
+    """One split: client i's examples are pool.x[index[i]], under its own labels, labels[i]."""
 
     pool: Pool
     index: tuple[Tensor, ...]

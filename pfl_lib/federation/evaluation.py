@@ -44,9 +44,7 @@ def evaluate(
 
 
 def examples(module: FlatModule, model: Rows, data: Split, client: int) -> tuple[Tensor, Tensor]:
-    """Loss [b] and correctness (1 or 0) [b] of one model [P] on each of a client's examples, in
-    their order.
-    """
+    """Loss [b] and correctness (1 or 0) [b] of one model [P] on each of a client's examples."""
     index, labels = data.index[client], data.labels[client]
     parts = zip(index.split(BATCH), labels.split(BATCH), strict=True)
     theta, statistics = model["theta"], model["statistics"]

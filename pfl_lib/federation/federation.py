@@ -317,9 +317,7 @@ class Federation:
         return self._splits[choose("split", name, self._splits)]
 
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
-        """The clients' numbers; BadInput where one is none, or rows are no fractions or, where
-        `each` client has its own, not as many.
-        """
+        """The clients' numbers; BadInput for one that is none, and for rows that do not fit."""
         ids = list(clients)
         for client in ids:
             if not (hasattr(client, "__index__") and 0 <= client < len(self)):
@@ -334,9 +332,7 @@ class Federation:
         return [int(client) for client in ids]
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
-        """Loss [b] and correctness (1 or 0) [b], in float64, of one model ([P]) on each of a
-        client's examples, in their order.
-        """
+        """Loss [b] and correctness (1 or 0) [b], in float64, of a model ([P]) on each example."""
         data = self._split(split)
         return evaluation.examples(self._modules[0], model, data, client)
 

@@ -138,9 +138,7 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _without_blanks(column: pd.Series) -> pd.Series:
-    """The column without the blanks around its words, with which each would be another category;
-    numbers, where nothing else is left of it.
-    """
+    """The column without blanks around its words; numbers, where nothing else is left of it."""
     if pd.api.types.is_numeric_dtype(column):
         return column
     words = column.map(lambda cell: cell.strip() if isinstance(cell, str) else cell)

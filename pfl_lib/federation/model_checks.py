@@ -18,9 +18,7 @@ from pfl_lib.rows import Batch
 
 
 def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Module:
-    """The module that `make` gives, its initial parameters drawn by (seed, client); BadInput where
-    it gives none.
-    """
+    """The module that `make` gives, its parameters drawn by (seed, client); else BadInput."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "initial model", *client))
         try:

@@ -30,9 +30,7 @@ def settings_of(module: nn.Module) -> str:
 
 
 def _told(value: Any, within: tuple[int, ...]) -> str:
-    """A value in words that are the same in every process; "" for what has none, and for one that
-    it is itself `within`.
-    """
+    """A value in words, the same in every process; "" for what has none or is `within` itself."""
     if isinstance(value, bool | int | float | str | None):
         return repr(value)
     if isinstance(value, nn.Parameter | nn.Module) or id(value) in within:

@@ -56,7 +56,5 @@ def all_met(schedule: Schedule, clients: int, alice: int | None, seed: int) -> i
 
 
 def round_half_up(value: float) -> int:
-    """The nearest whole number; 0.29 * 50 falls below a half in its last bits, and stays there:
-    stored runs were drawn so.
-    """
+    """The nearest whole number; 0.29 * 50 falls just below a half: stored runs were drawn so."""
     return math.floor(value + 0.5)

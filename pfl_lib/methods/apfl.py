@@ -87,9 +87,7 @@ class APFL:
             )
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """Running statistics were once measured at the mixture and then mixed with the shared
-        model's.
-        """
+        """Running statistics of the mixture were once mixed with the shared model's."""
         return {"statistics of the mixture": 2 if statistics else 1}
 
     def cost(self, passes: float, read: float) -> float:

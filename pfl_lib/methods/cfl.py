@@ -1,6 +1,4 @@
-"""Clustered federated learning (Sattler et al. 2020): FedAvg in clusters of clients, which split
-where their updates point apart.
-"""
+"""Clustered federated learning (Sattler et al. 2020): FedAvg in clusters, which may split."""
 
 import math
 from dataclasses import dataclass
@@ -99,9 +97,7 @@ class CFL:
     def _split(
         self, before: Tensor, updates: Tensor, met: Tensor, unit: float, r: int
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The clusters [N] after round r; and for each client [N] the two norms of the cluster that
-        it was in, in units of the epsilons.
-        """
+        """The clusters [N] after round r, and the two norms [N] of each client's former one."""
         after = before.clone()
         mean_norm, max_norm = (torch.zeros(len(before), dtype=torch.float64) for _ in range(2))
         for number_ in before.unique().tolist():

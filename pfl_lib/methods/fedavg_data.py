@@ -1,6 +1,4 @@
-"""FedAvg with shared data (Zhao et al. 2018): clients also train on a small pool of everybody's
-examples.
-"""
+"""FedAvg with shared data (Zhao et al. 2018): clients train on a small common pool too."""
 
 import math
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""FedFomo (Zhang et al. 2021): every client weighs the models it downloads by how much each of them
-lowers its own validation loss.
-"""
+"""FedFomo (Zhang et al. 2021): clients weigh models by how they lower their validation loss."""
 
 import math
 from collections.abc import Sequence
@@ -144,9 +142,7 @@ class FedFomo:
         return {**with_models(state, clients, mixed), "affinity": affinity, **kept}, log
 
     def exploration(self, r: int) -> float:
-        """The chance that a slot goes to a random model in round r, counted from 1: 0.3, 0.25, ...,
-        and 0 from the seventh on.
-        """
+        """The chance that a slot goes to a random model in round r: 0.3, 0.25, ..., then 0."""
         return max(self.epsilon - self.decay * (r - 1), 0.0)
 
     def _signed(
@@ -218,8 +214,6 @@ def normalised(signed: Tensor) -> Tensor:
 
 
 def relative(signed: Tensor) -> Tensor:
-    """What the released code adds to the affinities: w / |sum w|, the sum made 1e-9 larger where it
-    is below that.
-    """
+    """The released code's affinities: w / |sum w|, a sum below 1e-9 made 1e-9 larger."""
     total = signed.sum().abs()
     return signed / (total if total >= 1e-9 else total + 1e-9)

@@ -96,9 +96,7 @@ class FedRep:
 
 
 def only(layers: Sequence[Layer], fed: Federation) -> Step:
-    """A local step of SGD on these layers; the others stay as they are, untouched by weight decay
-    too.
-    """
+    """A local step of SGD on these layers; the others stay, untouched by weight decay too."""
     moving = torch.zeros(fed.layout.P, dtype=torch.bool, device=fed.device)
     for layer in layers:
         moving[layer.start : layer.stop] = True

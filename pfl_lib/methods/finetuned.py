@@ -1,6 +1,4 @@
-"""FedAvg whose model every client trains on before using it: the baseline that a personalised
-method should beat.
-"""
+"""FedAvg whose model each client trains on before use: what a personalised method should beat."""
 
 from dataclasses import dataclass
 

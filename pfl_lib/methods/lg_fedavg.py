@@ -1,6 +1,4 @@
-"""LG-FedAvg (Liang et al. 2020): the lower layers, a representation, stay with the clients; the
-upper ones are averaged.
-"""
+"""LG-FedAvg (Liang et al. 2020): lower layers stay with the clients, upper ones are averaged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,9 +52,7 @@ class LGFedAvg:
 
 
 def representation(layout: Layout) -> list[str]:
-    """The names of the layers below the fully connected ones; of all but the last layer where the
-    network has no convolution.
-    """
+    """The layers below the fully connected ones; all but the last without convolutions."""
     names = [layer.name for layer in layout.layers]
     convolutions = {
         block.name.rpartition(".")[0] for block in layout.parameters if len(block.shape) > 2

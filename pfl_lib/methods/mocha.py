@@ -1,6 +1,4 @@
-"""MOCHA (Smith et al. 2017) as it is used for networks: one model a client, and a penalty on how
-far the models lie apart.
-"""
+"""MOCHA (Smith et al. 2017) for networks: a model a client, with a penalty on their distance."""
 
 import math
 from dataclasses import dataclass

@@ -25,9 +25,7 @@ def check_names(setting: str, names: object) -> None:
 
 
 def shared_layers(fed: Federation, kept: Collection[str]) -> list[Layer]:
-    """The layers that the server averages: all but those `kept`; BadInput for a name that is no
-    layer.
-    """
+    """The layers that the server averages: all but those `kept`; BadInput for an unknown name."""
     for name in kept:
         fed.layout.layer(name)
     return [layer for layer in fed.layout.layers if layer.name not in kept]

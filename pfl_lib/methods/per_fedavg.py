@@ -90,9 +90,7 @@ class PerFedAvg:
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """A batch's first and second half, of one client or of many side by side; a batch of fewer than
-    four examples, twice.
-    """
+    """A batch's two halves, of one client or many; one of fewer than four examples, twice."""
     examples = batch.y.dim() - 1  # the dimension of x and y that counts examples
     size = batch.y.shape[examples]
     if size < 4:

@@ -85,15 +85,11 @@ class PFedLA:
         hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """Each client was once served its own running statistics, then those mixed with the norm's
-        weights.
-        """
+        """Statistics served: once each client's own, then those mixed by the norm's weights."""
         return {"statistics of the mixture": 3 if statistics else 1}
 
     def start(self, fed: Federation) -> Rows:
-        """N copies of the initial model and N equal hypernetworks; BadInput where `retained` does
-        not fit the network.
-        """
+        """N initial models and N equal hypernetworks; BadInput where `retained` does not fit."""
         if isinstance(self.retained, tuple):
             for name in self.retained:
                 fed.layout.layer(name)
@@ -178,9 +174,7 @@ class PFedLA:
 
 
 def aggregation_weights(networks: Tensor, blocks: tuple[Block, ...]) -> Tensor:
-    """alpha [n, L, N] of hypernetworks [n, K]: for each layer, one weight for each client's
-    (Eq. 3), which sum to 1.
-    """
+    """alpha [n, L, N] of hypernetworks [n, K] (Eq. 3): over the last dimension they sum to 1."""
     named = views(blocks, networks)
     features = hypernetwork.features(named, named["embedding"])
     scores = torch.einsum("nlcf,nf->nlc", named["head weight"], features) + named["head bias"]

@@ -1,6 +1,4 @@
-"""pFedMe (T Dinh et al. 2020): each client's own model is kept near a shared one by a Moreau
-envelope.
-"""
+"""pFedMe (T Dinh et al. 2020): clients' models kept near a shared one by a Moreau envelope."""
 
 import math
 from dataclasses import dataclass, replace

@@ -82,9 +82,7 @@ def check_control(option: str, clip: float | None) -> None:
 def corrected_training(
     fed: Federation, state: Rows, r: int, clients: list[int], option: str, clip: float | None
 ) -> tuple[Rows, Tensor]:
-    """The clients' part of a round: their trained models ([n, P]) and all control variates after it
-    ([N, P]).
-    """
+    """The clients' trained models ([n, P]) and all control variates after them ([N, P])."""
     rows = copies(state, len(clients))
     rows["correction"] = state["control"] - select_rows(state["controls"], clients)
 
@@ -114,9 +112,7 @@ def corrected_training(
 def gradients_at(
     fed: Federation, state: Rows, r: int, clients: list[int], clip: float | None = None
 ) -> Tensor:
-    """Gradients [n, P] of one model over all of each client's data, batch by batch; running
-    statistics stay as they are.
-    """
+    """Gradients [n, P] of one model over all of each client's data; running statistics stay."""
 
     def add(rows: Rows, gradient: Gradient, batch: Batch) -> None:
         found = clipped(gradient(rows["theta"], batch, rows["statistics"].clone()), clip)

@@ -1,6 +1,4 @@
-"""Averages that weigh clients by how near their updates are, as a whole or layer by layer: what
-pFedLA's Figure 1 compares.
-"""
+"""Averages that weigh clients by how near their updates are (pFedLA's Figure 1)."""
 
 import math
 from dataclasses import dataclass

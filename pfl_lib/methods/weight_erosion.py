@@ -121,9 +121,7 @@ def relative_distances(updates: Tensor, alice: int) -> Tensor:
 
 
 def welcome(weights: Tensor, clients: list[int], newcomer: str) -> Tensor:
-    """The weights [N] with those of clients never seen before (nan) filled in: 1 in the first
-    round, else the others' mean or median.
-    """
+    """The weights [N] with newcomers' (nan) filled in: 1 in the first round, else by `newcomer`."""
     weights = weights.clone()
     known = weights[~weights.isnan()]
     if not len(known):

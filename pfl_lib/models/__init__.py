@@ -64,18 +64,14 @@ MODELS: dict[str, Build] = {
 }
 
 VERSIONS: dict[str, int] = {}
-"""Part of a result's key: raised by hand when a named network, or what it starts from, changes; 1
-where not named.
-"""
+"""Part of a result's key: raised by hand when a named network changes; 1 where not named."""
 
 WITH_STATISTICS = frozenset({"pfedla_cnn-norm", "dla"})
 """The networks with BatchNorm's running statistics."""
 
 
 def build(name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
-    """A new module of the named architecture for inputs of `shape` (without the batch) and so many
-    classes.
-    """
+    """A new module of the named architecture for inputs of `shape`, without the batch."""
     return MODELS[choose("model", name, MODELS)](shape, classes)
 
 

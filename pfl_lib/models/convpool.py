@@ -17,9 +17,7 @@ from torch.nn import functional as F
 
 
 class Activation(NamedTuple):
-    """An increasing function, the same in place, and the gradient of its input from its output's
-    gradient and its output.
-    """
+    """An increasing function, the same in place, its backward from gradient and output."""
 
     of: Callable[[Tensor], Tensor]
     in_place: Callable[[Tensor], Tensor]
@@ -39,18 +37,14 @@ ACTIVATIONS = {
 
 
 def _kernels(weight: Tensor) -> Tensor:
-    """The kernel [o, c, k, k] at the four offsets of a pooling window, in (k+1)x(k+1) patches: [4 *
-    o, c * (k+1)**2].
-    """
+    """The kernel [o, c, k, k] at a pooling window's four offsets: [4 * o, c * (k+1)**2]."""
     k = weight.shape[-1] + 1
     shifted = F.pad(weight, (1, 1, 1, 1)).unfold(2, k, 1).unfold(3, k, 1)  # o, c, 2, 2, k, k
     return shifted.permute(2, 3, 0, 1, 4, 5).reshape(4 * weight.shape[0], -1)
 
 
 def _patches(x: Tensor, k: int, stride: int = 2) -> Tensor:
-    """The k x k patches at a stride of x [c, h, w, b], as columns: [c * k * k, rows * columns *
-    b].
-    """
+    """The k x k patches at a stride of x [c, h, w, b]: [c * k * k, rows * columns * b]."""
     windows = x.unfold(1, k, stride).unfold(2, k, stride)
     return windows.permute(0, 4, 5, 1, 2, 3).reshape(x.shape[0] * k * k, -1)
 
@@ -73,9 +67,7 @@ def _to_input(kernels: Tensor, each: Tensor, c: int, rows: int, cols: int, b: in
 
 
 class _ConvPool(torch.autograd.Function):
-    """x [c, h, w, b], weight [o, c, k, k], bias [o] -> the activated, pooled convolution [o, rows,
-    cols, b], and what backward needs.
-    """
+    """x [c, h, w, b], weight [o, c, k, k], bias [o] -> activated, pooled [o, rows, cols, b]."""
 
     generate_vmap_rule = True
 
@@ -131,9 +123,7 @@ _ConvPool.forward.__signature__ = inspect.signature(_ConvPool.forward)
 
 
 class _Conv(torch.autograd.Function):
-    """x [c, h, w, b], weight [o, c, k, k] -> the convolution [o, rows, columns, b] as one product,
-    and its patches.
-    """
+    """x [c, h, w, b], weight [o, c, k, k] -> the convolution [o, rows, columns, b]; its patches."""
 
     generate_vmap_rule = True
 

@@ -64,9 +64,7 @@ class Tree(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """ResNet's block: two 3x3 convolutions and a shortcut, which is a 1x1 convolution where the
-    shape changes.
-    """
+    """ResNet's block: two 3x3 convolutions and a shortcut, 1x1 where the shape changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

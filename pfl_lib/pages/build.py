@@ -87,7 +87,7 @@ def build(
             there = _seen_from(name, by_name, reports)
             stamps[name] = stamp = finish(job.output, reports / name, page, stamp, there)
             if stamp.error:
-                bar.say(f"{stamp.status}: {name}: {stamp.error}")
+                bar.write(f"{stamp.status}: {name}: {stamp.error}")
             bar.update()
 
         if jobs:
@@ -104,9 +104,7 @@ def build(
 
 
 def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, str]:
-    """The address of each page, seen from one of them: in its own profile, else in the best that is
-    there or being built.
-    """
+    """Each page's address seen from one of them: in its own profile, else in the best there is."""
     folder, there = posixpath.dirname(name) or ".", {}
     for id, page in registry.pages().items():
         names = [page_name(page, profile) for profile in (folder, *RESULTS, LIVE)]

@@ -72,9 +72,7 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) 
 
 
 def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
-    """Execute one notebook; never raises for what happens inside it.  A kernel that died (memory)
-    is tried once more.
-    """
+    """Execute one notebook, once more if its kernel died; never raises for what happens in it."""
     # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
     # here, nothing is left behind.
     loop, began, error = ensure_event_loop(), time.monotonic(), ""
@@ -108,9 +106,7 @@ def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
 
 
 def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
-    """A class of kernel managers that start this interpreter, whatever kernels are installed under
-    the name python3.
-    """
+    """A class of kernel managers that start this interpreter, whatever python3 is installed."""
 
     class ThisInterpreter(AsyncKernelManager):
         @default("kernel_spec_manager")

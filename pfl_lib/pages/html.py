@@ -59,9 +59,7 @@ def finish(
 
 
 def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str]) -> str:
-    """The HTML of an executed notebook (an nbformat node): its cells in their order; of a page that
-    was not run, its prose.
-    """
+    """The HTML of an executed notebook (an nbformat node); of one not run, its prose."""
     shown, prose = nbformat.from_dict(notebook), stamp.status == "not run"
     shown.metadata.pop("widgets", None)
     shown.cells = [

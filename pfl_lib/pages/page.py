@@ -66,9 +66,7 @@ class Page:
     def __init__(
         self, id: str, namespace: dict[str, Any], profiles: Mapping[str, Profile] | None = None
     ) -> None:
-        """Check the parameters (the notebook's `globals()`), set the theme of its figures, and say
-        what the profile runs.
-        """
+        """Check the parameters (the notebook's `globals()`), set the theme, tell the profile."""
         self.id, needed = id, collecting()
         if needed is None:
             from pfl_lib.pages.parameters import settings
@@ -204,9 +202,7 @@ class Page:
             self.table(table.methods(), f"The methods' hyper-parameters{of}", folded=True)
 
     def compare(self, runs: Runs) -> pd.DataFrame:
-        """Set the paper's values beside ours: the frame of `compare.beside`, whose verdicts and
-        pairs the scorecard counts.
-        """
+        """The frame of `compare.beside`, whose verdicts and pairs the scorecard counts."""
         beside, pairs = compare.beside(runs), compare.pairs(runs)
         if len(beside) and self.settings.profile != "quick":
             frames = {"values": beside[~beside["own"]], "pairs": pairs}
@@ -282,9 +278,7 @@ class Page:
         return dataset, made
 
     def partitions(self, table: Table, *names: str) -> None:
-        """Show who holds which labels in the table's settings of these names, changed or not, or in
-        all.
-        """
+        """Show who holds which labels in the table's settings of these names, or in all."""
         from pfl_lib.display import partition
 
         for row in table.rows:

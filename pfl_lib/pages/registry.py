@@ -58,9 +58,7 @@ class NotebookPage:
 
     @functools.cache  # noqa: B019  pages live as long as the process
     def needed(self, profile: str, seeds: int | None = None) -> Needed:
-        """What it runs in the profile of that name, with seeds 1 to `seeds` where given; raises
-        `BadInput` for an unknown name.
-        """
+        """What it runs in a profile, with seeds 1 to `seeds` where given; or `BadInput`."""
         given: dict[str, object] = {"profile": choose("profile", profile, PROFILES)}
         given |= {"seeds": seeds or 0} | ({"methods": [*self.methods]} if self.methods else {})
         return needed(self.path, given)
@@ -93,9 +91,7 @@ def pages() -> MappingProxyType[str, NotebookPage]:
 
 
 def notebooks_folder() -> Path:
-    """The folder of notebooks: beside the package in a checkout, else `notebooks` here; BadInput
-    where there is none.
-    """
+    """The folder of notebooks, beside the package in a checkout, else here; else BadInput."""
     candidates = [Path(__file__).resolve().parents[2] / "notebooks", Path.cwd() / "notebooks"]
     for candidate in candidates:
         if (candidate / "00_index.ipynb").is_file():

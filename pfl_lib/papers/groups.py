@@ -1,6 +1,4 @@
-"""Groups of clients, as numbers: whom clients listen to, whether affinities tell the latent groups,
-and when CFL splits its clusters.
-"""
+"""Groups of clients: whether affinities tell the latent ones, and when CFL splits."""
 
 import itertools
 import math

@@ -33,18 +33,14 @@ Seeds = pd.Series
 
 
 def allowed(printed: Printed, n: int, m: int, metric: Metric = ACCURACY) -> tuple[float, float]:
-    """How far our mean of m seeds may lie from a printed one of n: to reproduce it, and to be
-    compatible with it.
-    """
+    """How far our mean of m seeds may lie from one of n: to reproduce it, to be compatible."""
     spread = 0.0 if math.isnan(printed.std) else printed.std
     chance = 2 * spread * math.sqrt(1 / n + 1 / m)
     return max(metric.floor, min(chance, metric.cap)), max(metric.floor, chance)
 
 
 def level(printed: Printed, n: int, ours: Seeds, metric: Metric = ACCURACY) -> str:
-    """The word of `LEVELS` for a printed value and our values, one a seed, none of which diverged;
-    "not run" without any.
-    """
+    """The word of `LEVELS` for our values, one a seed, none diverged; "not run" without any."""
     if ours.empty:
         return "not run"
     apart = abs(ours.mean() - printed.value)

@@ -72,9 +72,7 @@ def place_of(run: Planned) -> str:
 
 
 def larger(leads: Iterable[float]) -> bool | None:
-    """Whether all of these differences of weights are above `FLOOR` (True), one is as far below
-    zero (False), or neither.
-    """
+    """Whether all of these leads are above `FLOOR` (True), one as far below zero (False)."""
     leads = list(leads)
     if any(lead < -FLOOR for lead in leads):
         return False

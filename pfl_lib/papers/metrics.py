@@ -9,9 +9,7 @@ from pfl_lib.federation.privacy import epsilons
 from pfl_lib.results.result import Result
 
 Read = Callable[[Result, str, str, str], float]
-"""(result, protocol, over, model), the words of `Result.value`, to a number; NaN where there is
-none.
-"""
+"""(result, protocol, over, model), the words of `Result.value`, to a number; NaN for none."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,7 @@ class Metric:
 
 
 def column(name: str, scale: float = 1.0) -> Read:
-    """Reads a column of `Result.metrics` by a table's protocol, times `scale`; of a method that
-    does not log it NaN.
-    """
+    """Reads a column of `Result.metrics`, times `scale`; NaN of a method that has none."""
 
     def read(result: Result, protocol: str, over: str, model: str) -> float:
         if name not in result.metrics and name != "bytes":

@@ -117,9 +117,7 @@ def counted(found: Overview, profile: str) -> pd.DataFrame:
 
 
 def headline(found: Overview) -> list[str]:
-    """Three sentences: which accuracies the exact setting reproduced, how smaller runs order
-    methods, which printed results were not run.
-    """
+    """Three sentences: accuracies in the exact setting, smaller runs' orders, what was not run."""
     of_accuracy = Overview(*(frame[frame["metric"] == ACCURACY.name] for frame in found))
     counts = counted(of_accuracy, "paper")
     total = counts.sum(numeric_only=True)

@@ -85,9 +85,7 @@ def hypernetwork_step(setting: Setting) -> float:
 
 
 def pfedla(setting: Setting, retained: int | tuple[str, ...] = 0, factor: float = 1.0) -> PFedLA:
-    """pFedLA as it is run in a setting, at `factor` times its step; HeurpFedLA where layers are
-    retained.
-    """
+    """pFedLA in a setting, at `factor` times its step; HeurpFedLA where layers are retained."""
     return PFedLA(retained=retained, step=factor * hypernetwork_step(setting))
 
 
@@ -256,9 +254,7 @@ ONE_ROW = TABLE1.only([FEW], datasets=["CIFAR10"])
 
 
 def is_quick(setting: Setting) -> bool:
-    """Whether the quick profile runs a setting: ten clients, a network of each kind, and of Table 2
-    the one with norms.
-    """
+    """Whether the quick profile runs a setting: ten clients, a network of each kind."""
     datasets = ("cifar10",) if isinstance(setting.partition, Dominant) else ("mnist", "cifar10")
     return setting.clients < 100 and setting.dataset in datasets
 
@@ -275,9 +271,7 @@ def _small(setting: Setting, evaluate_every: int = 6) -> Setting:
 
 
 def profiles(*tables: Table, mnist: bool = False) -> dict[str, Profile]:
-    """The profiles of a page on these tables.  `mnist`: `small` runs MNIST too, for weights and
-    costs on two kinds of data.
-    """
+    """The profiles of a page on these tables.  `mnist`: `small` runs MNIST too."""
     datasets = ("cifar10", "fashion_mnist", *["mnist"] * mnist)
     return sizes(
         tuple(setting for table in tables for setting in table.settings),

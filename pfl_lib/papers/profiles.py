@@ -24,9 +24,7 @@ def as_printed(setting: Setting) -> Setting:
 
 
 def smaller(rounds: int | None = None, images: int | None = None, dataset: str = "") -> Make:
-    """A function that makes a setting smaller: so many rounds and training images at most, another
-    data set.
-    """
+    """Make a setting smaller: so many rounds and images at most, another data set."""
 
     def make(setting: Setting) -> Setting:
         most = [count for count in (setting.images, images) if count is not None]

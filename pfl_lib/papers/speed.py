@@ -23,9 +23,7 @@ def best_so_far(frame: pd.DataFrame, client: int = 0) -> pd.DataFrame:
 
 
 def curves(frame: pd.DataFrame, values: str = "best") -> pd.DataFrame:
-    """The mean over seeds of a column of `best_so_far`: a row for each round, a column for each
-    (setting, method).
-    """
+    """Means of a column over seeds: a row for each round, a column for each (setting, method)."""
     means = frame.groupby(["round", "setting", "method"], sort=False)[values].mean()
     return means.unstack(["setting", "method"]).sort_index()
 

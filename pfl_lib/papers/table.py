@@ -75,9 +75,7 @@ class Column:
         return not self.own and self.model is None
 
     def spec(self, setting: Setting, seed: int) -> RunSpec | None:
-        """The run of this column in a setting, as a profile has made it, with a seed; None where
-        the column is not run there.
-        """
+        """The run of this column in a scaled setting with a seed; None where it is not run."""
         own = self.changes(setting) if self.changes else setting
         method = self.method(own) if callable(self.method) else self.method
         return None if method is None else own.spec(method, seed)
@@ -108,9 +106,7 @@ class Table:
     # --- its size, and a reader's changes ---
 
     def scaled(self, profile: Profile) -> "Table":
-        """The table as a profile runs it: smaller settings, seeds.  Rows that the profile leaves
-        out have no setting.
-        """
+        """The table as a profile runs it; rows that the profile leaves out have no setting."""
         rows = (replace(row, at=row.at and profile.make(row.at)) for row in self.rows)
         return replace(
             self,
@@ -125,9 +121,7 @@ class Table:
         return replace(self, seeds=seeds)
 
     def with_rows(self, settings: Mapping[str, Setting]) -> "Table":
-        """The table with further rows, settings of your own by name; the paper prints no value for
-        them.
-        """
+        """The table with further rows, settings of your own by name, without printed values."""
         for name, at in _named("with_rows", settings):
             if not isinstance(at, Setting):
                 raise BadInput(f"row {name!r}: give a Setting, such as one of table.settings")
@@ -135,9 +129,7 @@ class Table:
         return replace(self, rows=(*self.rows, *own))
 
     def with_columns(self, methods: Mapping[str, Method | str]) -> "Table":
-        """The table with further columns, methods (or their names) by the name to show; the paper
-        prints no value for them.
-        """
+        """The table with further columns, methods (or names) by the name to show; unprinted."""
         names, made = [column.name for column in self.columns], {}
         for name, method in _named("with_columns", methods):
             if name in names:
@@ -178,9 +170,7 @@ class Table:
         return replace(self, rows=tuple(rows))
 
     def description(self) -> pd.DataFrame:
-        """What is run for each row that has a setting: `ALWAYS` and what else is not at its default
-        in all of them.
-        """
+        """What is run for each row: `ALWAYS` and what else is not at its default in all of them."""
         lines = []
         for row in self.rows:
             if row.at is not None:
@@ -271,9 +261,7 @@ class Table:
         return tuple(row.at for row in self.rows if row.at is not None)
 
     def spec(self, setting: str, column: str, profile: Profile, seed: int) -> RunSpec:
-        """One run, by the names of its row and column; raises `BadInput` where the profile has
-        none.
-        """
+        """One run, by the names of its row and column; `BadInput` where the profile has none."""
         runs = self.only([setting], [column]).runs(replace(profile, seeds=(seed,)))
         if not runs:
             raise BadInput(f"the {profile.name} profile does not run {column} on {setting}")

@@ -22,9 +22,7 @@ PLACE = ["dataset", "setting", "method", "metric"]
 
 
 class Printed(NamedTuple):
-    """A printed value and its printed standard deviation, in the paper's unit; NaN where the paper
-    prints no spread.
-    """
+    """A printed value and its deviation, in the paper's unit; NaN where none is printed."""
 
     value: float
     std: float
@@ -42,9 +40,7 @@ def load() -> pd.DataFrame:
 
 @functools.cache
 def of_table(paper: str, table: str) -> Mapping[tuple[str, str, str, str], Printed]:
-    """All values of a table: (data set, setting, method, metric) to the value; empty for a table
-    that `paper_values.csv` does not have.
-    """
+    """A table's values by (data set, setting, method, metric); none for one not in the file."""
     of = _read().query("paper == @paper and table == @table")
     rows = of[[*PLACE, "value", "std"]].itertuples(index=False, name=None)
     return MappingProxyType({tuple(place): Printed(value, std) for *place, value, std in rows})

@@ -107,9 +107,7 @@ MANY_RUNS = _sizes(5)
 
 
 def several(profile: Profile) -> tuple[int, ...]:
-    """The seeds on which a spread is looked at: the paper's five at least; two in the quick
-    profile, whose numbers answer nothing.
-    """
+    """The seeds of a spread: the paper's five at least; two in the quick profile."""
     least = 2 if profile.name == "quick" else profile.paper_seeds
     return profile.with_seeds(max(least, len(profile.seeds))).seeds
 
@@ -136,9 +134,7 @@ def vote(held: Tensor, given: LongTensor, tested: Tensor, alice: int = ALICE) ->
 
 
 def votes(dataset: Dataset, split: Partition, seeds: Iterable[int]) -> list[float]:
-    """`vote` in percent for the labels that are drawn under concept shift with each of the seeds;
-    NaN where the partition shifts no labels.
-    """
+    """`vote` in percent for each seed's shifted labels; NaN where the partition shifts none."""
     if split.relabel is None:
         return [math.nan for _ in seeds]
     classes = dataset.classes

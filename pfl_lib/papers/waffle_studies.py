@@ -45,9 +45,7 @@ def penalty(distance: float, rounds: int) -> float:
 
 
 def cifar10_p_d(distribution: str, rounds: int) -> float:
-    """The penalty of Table 1's runs: `penalty` of the constant distance; of a partition that Table
-    1 does not have, of the median one.
-    """
+    """The penalty of Table 1's runs; of a partition that it does not have, the median's."""
     return penalty(DISTANCES.get(distribution, median(DISTANCES.values())), rounds)
 
 
@@ -71,9 +69,7 @@ def small(setting: Setting) -> Setting:
 
 
 def quick(setting: Setting) -> Setting:
-    """Digits and LeNet-5; batches of 128 would be two steps an epoch, with which nothing is learned
-    in five rounds.
-    """
+    """Digits and LeNet-5; batches of 128 would be two steps an epoch, which learn nothing."""
     made = smaller(5, dataset="digits")(setting).scheduled(batch_size=8)
     return replace(made, model="lenet5")
 

@@ -132,9 +132,7 @@ AVERAGES = replace(FIGURES, name="averages", rows=_rows("linear")).only(columns=
 
 
 def _radius(setting: Setting) -> Setting:
-    """The quick profile's data in place of the Titanic; they have other inputs, so no run starts
-    from the authors' model.
-    """
+    """The quick profile's data in the Titanic's place; no run starts from the authors' model."""
     split = BY_RADIUS[setting.partition]
     cancer = replace(setting, dataset="breast_cancer", partition=split, model="linear")
     return cancer.scheduled(batch_size=66)

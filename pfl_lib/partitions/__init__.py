@@ -104,9 +104,7 @@ def short_name(recipe: Recipe) -> str | None:
 
 
 def from_settings(config: Mapping[str, Any]) -> Recipe | None:
-    """The recipe that a stored result's `partition` describes; None where this version of the
-    package does not know it.
-    """
+    """The recipe that a stored `partition` describes; None for one unknown to this version."""
     fields = {name: tuple(v) if isinstance(v, list) else v for name, v in config.items()}
     name, _ = fields.pop("name"), fields.pop("version", None)
     if name in PARTITIONS:

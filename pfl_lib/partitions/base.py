@@ -1,6 +1,4 @@
-"""What a recipe and a partition are: how a data set is split, and who then holds which examples,
-under which labels.
-"""
+"""What a recipe and a partition are: who holds which examples, under which labels."""
 
 import dataclasses
 import functools
@@ -59,17 +57,13 @@ class Partition:
         return labels if self.relabel is None else self.relabel[client][labels]
 
     def label_matrix(self, dataset: Dataset) -> LongTensor:
-        """Training examples of each client and label, under the client's own labels, int64 [N,
-        classes].
-        """
+        """Training examples of each client by its own labels, int64 [N, classes]."""
         labels = self.of(dataset).train_y
         rows = [self.own_labels(client, labels[mine]) for client, mine in enumerate(self.train)]
         return torch.stack([torch.bincount(row, minlength=dataset.classes) for row in rows])
 
     def checksum(self) -> str:
-        """16 hex digits, equal exactly when two partitions give every client the same positions and
-        labels.
-        """
+        """16 hex digits, equal for partitions of the same positions and labels alone."""
         digest = hashlib.sha256(b"pooled\n" if self.pooled else b"")
         parts = {"train": self.train, "test": self.test, "validation": self.validation}
         parts["relabel"] = () if self.relabel is None else tuple(self.relabel)

@@ -1,6 +1,4 @@
-"""Clients of one size with given numbers of examples of each class: pFedLA's way to share out a
-data set.
-"""
+"""Clients of one size with given numbers of examples of each class, as in pFedLA."""
 
 import torch
 from torch import LongTensor

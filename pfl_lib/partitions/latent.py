@@ -1,6 +1,4 @@
-"""Latent groups: pictures that a network finds alike are one group, and clients share a group's
-pictures (FedFomo, appendix A.5).
-"""
+"""Latent groups: clients share groups of pictures that a network finds alike (FedFomo, A.5)."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -87,9 +85,7 @@ class Latent:
 def share_groups(
     name: str, train: Tensor, test: Tensor, groups: int, clients: int, seed: int
 ) -> Partition:
-    """A partition from the group of each training and test example, int64 [n]: the way from one's
-    own groups to a recipe.
-    """
+    """A partition from each example's group, int64 [n]: from one's own groups to a recipe."""
     owner = group_of(clients, groups)
     held: dict[str, list[LongTensor]] = {"train": [None] * clients, "test": [None] * clients}
     for group in range(groups):
@@ -126,9 +122,7 @@ def group_of(clients: int, groups: int) -> list[int]:
 
 
 def targets(clients: int, seed: int) -> list[int]:
-    """On whose data each client is validated and tested where the targets are shuffled; some stay
-    at their own.
-    """
+    """On whose data each client is tested where targets are shuffled; some stay at their own."""
     return torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
 
 
@@ -148,9 +142,7 @@ def groups_of(dataset: Dataset, groups: int) -> tuple[Tensor, Tensor]:
 
 
 def published(dataset: str, groups: int) -> tuple[np.ndarray, dict[str, Any]]:
-    """The groups that come with the package, uint8 [n] of all training, then all test examples; and
-    how they were made.
-    """
+    """The package's groups, uint8 [n], training examples first; and how they were made."""
     folder = files("pfl_lib.partitions") / LABELS
     path = folder / f"{dataset}-D{groups}.npz"
     if not path.is_file():

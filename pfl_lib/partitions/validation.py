@@ -1,6 +1,4 @@
-"""A part of each client's training examples is held out to validate on; and what is checked of a
-partition that a user's own recipe makes.
-"""
+"""Validation examples held out, and what is checked of a partition of a user's own."""
 
 import dataclasses
 

@@ -42,9 +42,7 @@ def write(result: Result, folder: Path) -> None:
 
 
 def files_of(result: Result) -> dict[str, bytes]:
-    """A result's files by name; config.json, which holds the others' checksums and its own, comes
-    last.
-    """
+    """A result's files by name; config.json, with the others' checksums and its own, is last."""
     files = {"metrics.csv": result.metrics.to_csv(index=False).encode()}
     is_table = result.weights is not None and result.weights.ndim == 2
     if is_table:
@@ -71,16 +69,12 @@ def files_of(result: Result) -> dict[str, bytes]:
 
 
 def read(folder: Path, key: str | None = None) -> Result | None:
-    """The result in a folder; None if there is none, or it is damaged, or has another key than
-    this.
-    """
+    """The result in a folder; None for none, a damaged one, or one with another key than this."""
     return result_in(lambda name: (folder / name).read_bytes(), key)
 
 
 def result_in(content: Callable[[str], bytes], key: str | None = None) -> Result | None:
-    """The same of files by name, wherever they are; `content` raises OSError or KeyError for one
-    that is not there.
-    """
+    """The same of files by name; `content` raises OSError or KeyError for one not there."""
     try:
         config = json.loads(content("config.json"))
         if config.pop("checksum") != _checksum(config):

@@ -47,9 +47,7 @@ class Published:
         return {slug: path for path in paths for slug in _lines(path)[0]}
 
     def has(self, slug: str, with_model: bool = False) -> bool:
-        """Whether there is a result of that name, whose last digits are the key's; it is not read,
-        since a line with its checksum is whole.
-        """
+        """Whether there is a result of that name; it is not read: its line has a checksum."""
         line = _lines(self.path(slug))[0].get(slug) if self.folder else None
         return line is not None and (not with_model or f'"{MODEL}"' in line)
 

@@ -78,9 +78,7 @@ class Result:
 
     @property
     def lost_clients(self) -> str:
-        """Who brought NaN or infinity into the round in which the run diverged: " (client 2)", or
-        nothing where that is unknown.
-        """
+        """Who brought NaN or infinity into the round that diverged: " (client 2)", or nothing."""
         lost = sorted(k for k, round in self.non_finite.items() if round == self.diverged)
         some = f", {len(lost)} in all" if len(lost) > 5 else ""
         names = ", ".join(map(str, lost[:5]))
@@ -91,16 +89,12 @@ class Result:
         return self.metrics.pivot(index="round", columns="client", values=metric)
 
     def accuracy_by_round(self) -> pd.Series:
-        """Test accuracy (0 to 1) by round: Alice's where there is an Alice, else the mean over
-        clients.
-        """
+        """Test accuracy (0 to 1) by round: Alice's where there is one, else the clients' mean."""
         return self._by_client("accuracy").mean(axis=1).rename("accuracy")
 
     @property
     def best_accuracy(self) -> float:
-        """The best round's accuracy (0 to 1), as the WAFFLE paper reports it; nan if no round was
-        evaluated.
-        """
+        """The best round's accuracy (0 to 1), as in WAFFLE; nan if no round was evaluated."""
         return float(self.accuracy_by_round().max())
 
     @property
@@ -156,9 +150,7 @@ class Result:
     def _read(
         self, metric: str, protocol: str, model: str, of: int | None
     ) -> tuple[float, pd.Series]:
-        """The mean and the numbers by client in the round that `protocol` chooses by the mean over
-        clients, or by client `of` alone.
-        """
+        """Mean and numbers by client in the round that the clients' mean, or client `of`, chooses."""
         choose("protocol", protocol, PROTOCOLS)
         known = {*MEASURED, *(name for name in self.metrics if name not in ("round", "client"))}
         choose("metric", metric, sorted(known))
@@ -200,9 +192,7 @@ class Result:
         return figure
 
     def save_model(self, path: str | os.PathLike, client: int | None = None) -> Path:
-        """Write the served model's state dict (torch.save) for a client whose model was read
-        (default: Alice, or the only one).
-        """
+        """Write the served model's state dict for a client (default: Alice, or the only one)."""
         evaluated_clients = sorted(int(c) for c in self.metrics["client"].unique())
         if self.diverged is not None:
             raise BadInput(

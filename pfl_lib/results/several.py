@@ -20,9 +20,7 @@ PARTS = ("table", "rounds")  # of a comparison, as files have them
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """One method's results over several seeds, in their order; what a `Result` has as a number is
-    here a mean with its spread.
-    """
+    """One method's results over several seeds: a number's mean, with its spread."""
 
     results: tuple[Result, ...]
 
@@ -68,9 +66,7 @@ class Results:
         )
 
     def by_client(self, **read: str) -> pd.DataFrame:
-        """Each evaluated client's number, a row for each, a column for each seed; `read` as in
-        `Result.by_client`.
-        """
+        """A row for each evaluated client, a column a seed; `read` as in `Result.by_client`."""
         return pd.DataFrame({one.config["seed"]: one.by_client(**read) for one in self.results})
 
     @property
@@ -84,9 +80,7 @@ class Results:
         return self.summary().std
 
     def plot(self):
-        """Draw accuracy by round, its mean and a band of one standard deviation over seeds; returns
-        the matplotlib figure.
-        """
+        """Draw accuracy by round, with a band over seeds; returns the matplotlib figure."""
         return compare({self.results[0].config["method"]["name"]: self}).plot()
 
     def __repr__(self) -> str:
@@ -306,9 +300,7 @@ def _several(name: object, given: object) -> Results:
 
 
 def _apart(ours: Results, others: Results) -> str:
-    """The first part of the setting in which two results differ, of those of one seed, else of the
-    first ones; "" where none.
-    """
+    """The first part of the setting in which results differ (of one seed, else first); or ""."""
     pairs = [(a, b) for a in ours for b in others if a.config["seed"] == b.config["seed"]]
     # Data may follow from the seed.
     pairs = [(a.config, b.config, True) for a, b in pairs]

@@ -40,9 +40,7 @@ class NotStored(BadInput):
 
 
 class Store:
-    """A results folder, and below it, read-only, the results published with the checkout, unless
-    PFL_IGNORE_PUBLISHED is set, to more than 0.
-    """
+    """A results folder, and below it the published results, unless PFL_IGNORE_PUBLISHED."""
 
     def __init__(
         self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED
@@ -94,9 +92,7 @@ class Store:
         return self.folder(spec).exists() and read(self.folder(spec), spec.key) is None
 
     def save(self, spec, result: Result) -> None:
-        """Write a result; a reader sees all of it or nothing.  Raises NotStored, which holds the
-        result, if the folder cannot be written.
-        """
+        """Write a result, all of it or nothing; NotStored, which holds it, where that fails."""
         try:
             self.check_writable()
         except BadInput as error:
@@ -132,9 +128,7 @@ class Store:
                 new.rename(target)
 
     def publish(self, spec, with_model: bool = False) -> bool:
-        """Copy a stored result into the published ones, as `Published.put` does; False if it is
-        there already or not stored.
-        """
+        """Copy a stored result into the published ones; False if it is there or not stored."""
         result = read(self.folder(spec), spec.key)
         return result is not None and self._published.put(spec.slug, result, with_model)
 
@@ -248,9 +242,7 @@ class Store:
             file.write(content.getbuffer())
 
     def load_checkpoint(self, spec) -> dict[str, Any] | None:
-        """What was saved last, or None if there is none or it is damaged: then start from round
-        1.
-        """
+        """What was saved last; None for none or a damaged one: then start from round 1."""
         return _checkpoint(self.checkpoint_path(spec))
 
     def check_writable(self) -> None:
@@ -268,9 +260,7 @@ def _is_named(slug: str, name: str) -> bool:
 
 
 def default_results_dir() -> Path:
-    """PFL_RESULTS_DIR, else `results` in the checkout this package is run from, else `results`
-    here.
-    """
+    """PFL_RESULTS_DIR, else `results` in the checkout that is run, else `results` here."""
     if chosen := os.environ.get("PFL_RESULTS_DIR"):
         return Path(chosen).expanduser().absolute()
     checkout = Path(__file__).resolve().parents[2]

@@ -11,9 +11,7 @@ from pfl_lib.results.result import Result
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """`values`: a number of each finished run, by seed; `diverged`: by seed, the round in which a
-    run's loss became infinite or not a number.
-    """
+    """`values` of finished runs by seed; `diverged`: the round, by seed, of those that did."""
 
     values: pd.Series
     diverged: Mapping[int, int]
@@ -25,9 +23,7 @@ class Summary:
 
     @property
     def std(self) -> float:
-        """Sample standard deviation over seeds; not a number for a single seed, and where a run
-        diverged.
-        """
+        """Sample standard deviation over seeds; NaN for a single one, and where a run diverged."""
         return math.nan if self.diverged else float(self.values.std(skipna=False))
 
     @property

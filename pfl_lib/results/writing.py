@@ -23,9 +23,7 @@ def check_writable(what: str, root: Path, cure: str, *folders: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file's path; what is written there takes the place of `path` in one step, unless an
-    exception comes first.
-    """
+    """A new file's path; what is written there replaces `path` in one step, or not at all."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as temporary:
         new = Path(temporary) / path.name
         yield new
