@@ -150,7 +150,7 @@ class Result:
     def _read(
         self, metric: str, protocol: str, model: str, of: int | None
     ) -> tuple[float, pd.Series]:
-        """Mean and numbers by client in the round that the clients' mean, or client `of`, chooses."""
+        """Mean and numbers by client in the round that the mean, or client `of`, chooses."""
         choose("protocol", protocol, PROTOCOLS)
         known = {*MEASURED, *(name for name in self.metrics if name not in ("round", "client"))}
         choose("metric", metric, sorted(known))
