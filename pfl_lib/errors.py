@@ -1,5 +1,7 @@
 """One exception for everything a user can get wrong, and the sentences that tell it."""
 
+import dataclasses
+import math
 import os
 import sysconfig
 import textwrap
@@ -8,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 LARGEST = 1e15
 """No rate, penalty or step is greater; single precision overflows soon after."""
@@ -78,6 +81,37 @@ def flag(**named: object) -> None:
     for name, value in named.items():
         if not isinstance(value, bool):
             raise BadInput(f"{name} {value!r}: give True or False")
+
+
+class Checked:
+    """A frozen dataclass whose fields are checked as it is made: those that `setting` makes, and
+    those declared bool, which take True and False alone.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is bool:
+                flag(**{field.name: value})
+            elif "check" in field.metadata and not (value is None and field.default is None):
+                check, limits = field.metadata["check"]
+                check(field.name, value, *limits)
+
+
+def setting(default: Any, check: Callable, *limits: Any) -> Any:
+    """A field of a `Checked` dataclass: `check`, such as `whole`, is called with its name and value
+    and these limits.  None is not checked where it is the default.
+    """
+    return dataclasses.field(default=default, metadata={"check": (check, limits)})
+
+
+# What several settings are checked by
+NOT_NEGATIVE = (number, "a number 0 or more", lambda v: 0 <= v < math.inf)
+ABOVE_0 = (number, "a number above 0", lambda v: 0 < v < math.inf)
+BELOW_1 = (number, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+A_STEP = (number, "a step of 0 or more", lambda v: 0 <= v < math.inf)
+A_SHARE = (number, "a share from 0 to 1", lambda v: 0 <= v <= 1)
+PART = (number, "a share between 0 and 1", lambda v: 0 < v < 1)
 
 
 def path_of(name: str, value: object) -> Path:

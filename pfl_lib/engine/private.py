@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import NOT_NEGATIVE, BadInput, Checked, choose, number, setting
 from pfl_lib.rows import Batch, Gradient
 
 MOST_NUMBERS = 2**26
@@ -23,7 +23,7 @@ MOST_NUMBERS = 2**26
 
 
 @dataclass(frozen=True)
-class DPSGD:
+class DPSGD(Checked):
     """Local training by noised gradients: with B the batch size and g_x an example's gradient,
 
         (sum over the batch of g_x min(1, max_norm / |g_x|) + noise max_norm N(0, I)) / B.
@@ -36,9 +36,9 @@ class DPSGD:
       by their own size, and no epsilon is known.
     """
 
-    noise: float | None = None
-    max_norm: float | None = None
-    sampling: str = "poisson"
+    noise: float | None = setting(None, *NOT_NEGATIVE)
+    max_norm: float | None = setting(None, number, "a number above 0", lambda v: v > 0)
+    sampling: str = setting("poisson", choose, ("poisson", "shuffled"))
 
     def __post_init__(self) -> None:
         if self.noise is None or self.max_norm is None:
@@ -46,14 +46,12 @@ class DPSGD:
                 f"DP-SGD with noise {self.noise!r} and max_norm {self.max_norm!r}: give both, the"
                 " noise multiplier and the clipping bound, such as DPSGD(noise=1.0, max_norm=1.0)"
             )
-        number("noise", self.noise, "a number 0 or more", lambda v: 0 <= v < math.inf)
-        number("max_norm", self.max_norm, "a number above 0", lambda v: v > 0)
+        super().__post_init__()
         if self.noise and self.max_norm == math.inf:
             raise BadInput(
                 f"noise {self.noise!r} with max_norm inf: noise is in units of the bound, so give a"
                 " finite one, or noise=0"
             )
-        choose("sampling", self.sampling, ("poisson", "shuffled"))
         for name in ("noise", "max_norm"):  # 1 and 1.0 are one description of one run
             object.__setattr__(self, name, float(getattr(self, name)))
 

@@ -1,18 +1,28 @@
 """How long, how often and with which optimiser clients train."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 
 from pfl_lib.engine.augment import AUGMENTATIONS
 from pfl_lib.engine.private import DPSGD
-from pfl_lib.errors import BadInput, choose, number, whole
+from pfl_lib.errors import (
+    ABOVE_0,
+    BELOW_1,
+    NOT_NEGATIVE,
+    BadInput,
+    Checked,
+    choose,
+    number,
+    setting,
+    whole,
+)
 
 MOST = 1_000_000
 """Rounds, epochs or batches that no run gets to: more are a slip of the pen."""
+SHARE = (number, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Checked):
     """Rounds, local work per round and plain SGD's settings.
 
     A client takes `local_epochs` passes over its own data per round, or, where given,
@@ -30,35 +40,24 @@ class Schedule:
 
     later = ("augment", "private")
 
-    rounds: int
-    local_epochs: int = 1
-    local_batches: int | None = None
-    order: str = "shuffled"
-    batch_size: int = 32
-    lr: float = 0.1
-    lr_decay: float = 1.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    participation: float = 1.0
+    rounds: int = setting(MISSING, whole, 1, MOST)
+    local_epochs: int = setting(1, whole, 1, MOST)
+    local_batches: int | None = setting(None, whole, 1, MOST)
+    order: str = setting("shuffled", choose, ("shuffled", "fixed"))
+    batch_size: int = setting(32, whole, 1, MOST)
+    lr: float = setting(0.1, *ABOVE_0)
+    lr_decay: float = setting(1.0, *SHARE)
+    momentum: float = setting(0.0, *BELOW_1)
+    weight_decay: float = setting(0.0, *NOT_NEGATIVE)
+    participation: float = setting(1.0, *SHARE)
     availability: tuple[tuple[int, int, int], ...] = ()
-    augment: str = "none"
+    augment: str = setting("none", choose, AUGMENTATIONS)
     private: DPSGD | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "local_epochs", "batch_size"):
-            whole(name, getattr(self, name), 1, MOST)
-        if self.local_batches is not None:
-            whole("local_batches", self.local_batches, 1, MOST)
-        choose("order", self.order, ("shuffled", "fixed"))
-        choose("augment", self.augment, AUGMENTATIONS)
+        super().__post_init__()
         if not isinstance(self.private, DPSGD | None):
             raise BadInput(f"private {self.private!r}: give DPSGD(noise=1.0, max_norm=1.0) or None")
-        number("lr", self.lr, "a number above 0", lambda v: 0 < v < math.inf)
-        for name in ("lr_decay", "participation"):
-            wanted = "a number above 0 and at most 1"
-            number(name, getattr(self, name), wanted, lambda v: 0 < v <= 1)
-        number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-        number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
         if not isinstance(self.availability, tuple):
             raise BadInput(
                 f"availability {self.availability!r}: give a tuple of (client, first round, last"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pfl_lib.errors import BadInput, choose, flag, number
+from pfl_lib.errors import BadInput, Checked, choose, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.rows import (
@@ -25,9 +25,11 @@ from pfl_lib.rows import (
     with_rows,
 )
 
+MIXTURE = (number, "a mixture from 0 (shared model) to 1 (own model)", lambda v: 0 <= v <= 1)
+
 
 @dataclass(frozen=True)
-class APFL:
+class APFL(Checked):
     """APFL, Algorithm 1, with the adaptive mixture of its section 4.
 
     Each local step, with vbar = a v + (1 - a) w:
@@ -60,25 +62,19 @@ class APFL:
       statistics"; at a mixture of 0 the client is served the shared model, statistics included.
     """
 
-    alpha: float = 0.5
+    alpha: float = setting(0.5, *MIXTURE)
     adaptive: bool = True
-    mixture_step: str = "first batch"
-    own_start: str = "shared"
-    averaged: str = "shared"
-    own_gradient: str = "mixture"
+    mixture_step: str = setting("first batch", choose, ("first batch", "every batch", "round"))
+    own_start: str = setting("shared", choose, ("shared", "random"))
+    averaged: str = setting("shared", choose, ("shared", "mixtures"))
+    own_gradient: str = setting("mixture", choose, ("mixture", "outputs"))
 
     name, title, version = "apfl", "APFL", 1
     later = ("mixture_step", "own_start", "averaged", "own_gradient")
     look = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:
-        allowed = "a mixture from 0 (shared model) to 1 (own model)"
-        number("alpha", self.alpha, allowed, lambda v: 0 <= v <= 1)
-        flag(adaptive=self.adaptive)
-        choose("mixture_step", self.mixture_step, ("first batch", "every batch", "round"))
-        choose("own_start", self.own_start, ("shared", "random"))
-        choose("averaged", self.averaged, ("shared", "mixtures"))
-        choose("own_gradient", self.own_gradient, ("mixture", "outputs"))
+        super().__post_init__()
         if self.own_gradient == "outputs" and self.adaptive and self.mixture_step != "round":
             raise BadInput(
                 f"mixture_step {self.mixture_step!r} needs the gradient at the mixture, which"

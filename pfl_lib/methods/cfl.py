@@ -1,18 +1,17 @@
 """Clustered federated learning (Sattler et al. 2020): FedAvg in clusters, which may split."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import flag, number, whole
+from pfl_lib.errors import NOT_NEGATIVE, Checked, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, as_kept, average, copies, models_of, uniform, with_models, with_rows
 
 
 @dataclass(frozen=True)
-class CFL:
+class CFL(Checked):
     """One cluster of all clients at first; in each round every cluster averages its clients' models
     uniformly.  A cluster of more than two clients is split in two where, with u_i their updates,
         |mean u_i| < epsilon_1  and  max |u_i| > epsilon_2:
@@ -38,19 +37,13 @@ class CFL:
       a tenth of 100 clients is drawn each round.  A cluster without participants keeps its model.
     """
 
-    epsilon_1: float = 0.3
-    epsilon_2: float = 0.4
-    start_round: int = 5
+    epsilon_1: float = setting(0.3, *NOT_NEGATIVE)
+    epsilon_2: float = setting(0.4, *NOT_NEGATIVE)
+    start_round: int = setting(5, whole, 1)
     relative: bool = True
 
     name, title, version = "cfl", "CFL", 1
     served = as_kept
-
-    def __post_init__(self) -> None:
-        for name in ("epsilon_1", "epsilon_2"):
-            number(name, getattr(self, name), "a number 0 or more", lambda v: 0 <= v < math.inf)
-        whole("start_round", self.start_round, 1)
-        flag(relative=self.relative)
 
     def start(self, fed: Federation) -> Rows:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last

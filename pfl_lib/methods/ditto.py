@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import BadInput, Checked, number, setting
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.fedavg import WEIGHTING, FedAvg
 from pfl_lib.rows import (
     Batch,
     Gradient,
@@ -20,7 +20,7 @@ from pfl_lib.rows import (
 
 
 @dataclass(frozen=True)
-class Ditto:
+class Ditto(Checked):
     """Ditto, Algorithm 1: beside FedAvg's model w, every client trains one of its own, v.
 
     client:  v <- v - lr (grad f(v) + lambda (v - w)), with w as received;  server:  FedAvg of the
@@ -33,14 +33,10 @@ class Ditto:
     * `weighting` is FedAvg's.
     """
 
-    strength: float = 0.1
-    weighting: str = "size"
+    strength: float = setting(0.1, number, "lambda, 0 or more", lambda v: 0 <= v < math.inf)
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "ditto", "Ditto", 1
-
-    def __post_init__(self) -> None:
-        number("strength", self.strength, "lambda, 0 or more", lambda v: 0 <= v < math.inf)
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def cost(self, passes: float, read: float) -> float:
         return passes * (1 + read)

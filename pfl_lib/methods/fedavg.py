@@ -4,28 +4,27 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfl_lib.errors import choose
+from pfl_lib.errors import Checked, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, Step, as_kept, average, copies, each_sends_a_model, sgd, uniform
 
+WEIGHTING = (choose, ("size", "uniform"))
+
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(Checked):
     """x <- sum_i w_i y_i over the round's participants (McMahan et al. 2017, Algorithm 1).
 
     `weighting`: "size" gives w_i = n_i / sum n, the paper's; "uniform" gives 1/n, as WAFFLE's and
     Weight Erosion's benchmarks do [the code of WAFFLE's first author averages without sizes].
     """
 
-    weighting: str = "size"
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "fedavg", "FedAvg", 1
     one_model = True  # the same for all clients
     look = ("#0173b2", "o", "--")
     served = as_kept
-
-    def __post_init__(self) -> None:
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def start(self, fed: Federation) -> Rows:
         return fed.initial()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import A_SHARE, BadInput, Checked, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.participation import round_half_up
-from pfl_lib.methods.fedavg import averaging_weights
+from pfl_lib.methods.fedavg import WEIGHTING, averaging_weights
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, as_kept, average, copies, each_sends_a_model
 
@@ -19,7 +19,7 @@ POOLS = {"all": "all {total:g} training examples", "client": "{mean:g} training 
 
 
 @dataclass(frozen=True)
-class FedAvgData:
+class FedAvgData(Checked):
     """FedAvg (McMahan et al. 2017, Algorithm 1) whose clients train on their own examples and on
     those that the others have put into a common pool.
 
@@ -39,19 +39,14 @@ class FedAvgData:
       pool's transfer is not counted in models.
     """
 
-    share: float = 0.05
-    weighting: str = "size"
-    pool: str = "all"
+    share: float = setting(0.05, *A_SHARE)
+    weighting: str = setting("size", *WEIGHTING)
+    pool: str = setting("all", choose, POOLS)
 
     name, title, version = "fedavg_data", "FedAvg + Data", 1
     one_model = True  # the same for all clients
     later = {"pool": "client"}
     served = as_kept
-
-    def __post_init__(self) -> None:
-        number("share", self.share, "a share from 0 to 1", lambda v: 0 <= v <= 1)
-        choose("weighting", self.weighting, ("size", "uniform"))
-        choose("pool", self.pool, POOLS)
 
     def cost(self, passes: float, read: float) -> float:
         """As with `CLIENTS` clients, where their number counts."""

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, Checked, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
+from pfl_lib.methods.fedavg import WEIGHTING
 from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
-class FedBN:
+class FedBN(Checked):
     """FedBN, Algorithm 1: as FedAvg, but every client keeps the parameters of her norms, and their
     running statistics.
 
@@ -20,13 +21,10 @@ class FedBN:
       pFedLA's clients are equally large, where both are one.
     """
 
-    weighting: str = "size"
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "fedbn", "FedBN", 1
     served = as_kept
-
-    def __post_init__(self) -> None:
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where the network has no norm."""

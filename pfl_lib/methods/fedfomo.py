@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, flag, number, whole
+from pfl_lib.errors import NOT_NEGATIVE, BadInput, Checked, choose, number, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, as_kept, copies, finite_rows, models_of, with_models
@@ -16,7 +16,7 @@ NORMS = {"l2": 2, "l1": 1}
 
 
 @dataclass(frozen=True)
-class FedFomo:
+class FedFomo(Checked):
     """FedFomo, section 3.1 and appendices A.1 and A.6, on the clients' validation split.
 
     A round: client i trains from its reference theta_i and uploads; it gets its own trained model
@@ -52,25 +52,17 @@ class FedFomo:
     * BatchNorm's running statistics are mixed as parameters are, and are in no distance.
     """
 
-    n: int = 5
-    epsilon: float = 0.3
-    decay: float = 0.05
-    norm: str = "l2"
-    affinity: str = "signed"
+    n: int = setting(5, whole, 1)
+    epsilon: float = setting(0.3, number, "a chance from 0 to 1", lambda v: 0 <= v <= 1)
+    decay: float = setting(0.05, *NOT_NEGATIVE)
+    norm: str = setting("l2", choose, NORMS)
+    affinity: str = setting("signed", choose, ("signed", "normalised"))
     counts_own: bool = True
     keeps: bool = False
 
     name, title, version = "fedfomo", "FedFomo", 1
     later = ("counts_own", "keeps")
     served = as_kept
-
-    def __post_init__(self) -> None:
-        whole("n", self.n, 1)
-        number("epsilon", self.epsilon, "a chance from 0 to 1", lambda v: 0 <= v <= 1)
-        number("decay", self.decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
-        choose("norm", self.norm, NORMS)
-        choose("affinity", self.affinity, ("signed", "normalised"))
-        flag(counts_own=self.counts_own, keeps=self.keeps)
 
     def start(self, fed: Federation) -> Rows:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""

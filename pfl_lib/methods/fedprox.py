@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import choose, number
+from pfl_lib.errors import Checked, number, setting
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods.fedavg import averaged_training
+from pfl_lib.methods.fedavg import WEIGHTING, averaged_training
 from pfl_lib.rows import Batch, Gradient, Rows, as_kept, descend
 
 
 @dataclass(frozen=True)
-class FedProx:
+class FedProx(Checked):
     """FedProx, Algorithm 2: clients minimise f_i(y) + mu/2 ||y - x||^2, x the model of the round's
     start (Eq. 2); the server averages.
 
@@ -21,16 +21,12 @@ class FedProx:
     * `weighting`: "size" as FedAvg, "uniform" as in Algorithm 2, where sizes decide who is drawn.
     """
 
-    mu: float = 0.1
-    weighting: str = "size"
+    mu: float = setting(0.1, number, "a factor of 0 or more", lambda v: 0 <= v < math.inf)
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "fedprox", "FedProx", 1
     one_model = True  # the same for all clients
     served = as_kept
-
-    def __post_init__(self) -> None:
-        number("mu", self.mu, "a factor of 0 or more", lambda v: 0 <= v < math.inf)
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def start(self, fed: Federation) -> Rows:
         return fed.initial()

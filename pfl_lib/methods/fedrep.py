@@ -6,16 +6,17 @@ from dataclasses import dataclass
 import torch
 
 from pfl_lib.engine.layout import Layer
-from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.errors import BadInput, Checked, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods import partial
+from pfl_lib.methods.fedavg import WEIGHTING
 from pfl_lib.progress import tell
 from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, copies, descend, models_of
 
 
 @dataclass(frozen=True)
-class FedRep:
+class FedRep(Checked):
     """FedRep, Algorithm 1: a client trains its head on the received body, then the body under the
     new head; the server averages the bodies.
 
@@ -28,17 +29,12 @@ class FedRep:
     * `weighting`: "size" as the authors' code, or "uniform" (Algorithm 1).
     """
 
-    head: tuple[str, ...] | None = None
-    body_epochs: int = 1
-    weighting: str = "size"
+    head: tuple[str, ...] | None = setting(None, partial.check_names)
+    body_epochs: int = setting(1, whole, 1, MOST)
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "fedrep", "FedRep", 1
     served = as_kept
-
-    def __post_init__(self) -> None:
-        partial.check_names("head", self.head)
-        whole("body_epochs", self.body_epochs, 1, MOST)
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def cost(self, passes: float, read: float) -> float:
         """Passes over the participants' data: those of head and body."""

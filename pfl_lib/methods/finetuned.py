@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import torch
 
-from pfl_lib.errors import choose, whole
+from pfl_lib.errors import Checked, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
-from pfl_lib.methods.fedavg import FedAvg
+from pfl_lib.methods.fedavg import WEIGHTING, FedAvg
 from pfl_lib.rows import Rows, copies, model, with_models
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class FineTuned(Checked):
     """FedAvg; served is its model after `epochs` passes over the client's own data.
 
     * The passes are those with which the client would begin the next round: the same learning rate,
@@ -21,14 +21,10 @@ class FineTuned:
     * `epochs` 0 is FedAvg.  `weighting` is FedAvg's.
     """
 
-    epochs: int = 1
-    weighting: str = "size"
+    epochs: int = setting(1, whole, 0, MOST)
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "finetuned", "FedAvg, fine-tuned", 1
-
-    def __post_init__(self) -> None:
-        whole("epochs", self.epochs, 0, MOST)
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def cost(self, passes: float, read: float) -> float:
         """With a model served after every round."""

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfl_lib.engine.layout import Layer, Layout
-from pfl_lib.errors import choose
+from pfl_lib.errors import Checked, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
+from pfl_lib.methods.fedavg import WEIGHTING
 from pfl_lib.progress import tell
 from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
-class LGFedAvg:
+class LGFedAvg(Checked):
     """LG-FedAvg, Algorithm 1, with the prediction loss alone: both parts train together on it, then
     the server averages the upper, global part.
 
@@ -24,15 +25,11 @@ class LGFedAvg:
     * `weighting`: "size" (Algorithm 1) or "uniform" (the authors' code).
     """
 
-    local: tuple[str, ...] | None = None
-    weighting: str = "size"
+    local: tuple[str, ...] | None = setting(None, partial.check_names)
+    weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "lg_fedavg", "LG-FedAvg", 1
     served = as_kept
-
-    def __post_init__(self) -> None:
-        partial.check_names("local", self.local)
-        choose("weighting", self.weighting, ("size", "uniform"))
 
     def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where `local` names no layer."""

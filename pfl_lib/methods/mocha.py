@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import number
+from pfl_lib.errors import NOT_NEGATIVE, Checked, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
 from pfl_lib.rows import Batch, Gradient, Rows, as_kept, copies, descend, models_of, with_models
@@ -12,7 +12,7 @@ SMALL = 1e-4  # a pull of which no step of training is felt
 
 
 @dataclass(frozen=True)
-class Mocha:
+class Mocha(Checked):
     """Multi-task learning: each client i trains its own w_i on f_i(w_i) + c (|W|^2 + tr(W Omega
     W^T)), with the clients' models as the columns of W.
 
@@ -32,13 +32,10 @@ class Mocha:
       model.  A client uploads its model and receives the sum of the others'.
     """
 
-    coefficient: float = 1.0
+    coefficient: float = setting(1.0, *NOT_NEGATIVE)
 
     name, title, version = "mocha", "MOCHA", 1
     served = as_kept
-
-    def __post_init__(self) -> None:
-        number("coefficient", self.coefficient, "a number 0 or more", lambda v: 0 <= v < math.inf)
 
     def start(self, fed: Federation) -> Rows:
         pull = 2 * self.coefficient * scale(fed.layout.P)

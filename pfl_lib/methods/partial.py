@@ -15,9 +15,7 @@ from pfl_lib.rows import Rows, average, weights_of_all, with_models
 
 
 def check_names(setting: str, names: object) -> None:
-    """BadInput unless `names` is None or a tuple of different names."""
-    if names is None:
-        return
+    """BadInput unless `names` is a tuple of different names."""
     if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
         raise BadInput(f'{setting} {names!r}: give a tuple of layers\' names, such as ("fc3",)')
     if len(set(names)) < len(names):

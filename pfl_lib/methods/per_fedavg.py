@@ -1,16 +1,15 @@
 """Per-FedAvg (Fallah et al. 2020): a shared model that one local step makes good for a client."""
 
-import math
 from dataclasses import dataclass, replace
 
-from pfl_lib.errors import choose, flag, number
+from pfl_lib.errors import A_STEP, ABOVE_0, Checked, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaged_training
 from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, with_models
 
 
 @dataclass(frozen=True)
-class PerFedAvg:
+class PerFedAvg(Checked):
     """Per-FedAvg, Algorithm 1, for F(w) = mean_i f_i(w - alpha grad f_i(w)).  Each local step, with
     independent batches D and D':
         w~ = w - alpha grad f(w; D),   w <- w - beta (I - alpha H(w; D)) grad f(w~; D');
@@ -35,18 +34,12 @@ class PerFedAvg:
       BatchNorm's statistics are those met at w~, averaged, and served as they are.
     """
 
-    alpha: float = 0.01
-    hessian: str = "none"
-    delta: float = 1e-3
+    alpha: float = setting(0.01, *A_STEP)
+    hessian: str = setting("none", choose, ("none", "differences"))
+    delta: float = setting(1e-3, *ABOVE_0)
     adapt: bool = True
 
     name, title, version = "per_fedavg", "Per-FedAvg", 1
-
-    def __post_init__(self) -> None:
-        number("alpha", self.alpha, "a step of 0 or more", lambda v: 0 <= v < math.inf)
-        choose("hessian", self.hessian, ("none", "differences"))
-        number("delta", self.delta, "a number above 0", lambda v: 0 < v < math.inf)
-        flag(adapt=self.adapt)
 
     def cost(self, passes: float, read: float) -> float:
         """Two gradients an example, four with the Hessian; and a pass where a model is read."""

@@ -1,13 +1,12 @@
 """pFedHN (Shamsian et al. 2021): a hypernetwork makes each client's model of an embedding."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pfl_lib.engine.layout import Block, views
-from pfl_lib.errors import number
+from pfl_lib.errors import A_STEP, ABOVE_0, BELOW_1, NOT_NEGATIVE, Checked, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import hypernetwork
 from pfl_lib.randomness import generator
@@ -15,7 +14,7 @@ from pfl_lib.rows import Rows, select_rows, with_rows
 
 
 @dataclass(frozen=True)
-class PFedHN:
+class PFedHN(Checked):
     """pFedHN, Algorithm 1, with all of a round's participants in one step.
 
     server:  theta_i = h(v_i; phi), sent to client i
@@ -42,21 +41,14 @@ class PFedHN:
     twice (its momentum).
     """
 
-    step: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 1e-3
-    clip: float = 50.0
-    embedding: int | None = None
-    hidden: tuple[int, ...] = (100, 100, 100)
+    step: float = setting(0.1, *A_STEP)
+    momentum: float = setting(0.9, *BELOW_1)
+    weight_decay: float = setting(1e-3, *NOT_NEGATIVE)
+    clip: float = setting(50.0, *ABOVE_0)
+    embedding: int | None = setting(None, whole, 1, hypernetwork.WIDEST)
+    hidden: tuple[int, ...] = setting((100, 100, 100), hypernetwork.check_sizes)
 
     name, title, version = "pfedhn", "pFedHN", 1
-
-    def __post_init__(self) -> None:
-        number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
-        number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-        number("weight_decay", self.weight_decay, "a number 0 or more", lambda v: 0 <= v < math.inf)
-        number("clip", self.clip, "a number above 0", lambda v: 0 < v < math.inf)
-        hypernetwork.check_sizes(1 if self.embedding is None else self.embedding, self.hidden)
 
     def start(self, fed: Federation) -> Rows:
         """The hypernetwork as one row, its momentum, and all clients' running statistics."""

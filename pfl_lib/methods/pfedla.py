@@ -2,7 +2,6 @@
 and a hypernetwork on the server learns with which weights.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.engine.layout import Block, Layer, views
-from pfl_lib.errors import BadInput, choose, number, whole
+from pfl_lib.errors import A_STEP, BadInput, Checked, choose, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import hypernetwork, partial
@@ -23,8 +22,16 @@ again for each operation.
 """
 
 
+def check_retained(setting: str, kept: object) -> None:
+    """BadInput unless layers are named, each once, or counted."""
+    if isinstance(kept, tuple):
+        partial.check_names(setting, kept)
+    else:
+        whole(setting, kept, 0)
+
+
 @dataclass(frozen=True)
-class PFedLA:
+class PFedLA(Checked):
     """pFedLA, Algorithm 1; HeurpFedLA, Algorithm 2, where layers are `retained`.
 
     server:  alpha_i = HN_i(v_i; psi_i) [L, N]; thetabar_i^l = sum_j alpha_i^{l,j} theta_j^l (Eq. 6)
@@ -67,22 +74,13 @@ class PFedLA:
     32 MB in float32 for 100 clients and 5 layers, 2.1 GB for 1,000.
     """
 
-    retained: int | tuple[str, ...] = 0
-    step: float = 0.5
-    scale: str = "absolute"
-    embedding: int = 100
-    hidden: tuple[int, ...] = (100, 100, 100)
+    retained: int | tuple[str, ...] = setting(0, check_retained)
+    step: float = setting(0.5, *A_STEP)
+    scale: str = setting("absolute", choose, ("absolute", "relative"))
+    embedding: int = setting(100, whole, 1, hypernetwork.WIDEST)
+    hidden: tuple[int, ...] = setting((100, 100, 100), hypernetwork.check_sizes)
 
     name, title, version = "pfedla", "pFedLA", 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.retained, tuple):
-            whole("retained", self.retained, 0)
-        else:
-            partial.check_names("retained", self.retained)
-        number("step", self.step, "a step of 0 or more", lambda v: 0 <= v < math.inf)
-        choose("scale", self.scale, ("absolute", "relative"))
-        hypernetwork.check_sizes(self.embedding, self.hidden)
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         """Statistics served: once each client's own, then those mixed by the norm's weights."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from pfl_lib.errors import BadInput, flag, number, whole
+from pfl_lib.errors import ABOVE_0, NOT_NEGATIVE, BadInput, Checked, number, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST, Schedule
 from pfl_lib.rows import (
@@ -22,7 +22,7 @@ from pfl_lib.rows import (
 
 
 @dataclass(frozen=True)
-class PFedMe:
+class PFedMe(Checked):
     """pFedMe, Algorithm 1.  At each mini-batch D a client, from the server's x at first,
         K times:  theta <- theta - lr (grad f(theta; D) + lambda (theta - w)),
         once:     w <- w - eta lambda (w - theta);
@@ -42,20 +42,13 @@ class PFedMe:
       mean.
     """
 
-    lam: float = 15.0
-    steps: int = 5
-    eta: float = 0.005
-    beta: float = 1.0
+    lam: float = setting(15.0, *NOT_NEGATIVE)
+    steps: int = setting(5, whole, 1, MOST)
+    eta: float = setting(0.005, number, "a step above 0", lambda v: 0 < v < math.inf)
+    beta: float = setting(1.0, *ABOVE_0)
     restart: bool = False
 
     name, title, version = "pfedme", "pFedMe", 1
-
-    def __post_init__(self) -> None:
-        number("lam", self.lam, "a number 0 or more", lambda v: 0 <= v < math.inf)
-        whole("steps", self.steps, 1, MOST)
-        number("eta", self.eta, "a step above 0", lambda v: 0 < v < math.inf)
-        number("beta", self.beta, "a number above 0", lambda v: 0 < v < math.inf)
-        flag(restart=self.restart)
 
     def cost(self, passes: float, read: float) -> float:
         """K gradients an example."""

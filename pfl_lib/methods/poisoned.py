@@ -1,25 +1,26 @@
 """Any method among clients of whom some cheat: by random labels, or by what they send."""
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import BadInput, Checked, choose, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Ditto, FedBN, FedRep, LGFedAvg, Local, Method, check_method
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, finite_rows
 
-ENDLESS = {"nan": float("nan"), "infinite": float("inf")}
+ENDLESS = {"nan": math.nan, "infinite": math.inf}
 ATTACKS = ("labels", "flipped", "update", "noise", *ENDLESS)
 KEEPING = (Local, Ditto, FedRep, LGFedAvg, FedBN)  # methods that keep some of what they train
 
 
 @dataclass(frozen=True)
-class Poisoned:
+class Poisoned(Checked):
     """`method`, where the clients named in `clients` cheat; whether it resists is WAFFLE's open
     question (appendix A).
 
@@ -39,8 +40,8 @@ class Poisoned:
 
     method: Method
     clients: tuple[int, ...]
-    attack: str = "labels"
-    scale: float = -1.0
+    attack: str = setting("labels", choose, ATTACKS)
+    scale: float = setting(-1.0, number, "a finite number", math.isfinite)
 
     name, title, version = "poisoned", "with poisoned clients", 1
 
@@ -48,8 +49,7 @@ class Poisoned:
         if isinstance(self.method, str):
             raise BadInput(f"method {self.method!r}: give a method, such as FedAvg()")
         check_method(self.method)
-        choose("attack", self.attack, ATTACKS)
-        number("scale", self.scale, "a finite number", lambda v: abs(v) < float("inf"))
+        super().__post_init__()
         if not isinstance(self.clients, tuple) or any(type(i) is not int for i in self.clients):
             raise BadInput(f"clients {self.clients!r}: give a tuple of clients' numbers")
 

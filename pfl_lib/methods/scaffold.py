@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose, number
+from pfl_lib.errors import BadInput, Checked, choose, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import (
     Batch,
@@ -22,9 +22,12 @@ from pfl_lib.rows import (
     with_rows,
 )
 
+OPTION = (choose, ("I", "II"))
+CLIP = (number, "a norm above 0, or None", lambda v: 0 < v < math.inf)
+
 
 @dataclass(frozen=True)
-class Scaffold:
+class Scaffold(Checked):
     """SCAFFOLD, Algorithm 1, with server step 1.
 
     client:  y <- x;  K times  y <- y - lr (g_i(y) - c_i + c);   c_i <- by `option` (line 12)
@@ -45,17 +48,14 @@ class Scaffold:
       option II diverged on MNIST with ReLU units, no norms and a learning rate of 0.1.
     """
 
-    option: str = "II"
-    clip: float | None = None
+    option: str = setting("II", *OPTION)
+    clip: float | None = setting(None, *CLIP)
 
     name, title, version = "scaffold", "SCAFFOLD", 1
     one_model = True  # the same for all clients
     later = ("option", "clip")
     look = ("#56b4e9", "^", "-.")
     served = as_kept
-
-    def __post_init__(self) -> None:
-        check_control(self.option, self.clip)
 
     def cost(self, passes: float, read: float) -> float:
         return passes + (self.option == "I")
@@ -70,13 +70,6 @@ class Scaffold:
         control = uniform(len(fed)).to(controls) @ controls
         log = each_sends_a_model(weights, clients, len(fed), models=2)
         return {**average(weights, trained), "control": control, "controls": controls}, log
-
-
-def check_control(option: str, clip: float | None) -> None:
-    """BadInput for an option that SCAFFOLD does not have, or a norm that is none."""
-    choose("option", option, ("I", "II"))
-    if clip is not None:
-        number("clip", clip, "a norm above 0, or None", lambda v: 0 < v < math.inf)
 
 
 def corrected_training(

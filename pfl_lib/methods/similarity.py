@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.engine.layout import Layer
-from pfl_lib.errors import choose, number
+from pfl_lib.errors import A_SHARE, Checked, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.pfedla import mixed_models
 from pfl_lib.rows import Rows, as_kept, copies, distances, models_of, with_models
@@ -17,7 +17,7 @@ WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance
 
 
 @dataclass(frozen=True)
-class Similarity:
+class Similarity(Checked):
     """Each client is served the average of all models, the nearer ones heavier (pFedLA, Figure 1):
 
         Delta_i = theta_i - thetabar_i,  d_ij = |Delta_i - Delta_j|,
@@ -37,15 +37,11 @@ class Similarity:
     * A norm's running statistics are mixed as the layer before it (`pfedla.mixed_models`).
     """
 
-    by: str = "layer"
-    entropy: float = 0.75
+    by: str = setting("layer", choose, ("layer", "model"))
+    entropy: float = setting(0.75, *A_SHARE)
 
     name, title, version = "similarity", "Average by similarity", 1
     served = as_kept
-
-    def __post_init__(self) -> None:
-        choose("by", self.by, ("layer", "model"))
-        number("entropy", self.entropy, "a share from 0 to 1", lambda v: 0 <= v <= 1)
 
     def start(self, fed: Federation) -> Rows:
         return copies(fed.initial(), len(fed))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, check_alice, choose, number
+from pfl_lib.errors import BadInput, Checked, check_alice, choose, number, setting
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods.scaffold import check_control, corrected_training
+from pfl_lib.methods.scaffold import CLIP, OPTION, corrected_training
 from pfl_lib.rows import (
     Rows,
     as_kept,
@@ -27,7 +27,7 @@ SAME = "same"
 
 
 @dataclass(frozen=True)
-class Waffle:
+class Waffle(Checked):
     """WAFFLE, Algorithms 1 and 2, for the client `fed.alice`.
 
     clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the
@@ -55,26 +55,18 @@ class Waffle:
       as SCAFFOLD does, without which c would grow to N/|S| times a gradient.
     """
 
-    slope: float = 3.2
-    control: str = "mean"
-    option: str = "II"
-    clip: float | None = None
-    transition: str = "sigmoid"
-    shift: float = 0.0
-    psi: str = SAME
+    slope: float = setting(3.2, number, "a number 0 or more, as 3.2", lambda v: 0 <= v < math.inf)
+    control: str = setting("mean", choose, ("mean", "literal"))
+    option: str = setting("II", *OPTION)
+    clip: float | None = setting(None, *CLIP)
+    transition: str = setting("sigmoid", choose, TRANSITIONS)
+    shift: float = setting(0.0, number, "a share of the rounds, such as 0.1", math.isfinite)
+    psi: str = setting(SAME, choose, (SAME, *TRANSITIONS))
 
     name, title, version = "waffle", "WAFFLE", 1
     later = ("option", "clip", "transition", "shift", "psi")
     look = ("#d55e00", "D", "-")
     served = as_kept
-
-    def __post_init__(self) -> None:
-        number("slope", self.slope, "a number 0 or more, as 3.2", lambda v: 0 <= v < math.inf)
-        choose("control", self.control, ("mean", "literal"))
-        check_control(self.option, self.clip)
-        choose("transition", self.transition, TRANSITIONS)
-        number("shift", self.shift, "a share of the rounds, such as 0.1", math.isfinite)
-        choose("psi", self.psi, (SAME, *TRANSITIONS))
 
     def cost(self, passes: float, read: float) -> float:
         return passes + (self.option == "I")

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import choose, number
+from pfl_lib.errors import Checked, choose, number, setting
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.rows import Rows, as_kept, average, copies, distances, each_sends_a_model, finite_rows
 
+PENALTY = (number, "a finite penalty of 0 or more", lambda v: 0 <= v < math.inf)
+
 
 @dataclass(frozen=True)
-class WeightErosion:
+class WeightErosion(Checked):
     """Weight Erosion, Algorithm 1, for the client `fed.alice`, whom the paper calls the user.
 
     Every client trains from Alice's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes
@@ -36,20 +38,14 @@ class WeightErosion:
       left with.
     """
 
-    p_d: float = 0.01
-    p_s: float = 0.2
-    counting: str = "before"
-    newcomer: str = "mean"
+    p_d: float = setting(0.01, number, "a penalty of 0 or more", lambda v: v >= 0)
+    p_s: float = setting(0.2, *PENALTY)
+    counting: str = setting("before", choose, ("before", "after", "batches"))
+    newcomer: str = setting("mean", choose, ("mean", "median"))
 
     name, title, short, version = "weight_erosion", "Weight Erosion", "WE", 1
     look = ("#029e73", "s", "-")
     served = as_kept
-
-    def __post_init__(self) -> None:
-        number("p_d", self.p_d, "a penalty of 0 or more", lambda v: v >= 0)
-        number("p_s", self.p_s, "a finite penalty of 0 or more", lambda v: 0 <= v < math.inf)
-        choose("counting", self.counting, ("before", "after", "batches"))
-        choose("newcomer", self.newcomer, ("mean", "median"))
 
     def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)

@@ -12,7 +12,7 @@ import torch
 from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.errors import PART, BadInput, Checked, setting, whole
 from pfl_lib.partitions.base import Partition, Recipe
 from pfl_lib.partitions.dealing import (
     EXAMPLES,
@@ -27,18 +27,18 @@ from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True)
-class _EqualParts:
+class _EqualParts(Checked):
     """A few classes for each of eight clients, with the same number of examples of each."""
 
     version, default_clients = 1, 8
     training_examples = property(training_examples)
 
-    per_client: int = 4
-    examples: int = EXAMPLES
-    train_share: float = TRAIN_SHARE
+    per_client: int = setting(4, whole, 1)
+    examples: int = setting(EXAMPLES, whole, 2)
+    train_share: float = setting(TRAIN_SHARE, *PART)
 
     def __post_init__(self) -> None:
-        whole("per_client", self.per_client, 1)
+        super().__post_init__()
         check_sizes(self)
         if self.examples % self.per_client:
             raise BadInput(
@@ -96,7 +96,7 @@ class Classes(_EqualParts):
 
 
 @dataclass(frozen=True)
-class Dominant:
+class Dominant(Checked):
     """pFedLA's non-IID.2: "each client contains all classes [...] Two classes [...] have higher
     number of data samples than other classes, while six classes in CIFAR100" (section 4.1).
 
@@ -110,14 +110,13 @@ class Dominant:
     name, version, default_clients = "dominant", 1, 10
     training_examples = property(training_examples)
 
-    classes: int = 2
-    share: float = 0.5
-    examples: int = EXAMPLES
-    train_share: float = TRAIN_SHARE
+    classes: int = setting(2, whole, 1)
+    share: float = setting(0.5, *PART)
+    examples: int = setting(EXAMPLES, whole, 2)
+    train_share: float = setting(TRAIN_SHARE, *PART)
 
     def __post_init__(self) -> None:
-        whole("classes", self.classes, 1)
-        number("share", self.share, "a share between 0 and 1", lambda share: 0 < share < 1)
+        super().__post_init__()
         check_sizes(self)
 
     @property

@@ -4,7 +4,7 @@ import torch
 from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.errors import BadInput
 from pfl_lib.partitions.base import Partition, Recipe, called, pooled_examples
 from pfl_lib.randomness import generator
 
@@ -20,8 +20,6 @@ def training_examples(recipe: Recipe) -> int:
 def check_sizes(recipe: Recipe) -> None:
     """BadInput unless a client has some examples to train and some to test on."""
     examples, share = recipe.examples, recipe.train_share
-    whole("examples", examples, 2)
-    number("train_share", share, "a share between 0 and 1", lambda share: 0 < share < 1)
     if not 0 < training_examples(recipe) < examples:
         raise BadInput(
             f"train_share {share!r} of {examples} examples leaves none to"

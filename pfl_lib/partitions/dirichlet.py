@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, number, whole
+from pfl_lib.errors import BadInput, Checked, number, setting, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import number as random_number
 
@@ -16,7 +16,7 @@ TRIES = 1000
 
 
 @dataclass(frozen=True)
-class Dirichlet:
+class Dirichlet(Checked):
     """Each class's examples go to clients in proportions drawn from Dirichlet(alpha, ..., alpha);
     its test examples in the same proportions (Yurochkin et al. 2019, section 4).
 
@@ -28,12 +28,8 @@ class Dirichlet:
 
     name, version, default_clients = "dirichlet", 1, 10
 
-    alpha: float = 0.3
-    least: int = 10
-
-    def __post_init__(self) -> None:
-        number("alpha", self.alpha, "a finite number above 0", lambda a: 0 < a < math.inf)
-        whole("least", self.least, 1)
+    alpha: float = setting(0.3, number, "a finite number above 0", lambda v: 0 < v < math.inf)
+    least: int = setting(10, whole, 1)
 
     @property
     def title(self) -> str:

@@ -6,14 +6,14 @@ for ten classes.  Client i has client 0's share of each label, shifted left by i
 Table 2 and the authors' code; the paper's text shifts to the right.
 """
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from itertools import accumulate, pairwise
 
 import torch
 from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.errors import BadInput, Checked, choose, setting, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import generator
 
@@ -33,7 +33,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class LabelSkew:
+class LabelSkew(Checked):
     """WAFFLE's distributions A, B and C, and A* and B*, which add a concept shift to A and B.
 
     The training images of a label, n of them in the data set's order, are cut into chunks of
@@ -54,18 +54,16 @@ class LabelSkew:
 
     name, version, default_clients = "label_skew", 1, CLIENTS
 
-    distribution: str
-    draw: int | None = None
+    distribution: str = setting(MISSING, choose, TITLES)
+    draw: int | None = setting(None, whole)
 
     def __post_init__(self) -> None:
-        choose("distribution", self.distribution, TITLES)
-        if self.draw is not None:
-            whole("draw", self.draw)
-            if self.distribution in PERCENT:
-                raise BadInput(
-                    f"draw {self.draw}: distribution {self.distribution!r} draws nothing; leave it"
-                    " out, or choose A* or B*"
-                )
+        super().__post_init__()
+        if self.draw is not None and self.distribution in PERCENT:
+            raise BadInput(
+                f"draw {self.draw}: distribution {self.distribution!r} draws nothing; leave it"
+                " out, or choose A* or B*"
+            )
 
     @property
     def title(self) -> str:
@@ -106,7 +104,7 @@ class LabelSkew:
 
 
 @dataclass(frozen=True)
-class SizedSkew:
+class SizedSkew(Checked):
     """Labels as in `LabelSkew`'s A, B or C, sizes in proportion to `sizes`: client i has
     `sizes[i % len(sizes)]` parts; by default those of the appendix's size distribution B.
 
@@ -122,11 +120,11 @@ class SizedSkew:
 
     name, version, default_clients = "sized_skew", 1, 20
 
-    distribution: str = "B"
+    distribution: str = setting("B", choose, PERCENT)
     sizes: tuple[int, ...] = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)
 
     def __post_init__(self) -> None:
-        choose("distribution", self.distribution, PERCENT)
+        super().__post_init__()
         if not isinstance(self.sizes, tuple) or not self.sizes:
             raise BadInput(f"sizes {self.sizes!r}: give a tuple of whole numbers, such as (3, 1)")
         for size in self.sizes:
