@@ -69,12 +69,7 @@ def _smallest_batch(schedule: Schedule, examples: int) -> int:
     return examples - (batches - 1) * schedule.batch_size
 
 
-def check(
-    flat: FlatModule,
-    split: Split,
-    classes: int,
-    schedule: Schedule,
-) -> None:
+def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> None:
     """BadInput for a module that local training would fail on or misread."""
     for part in flat.module.modules():
         if isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None:

@@ -68,32 +68,13 @@ class Method(Protocol):
 
 
 METHODS: dict[str, type] = {
-    cls.name: cls
-    for cls in (
-        Local,
-        FedAvg,
-        Scaffold,
-        WeightErosion,
-        Waffle,
-        APFL,
-        Ditto,
-        FineTuned,
-        BrokenGlobal,
-        FedFomo,
-        FedFomoMA,
-        FedAvgData,
-        Mocha,
-        CFL,
-        PerFedAvg,
-        PFedMe,
-        PFedLA,
-        PFedHN,
-        FedBN,
-        FedRep,
-        LGFedAvg,
-        FedProx,
-        Similarity,
+    method.name: method
+    for group in (
+        (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, Ditto, FineTuned, BrokenGlobal),
+        (FedFomo, FedFomoMA, FedAvgData, Mocha, CFL, PerFedAvg, PFedMe),
+        (PFedLA, PFedHN, FedBN, FedRep, LGFedAvg, FedProx, Similarity),
     )
+    for method in group
 }
 
 

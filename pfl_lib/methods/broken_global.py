@@ -63,8 +63,5 @@ def broken_sum(updates: Tensor, layout: Layout) -> Tensor:
 
 def _rows_added(row: Tensor, layout: Layout) -> Tensor:
     """Each parameter of a row [P] replaced by its sum over inputs (a bias: over its entries)."""
-    sums = [
-        values.sum(-1, keepdim=True).expand_as(values)
-        for values in views(layout.parameters, row).values()
-    ]
-    return torch.cat([values.reshape(-1) for values in sums])
+    tensors = views(layout.parameters, row).values()
+    return torch.cat([one.sum(-1, keepdim=True).expand_as(one).reshape(-1) for one in tensors])

@@ -77,13 +77,8 @@ class CFL(Checked):
                 mean = average(uniform(len(there)), models_of(trained, places))
                 after = with_models(after, members, copies(mean, len(members)))
                 weights[torch.tensor(members)[:, None], torch.tensor(there)] = 1 / len(there)
-        log = {
-            "weights": weights,
-            "cluster": cluster.double(),
-            **norms,
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        log = {"weights": weights, "cluster": cluster.double(), **norms}
+        log |= {"models_up": len(clients), "models_down": len(clients)}
         kept = {"cluster": cluster, "updates": updates, "met": met, "unit": unit}
         return {**after, **kept}, log
 

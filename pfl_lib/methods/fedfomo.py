@@ -98,13 +98,10 @@ class FedFomo(Checked):
         shares = torch.zeros(len(fed), len(fed), dtype=torch.float64)
         affinity, sent = state["affinity"].clone(), 0
         for k, client in enumerate(clients):
-            others = downloads(
-                state["affinity"][client],
-                [i for i in sendable if i != client],
-                self.n - self.counts_own,
-                self.exploration(r),
-                generator(fed.seed, "downloads", r, client),
-            )
+            available = [i for i in sendable if i != client]
+            slots, epsilon = self.n - self.counts_own, self.exploration(r)
+            random = generator(fed.seed, "downloads", r, client)
+            others = downloads(state["affinity"][client], available, slots, epsilon, random)
             near = sorted([client, *others])
             places = [sendable.index(i) for i in near]
             reference = models_of(references, [k])
@@ -117,20 +114,12 @@ class FedFomo(Checked):
             # Only models that count, so that one which diverged leaves the others alone.
             counted = [place for place, weight in zip(places, share, strict=True) if weight > 0]
             for name, matrix in uploads.items():
-                mixed[name][k] = (
-                    share[share > 0].to(matrix) @ matrix[counted]
-                    if counted
-                    else references[name][k]
-                )
+                positive = share[share > 0].to(matrix)
+                mixed[name][k] = positive @ matrix[counted] if counted else references[name][k]
         stopped = torch.zeros(len(fed), dtype=torch.float64)
         stopped[clients] = (shares[clients].sum(1) == 0).double()
-        log = {
-            "weights": shares,
-            "matrices": {"affinity": affinity},
-            "early_stopped": stopped,
-            "models_up": len(clients),
-            "models_down": sent,
-        }
+        log = {"weights": shares, "matrices": {"affinity": affinity}, "early_stopped": stopped}
+        log |= {"models_up": len(clients), "models_down": sent}
         return {**with_models(state, clients, mixed), "affinity": affinity, **kept}, log
 
     def exploration(self, r: int) -> float:

@@ -65,11 +65,8 @@ class FedFomoMA:
         mixed = average(mine[:, clients], trained)
         stays = (mine.sum(1) == 0).nonzero().flatten().tolist()
         mixed = with_models(mixed, stays, models_of(references, stays))
-        log = {
-            "weights": shares,
-            "models_up": len(clients),
-            "models_down": len(clients) * (m + 2 if m > 1 else 0),
-        }
+        sent = len(clients) * (m + 2 if m > 1 else 0)
+        log = {"weights": shares, "models_up": len(clients), "models_down": sent}
         return with_models(state, clients, mixed), log
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pfl_lib.errors import Checked, number, setting
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods.fedavg import WEIGHTING, averaged_training
+from pfl_lib.methods.fedavg import WEIGHTING, FedAvg, averaged_training
 from pfl_lib.rows import Batch, Gradient, Rows, as_kept, descend
 
 
@@ -26,10 +26,7 @@ class FedProx(Checked):
 
     name, title, version = "fedprox", "FedProx", 1
     one_model = True  # the same for all clients
-    served = as_kept
-
-    def start(self, fed: Federation) -> Rows:
-        return fed.initial()
+    start, served = FedAvg.start, as_kept
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:

@@ -68,19 +68,11 @@ class FedRep(Checked):
             kept = [fed.layout.layer(name) for name in head]
             epochs, body_epochs = self._epochs(fed.schedule.local_epochs)
             epochs = epochs if shared else fed.schedule.local_epochs
-            rows, _ = fed.train(
-                rows,
-                r,
-                clients,
-                only(kept, fed),
-                epochs=epochs,
-                purpose="batches of the head",
-                uploaded=(),
-            )
+            alone = {"epochs": epochs, "purpose": "batches of the head", "uploaded": ()}
+            rows, _ = fed.train(rows, r, clients, only(kept, fed), **alone)
         if shared:
-            rows, _ = fed.train(
-                rows, r, clients, only(shared, fed), epochs=body_epochs, uploaded=shared
-            )
+            step = only(shared, fed)
+            rows, _ = fed.train(rows, r, clients, step, epochs=body_epochs, uploaded=shared)
         return partial.averaged(fed, state, clients, rows, shared, self.weighting)
 
     def _epochs(self, local: float) -> tuple[float, float]:

@@ -50,9 +50,5 @@ def averaged(
         columns = slice(layer.statistics_start, layer.statistics_stop)
         after["statistics"][:, columns] = mean["statistics"][columns]
     sent = len(clients) * sum(layer.size for layer in shared) / fed.layout.P
-    log = {
-        "weights": weights_of_all(weights, clients, len(fed)),
-        "models_up": sent,
-        "models_down": sent,
-    }
-    return after, log
+    weights = weights_of_all(weights, clients, len(fed))
+    return after, {"weights": weights, "models_up": sent, "models_down": sent}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from pfl_lib.errors import A_STEP, ABOVE_0, Checked, choose, setting
 from pfl_lib.federation.federation import Federation
-from pfl_lib.methods.fedavg import averaged_training
+from pfl_lib.methods.fedavg import FedAvg, averaged_training
 from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, with_models
 
 
@@ -40,14 +40,12 @@ class PerFedAvg(Checked):
     adapt: bool = True
 
     name, title, version = "per_fedavg", "Per-FedAvg", 1
+    start = FedAvg.start
 
     def cost(self, passes: float, read: float) -> float:
         """Two gradients an example, four with the Hessian; and a pass where a model is read."""
         each = 4 if self.hessian == "differences" else 2
         return each * passes + (read if self.adapt else 0)
-
-    def start(self, fed: Federation) -> Rows:
-        return fed.initial()
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         return averaged_training(fed, state, r, "uniform", self._step)

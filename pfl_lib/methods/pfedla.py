@@ -114,20 +114,13 @@ class PFedLA(Checked):
             slopes = torch.where(lengths > 0, slopes / lengths, 0)
         if self.step:
             networks = self._stepped(networks, slopes, self._blocks(fed))
-        after = {
-            **with_models(state, clients, trained),
-            "hypernetworks": with_rows(state["hypernetworks"], clients, networks),
-        }
-        log_weights = torch.zeros(len(layers), len(fed), len(fed), dtype=torch.float64)
-        log_weights[:, clients] = weights.transpose(0, 1).double().cpu()
+        after = with_models(state, clients, trained)
+        after["hypernetworks"] = with_rows(state["hypernetworks"], clients, networks)
+        shown = torch.zeros(len(layers), len(fed), len(fed), dtype=torch.float64)
+        shown[:, clients] = weights.transpose(0, 1).double().cpu()
         sizes = torch.tensor([layer.size for layer in layers], dtype=torch.float64)
-        not_sent = (kept.double().cpu() @ sizes).sum().item() / fed.layout.P
-        log = {
-            "weights": log_weights,
-            "models_up": len(clients),
-            "models_down": len(clients) - not_sent,
-        }
-        return after, log
+        sent = len(clients) - (kept.double().cpu() @ sizes).sum().item() / fed.layout.P
+        return after, {"weights": shown, "models_up": len(clients), "models_down": sent}
 
     def served(self, fed: Federation, state: Rows) -> Rows:
         weights, _ = self._weights(fed, state["hypernetworks"], range(len(fed)))

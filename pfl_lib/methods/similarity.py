@@ -59,11 +59,8 @@ class Similarity(Checked):
 
         shown = torch.zeros(len(weights), len(fed), len(fed), dtype=torch.float64)
         shown[:, torch.tensor(clients)[:, None], torch.tensor(clients)] = weights
-        log = {
-            "weights": shown if self.by == "layer" else shown[0],
-            "models_up": len(clients),
-            "models_down": len(clients),
-        }
+        shown = shown if self.by == "layer" else shown[0]
+        log = {"weights": shown, "models_up": len(clients), "models_down": len(clients)}
         return with_models(state, clients, mixed), log
 
 

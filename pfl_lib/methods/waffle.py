@@ -9,7 +9,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, Checked, check_alice, choose, number, setting
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods.scaffold import CLIP, OPTION, corrected_training
+from pfl_lib.methods.scaffold import CLIP, OPTION, Scaffold, corrected_training
 from pfl_lib.rows import (
     Rows,
     as_kept,
@@ -66,10 +66,7 @@ class Waffle(Checked):
     name, title, version = "waffle", "WAFFLE", 1
     later = ("option", "clip", "transition", "shift", "psi")
     look = ("#d55e00", "D", "-")
-    served = as_kept
-
-    def cost(self, passes: float, read: float) -> float:
-        return passes + (self.option == "I")
+    cost, served = Scaffold.cost, as_kept
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         # c as printed was once not scaled by the share of the clients that take part.
@@ -85,12 +82,7 @@ class Waffle(Checked):
     def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)
         history = torch.full((2, len(fed)), 1 / len(fed), dtype=torch.float64)
-        return {
-            **fed.initial(),
-            "control": fed.zeros(),
-            "controls": fed.zeros(len(fed)),
-            "history": history,
-        }
+        return Scaffold().start(fed) | {"history": history}
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
@@ -124,14 +116,10 @@ class Waffle(Checked):
         if self.control == "literal":
             moved = (moved - select_rows(state["controls"], clients)) * (len(clients) / len(fed))
         control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
-        after = {
-            **average(smoothed, trained),
-            "control": control,
-            "controls": controls,
-            "history": torch.stack([state["history"][1], now]),
-        }
+        history = torch.stack([state["history"][1], now])
+        kept = {"control": control, "controls": controls, "history": history}
         log = each_sends_a_model(smoothed, clients, len(fed), models=2)
-        return after, log
+        return average(smoothed, trained) | kept, log
 
 
 def omega(

@@ -50,11 +50,7 @@ class WeightErosion(Checked):
     def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)
         unknown = torch.full((len(fed),), float("nan"), dtype=torch.float64)
-        return {
-            **fed.initial(),
-            "weights": unknown,
-            "batches": torch.zeros(len(fed), dtype=torch.float64),
-        }
+        return {**fed.initial(), "weights": unknown, "batches": torch.zeros_like(unknown)}
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
