@@ -5,13 +5,14 @@ from collections.abc import Hashable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 from torch.overrides import TorchFunctionMode
 
 from pfl_lib.engine import Loss
-from pfl_lib.engine.buffers import KeptBuffers
 from pfl_lib.engine.graphs import Played
 from pfl_lib.engine.layout import Layout, views
 from pfl_lib.engine.recording import recordings
+from pfl_lib.errors import BadInput
 from pfl_lib.rows import Batch
 
 
@@ -37,9 +38,8 @@ class FlatModule:
         rows = self.layout.rows(self.module)
         self._theta, self._statistics = rows["theta"], rows["statistics"]
         self._parameters = list(self.module.parameters())
-        for parameter, view in zip(
-            self._parameters, views(self.layout.parameters, self._theta).values(), strict=True
-        ):
+        of_theta = views(self.layout.parameters, self._theta).values()
+        for parameter, view in zip(self._parameters, of_theta, strict=True):
             parameter.data = view
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
@@ -54,13 +54,8 @@ class FlatModule:
 
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.
-        return FlatModule, (
-            self.module,
-            self.loss,
-            self._theta.device,
-            self._theta.dtype,
-            self.recorded_as,
-        )
+        where = self._theta.device, self._theta.dtype
+        return FlatModule, (self.module, self.loss, *where, self.recorded_as)
 
     def in_forward_order(self, x: Tensor) -> Layout:
         """The layout with its layers as an evaluation of x [b, ...] reaches them."""
@@ -137,3 +132,41 @@ class Reads(TorchFunctionMode):
                 if id(one) in self._owners:
                     self.names[self._owners[id(one)]] = None
         return operation(*args, **kwargs)
+
+
+class KeptBuffers(nn.Module):
+    """The network `module`, whose buffers stay where they are: the engine gives it each client's
+    running statistics as views of a row.
+
+    A forward pass that puts another tensor in a view's place, or counts in a buffer of whole
+    numbers, would carry one client's statistics over to the next: BadInput.  BatchNorm's counter of
+    batches may change: it decides nothing where momentum is a number.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.places = tuple(
+            (part, leaf, f"{name}.{leaf}".lstrip("."))
+            for name, part in module.named_modules()
+            for leaf, buffer in part._buffers.items()
+            if buffer is not None
+            and not (leaf == "num_batches_tracked" and isinstance(part, _NormBase))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = [part._buffers[leaf] for part, leaf, _ in self.places]
+        versions = [buffer._version for buffer in before]
+        logits = self.module(x)
+        for (part, leaf, name), buffer, version in zip(self.places, before, versions, strict=True):
+            if part._buffers.get(leaf) is not buffer:
+                raise BadInput(
+                    f"the model's forward replaces buffer {name} by another tensor, which would"
+                    f" carry statistics from client to client: write self.{leaf}.copy_(...)"
+                )
+            if not buffer.is_floating_point() and buffer._version != version:
+                raise BadInput(
+                    f"the model's forward writes into buffer {name} of whole numbers, which no row"
+                    " carries: make it a buffer of fractions, or leave it as it is"
+                )
+        return logits

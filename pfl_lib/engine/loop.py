@@ -48,14 +48,23 @@ class Loop:
             idle.put(module)
 
         def client(i: int) -> None:
+            mine, own = work[i], {name: matrix[i].clone() for name, matrix in rows.items()}
+            if sgd["momentum"]:
+                own |= {velocity(name): torch.zeros_like(own[name]) for name in trained}
+            batches = zip(*mine.placed(), mine.moves or (None,) * len(mine.batches), strict=True)
             module = idle.get()
             try:
-                own = {name: matrix[i].clone() for name, matrix in rows.items()}
-                done = _client(module, pool, own, work[i], step, trained, sgd)
-                for name in trained:
-                    out[name][i] = done[name]
+                gradient, noising = module.gradient, mine.noising and mine.noising.afresh()
+                clipped = noising and by_layer(module, noising.settings.max_norm)
+                for number, (index, labels, moves) in enumerate(batches):
+                    if noising:
+                        gradient = private_gradient(clipped, noising)
+                    batch = Batch(pool.inputs(index, moves), labels, number, **sgd)
+                    take(step, own, gradient, batch)
             finally:
                 idle.put(module)
+            for name in trained:
+                out[name][i] = own[name]
 
         before = torch.get_rng_state()
         at_once = 1 if self.random else min(len(self.modules), len(work))
@@ -70,24 +79,3 @@ class Loop:
         self.random = True
         torch.set_rng_state(before)
         return self.train(pool, rows, work, step, trained, sgd)
-
-
-def _client(
-    module: FlatModule,
-    pool: Pool,
-    rows: Rows,
-    work: Work,
-    step: Step,
-    trained: Sequence[str],
-    sgd: dict[str, float],
-) -> Rows:
-    if sgd["momentum"]:
-        rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
-    batches = zip(*work.placed(), work.moves or (None,) * len(work.batches), strict=True)
-    gradient, noising = module.gradient, work.noising and work.noising.afresh()
-    clipped = noising and by_layer(module, noising.settings.max_norm)
-    for number, (index, labels, moves) in enumerate(batches):
-        if noising:
-            gradient = private_gradient(clipped, noising)
-        take(step, rows, gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
-    return rows
