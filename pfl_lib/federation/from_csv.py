@@ -106,21 +106,15 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        whole = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
-        header = pd.read_csv(path, header=None, nrows=1, **whole).iloc[0].str.strip()
+        plain = {"keep_default_na": False, "skipinitialspace": True}
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, **plain).iloc[0].str.strip()
         for mark, name in ((";", "semicolons"), ("\t", "tabs")):
             if all(mark in cell for cell in header):
                 raise BadInput(f"{path} has {name} between its cells: write commas")
         if (twice := header[header.duplicated() & (header != "")]).any():
             raise BadInput(f"{path} has two columns {twice.iloc[0]!r}: give each a name of its own")
         # Whole columns at once: numbers and words in one column are words.
-        table = pd.read_csv(
-            path,
-            na_values=list(MISSING),
-            keep_default_na=False,
-            skipinitialspace=True,
-            low_memory=False,
-        )
+        table = pd.read_csv(path, na_values=list(MISSING), low_memory=False, **plain)
     except BadInput:
         raise
     except FileNotFoundError:
