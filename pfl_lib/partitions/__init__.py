@@ -25,18 +25,11 @@ from pfl_lib.randomness import seeded
 
 FAMILIES: dict[str, type] = {
     family.name: family
-    for family in (
-        LabelSkew,
-        ByColumn,
-        Shards,
-        Latent,
-        Dirichlet,
-        Classes,
-        Dominant,
-        Neighbours,
-        Relatives,
-        SizedSkew,
+    for group in (
+        (LabelSkew, ByColumn, Shards, Latent, Dirichlet),
+        (Classes, Dominant, Neighbours, Relatives, SizedSkew),
     )
+    for family in group
 }
 
 MOST_CLIENTS = 100_000  # more than any data set here has examples for

@@ -12,34 +12,24 @@ import torch
 from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import PART, BadInput, Checked, setting, whole
-from pfl_lib.partitions.base import Partition, Recipe
-from pfl_lib.partitions.dealing import (
-    EXAMPLES,
-    TRAIN_SHARE,
-    check_sizes,
-    deal,
-    draw_classes,
-    stock,
-    training_examples,
-)
+from pfl_lib.errors import PART, BadInput, setting, whole
+from pfl_lib.partitions import dealing
+from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True)
-class _EqualParts(Checked):
+class _EqualParts(dealing.Sized):
     """A few classes for each of eight clients, with the same number of examples of each."""
 
     version, default_clients = 1, 8
-    training_examples = property(training_examples)
 
     per_client: int = setting(4, whole, 1)
-    examples: int = setting(EXAMPLES, whole, 2)
-    train_share: float = setting(TRAIN_SHARE, *PART)
+    examples: int = setting(dealing.EXAMPLES, whole, 2)
+    train_share: float = setting(dealing.TRAIN_SHARE, *PART)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(self)
         if self.examples % self.per_client:
             raise BadInput(
                 f"examples {self.examples}: {self.per_client} classes do not share them evenly;"
@@ -89,14 +79,14 @@ class Classes(_EqualParts):
         if not held:
             raise BadInput(f"leave_out {self.leave_out}: no class is left; leave fewer out")
         each = self.examples // self.per_client
-        at_most = min(clients, int(stock(dataset)[held].min()) // each)
-        drawn = draw_classes(clients, self.per_client, len(held), at_most, seed, "classes")
+        at_most = min(clients, int(dealing.stock(dataset)[held].min()) // each)
+        drawn = dealing.draw_classes(clients, self.per_client, len(held), at_most, seed, "classes")
         drawn = [[held[place] for place in mine] for mine in drawn]
         return _equal_parts(self, drawn, dataset, seed)
 
 
 @dataclass(frozen=True)
-class Dominant(Checked):
+class Dominant(dealing.Sized):
     """pFedLA's non-IID.2: "each client contains all classes [...] Two classes [...] have higher
     number of data samples than other classes, while six classes in CIFAR100" (section 4.1).
 
@@ -108,16 +98,11 @@ class Dominant(Checked):
     """
 
     name, version, default_clients = "dominant", 1, 10
-    training_examples = property(training_examples)
 
     classes: int = setting(2, whole, 1)
     share: float = setting(0.5, *PART)
-    examples: int = setting(EXAMPLES, whole, 2)
-    train_share: float = setting(TRAIN_SHARE, *PART)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sizes(self)
+    examples: int = setting(dealing.EXAMPLES, whole, 2)
+    train_share: float = setting(dealing.TRAIN_SHARE, *PART)
 
     @property
     def title(self) -> str:
@@ -138,7 +123,7 @@ class Dominant(Checked):
                 f"share {self.share!r}: {self.classes} of {dataset.classes} classes are dominant"
                 f" above {self.classes / dataset.classes:g}; give a greater share"
             )
-        there = stock(dataset)
+        there = dealing.stock(dataset)
         fewest = int(there.min())
         at_most = min(clients, math.floor((fewest - clients * few) / (many - few)))
         if at_most < 0 or clients * self.classes > dataset.classes * at_most:
@@ -147,12 +132,14 @@ class Dominant(Checked):
                 f" {dataset.name} has, {fewest} of its rarest class: give fewer clients, or fewer"
                 " examples each"
             )
-        drawn = draw_classes(clients, self.classes, dataset.classes, at_most, seed, "dominant")
+        drawn = dealing.draw_classes(
+            clients, self.classes, dataset.classes, at_most, seed, "dominant"
+        )
         wanted = torch.full((clients, dataset.classes), math.floor(few))
         for client, mine in enumerate(drawn):
             wanted[client, mine] = math.floor(many)
         wanted = _filled_up(wanted, drawn, self.examples, there)
-        return deal(self, dataset, wanted, seed)
+        return dealing.deal(self, dataset, wanted, seed)
 
 
 @dataclass(frozen=True)
@@ -209,12 +196,14 @@ def _check_classes(per_client: int, at_most: int, dataset: Dataset) -> None:
         )
 
 
-def _equal_parts(recipe: Recipe, held: list[list[int]], dataset: Dataset, seed: int) -> Partition:
+def _equal_parts(
+    recipe: _EqualParts, held: list[list[int]], dataset: Dataset, seed: int
+) -> Partition:
     """The partition in which client i has as many examples of each class in `held[i]`."""
     wanted = torch.zeros(len(held), dataset.classes, dtype=torch.int64)
     for client, mine in enumerate(held):
         wanted[client, mine] = recipe.examples // recipe.per_client
-    return deal(recipe, dataset, wanted, seed)
+    return dealing.deal(recipe, dataset, wanted, seed)
 
 
 def _filled_up(
