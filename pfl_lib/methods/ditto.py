@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from pfl_lib.errors import BadInput, Checked, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg
-from pfl_lib.rows import (
-    Batch,
-    Gradient,
-    Rows,
-    copies,
-    descend,
-    models_of,
-    personal,
-    personal_models,
-    with_models,
-)
+from pfl_lib.methods.fedprox import held_near
+from pfl_lib.rows import Rows, copies, models_of, personal, personal_models, with_models
 
 
 @dataclass(frozen=True)
@@ -52,12 +43,7 @@ class Ditto(Checked):
         there = set(fed.participants(r))
         place = {i: k for k, i in enumerate(fed.evaluated_clients) if i in there}
         own, before = list(place.values()), personal_models(state)
-
-        def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
-            raw = gradient(rows["theta"], batch, rows["statistics"])
-            pull = self.strength * (rows["theta"] - state["theta"])
-            descend(rows, "theta", raw + pull, batch)
-
+        step = held_near(state["theta"], self.strength)
         trained, _ = fed.train(models_of(before, own), r, list(place), step, uploaded=())
         return shared | personal(with_models(before, own, trained)), log
 

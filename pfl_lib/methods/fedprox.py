@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from pfl_lib.errors import Checked, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg, averaged_training
-from pfl_lib.rows import Batch, Gradient, Rows, as_kept, descend
+from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, descend
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,16 @@ class FedProx(Checked):
     start, served = FedAvg.start, as_kept
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
-        def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
-            theta = rows["theta"]
-            raw = gradient(theta, batch, rows["statistics"])
-            descend(rows, "theta", raw + self.mu * (theta - state["theta"]), batch)
-
+        step = held_near(state["theta"], self.mu)
         return averaged_training(fed, state, r, self.weighting, step)
+
+
+def held_near(centre: Tensor, strength: float) -> Step:
+    """A local step along the gradient of f(y) + strength/2 ||y - centre||^2, for a centre [P]."""
+
+    def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        theta = rows["theta"]
+        raw = gradient(theta, batch, rows["statistics"])
+        descend(rows, "theta", raw + strength * (theta - centre), batch)
+
+    return step
