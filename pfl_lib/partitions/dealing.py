@@ -13,8 +13,8 @@ EXAMPLES = 600  # of each client: the most that 60,000 images allow 100 clients
 
 
 class Sized(Checked):
-    """A recipe whose clients have `examples` each and train on `train_share` of them; BadInput
-    where that leaves none to train or none to test on.
+    """A recipe with `examples` and a `train_share`, which leaves some to train and some to test on;
+    BadInput for any other.
     """
 
     def __post_init__(self) -> None:

@@ -1,9 +1,9 @@
 """What a picture shows, as numbers: the last convolution of a small network that was trained on the
 data set's labels.
 
-FedFomo (appendix A.5) takes the second fully connected layer of a VGG-11, trained to at least 85 %
-on the data set; its released code starts from one trained on ImageNet.  This network needs no
-download, and minutes of one core.
+FedFomo (appendix A.5) takes the second fully connected layer (4,096 numbers) of a VGG-11, trained
+to at least 85 % on the data set; its released code starts from one trained on ImageNet.  This
+network needs no download, and minutes of one core.
 """
 
 from dataclasses import dataclass

@@ -165,9 +165,8 @@ def make_labels(
 
     Every example of both pools is embedded by `embed(dataset, epochs, seed)`, reduced to 256
     principal components, and clustered by K-means (k-means++, 5 starts of at most 100 steps).  A
-    file holds `labels` uint8 [n], training examples first, and `settings`, JSON.  The paper's
-    embedding is the second fully connected layer (4,096 numbers) of VGG-11, trained to 85 %: with
-    such a network at hand, give a function that returns its `Embedding`.
+    file holds `labels` uint8 [n], training examples first, and `settings`, JSON.  With the paper's
+    network at hand, give a function that returns its `Embedding`.
 
     To use groups of one's own, give `share_groups` their labels in a recipe of one's own.  To
     publish them, replace the files of `latent_labels` and raise the data set's number in
