@@ -340,11 +340,11 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1129,
-    "methods": 2838,
-    "federation": 1417,
-    "models": 567,
-    "partitions": 1529,
+    "engine": 1079,
+    "methods": 2606,
+    "federation": 1387,
+    "models": 551,
+    "partitions": 1478,
     "data": 693,
     "experiments": 1919,
     "results": 1369,
