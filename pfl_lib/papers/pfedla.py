@@ -64,11 +64,8 @@ STEPS_OF_AN_EPOCH = {"cifar10": 10.0, "cifar100": 10.0, "fashion_mnist": 60.0, "
 QUICK_STEP = 20.0  # for the digits of the quick profile, whose weights then move and stay apart
 """The hypernetwork's step times the local epochs of a round, with the highest accuracy on
 validation data in the last round: ten clients, non-IID.1, a fifth of the training examples held
-out, one seed; docs/results.md has the accuracies.
-
-CIFAR-10: 2 in 30 rounds of 5 local epochs, where 3 may be as good, and 1 in 60 rounds of 10, where
-2 may be.  FashionMNIST: 12 in 30 rounds of 5, where 8 and 24 may be as good.  The steps of CIFAR100
-and MNIST are those of the data like them, unmeasured.
+out, one seed.  docs/results.md has the steps that were tried, their accuracies, and which ones
+cannot be told apart.  The steps of CIFAR100 and MNIST are those of the data like them, unmeasured.
 """
 
 
@@ -76,9 +73,8 @@ def hypernetwork_step(setting: Setting) -> float:
     """The step of a setting's hypernetworks: the measured one, by the local epochs of a round.
 
     Weights are moved by step times the clients' updates, which grow with their local epochs.  The
-    number of rounds is left out: with 1 and 2 on CIFAR-10 accuracy stays as it is from round 25 to
-    60, of 10 local epochs each.  A step that is divided by the rounds too, 0.05 for
-    600 of them, leaves all weights near 1/N: pFedLA then averages as FedAvg does.
+    number of rounds is left out: weights part long before the last one, and a step that is divided
+    by the rounds too leaves all weights near 1/N, as FedAvg has them (docs/results.md).
     """
     step = STEPS_OF_AN_EPOCH.get(setting.dataset, QUICK_STEP)
     return step / setting.schedule.local_epochs

@@ -8,15 +8,13 @@ of 30 rounds every client takes one step of SGD on its next batch, in fixed orde
 Decisions, where the paper's text, its code (EPFLiGHT/coML-Personalized-v2) and its figures
 disagree:
 
-* FedAvg in Figure 1 is not an average (see `methods.broken_global`).  "Global (code)" is what the
-  authors ran, at their rate of 0.07; "FedAvg" is the average that the text describes, at the rate
-  of 3 that the other two methods have.
+* FedAvg in Figure 1 is not an average (`methods.broken_global`).  "Global (code)" is what the
+  authors ran; "FedAvg" is the average that the text describes.
 * The learning rates, lost from the paper's legend, are those of the authors' report
   (Grimberg_personalizedFL.pdf, Figures 6 and 9): 0.07 for Global, 3 for Weight Erosion and Local,
-  on both splits.
-* p_s counts passes with the current round (`counting="after"`), as the code does.  Eq. 5 counts
-  those before it; the authors' printed traces follow the code to every printed digit.
-* The loss is half the cross-entropy plus 1e-3 * ||theta||^2 / 2, bias included.
+  on both splits, and for the true FedAvg.
+* p_s counts passes with the current round (`WeightErosion.counting` "after"), as the code does: the
+  authors' printed traces follow it to every printed digit.
 * Accuracy in the paper's figure is a mean over test batches (`measures.batch_accuracy`); accuracy
   proper is the share of Alice's test passengers that are predicted rightly.  Both are recorded,
   and both are shown.
@@ -49,7 +47,6 @@ METHODS = (*AVERAGED, "Global (code)")
 SPLIT_AS = {"AGE_STRICT": ("age_strict", 161), "AGE_SOME": ("age_some", 132)}
 BY_RADIUS = {"age_strict": "radius_strict", "age_some": "radius_some"}
 
-# The two ways to measure accuracy, see `measures.batch_accuracy`
 RUN, RIGHT = "as the paper measures", "predicted rightly"
 ACCURACIES = (
     replace(ACCURACY, name=RUN, read=column("batch_accuracy", 100)),
