@@ -8,8 +8,8 @@ weight decay (section 4, appendix A.6).
 Settled here where the paper is silent or contradicts its released code (NVlabs/FedFomo).  How a
 method or the partition reads the two, its class says.  Readings that small runs were made for stand
 with their numbers in docs/results.md, "Settings that the papers leave open": the latent groups, the
-data that FedAvg + Data shares, when CFL splits, pFedMe's inner rate, whether n counts a client's own
-model.  Beside these:
+data that FedAvg + Data shares, when CFL splits, pFedMe's inner rate, whether n counts a client's
+own model.  Beside these:
 
 * Every method trains on 80 % of a client's examples, as in the released code, which splits before
   it chooses a method; the paper speaks of the split for FedFomo alone.
@@ -30,21 +30,10 @@ model.  Beside these:
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pfl_lib import methods
 from pfl_lib.engine.private import DPSGD
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import (
-    CFL,
-    FedAvg,
-    FedAvgData,
-    FedFomo,
-    FedFomoMA,
-    FedProx,
-    LGFedAvg,
-    Local,
-    Mocha,
-    PerFedAvg,
-    PFedMe,
-)
+from pfl_lib.methods import FedFomo
 from pfl_lib.papers.metrics import ACCURACY, EPSILON
 from pfl_lib.papers.profiles import Profile, only, sizes
 from pfl_lib.papers.settings import Setting
@@ -71,15 +60,15 @@ def _inner(setting: Setting) -> Setting:
 
 
 COLUMNS = (
-    Column("Local Training", Local()),
-    Column("FedAvg", FedAvg()),
-    Column("FedAvg + Data", FedAvgData(share=0.05)),
-    Column("FedProx", FedProx()),
-    Column("LG-FedAvg", LGFedAvg()),
-    Column("MOCHA", Mocha()),
-    Column("CFL", CFL(*CFL_LIMITS, relative=False)),
-    Column("Per-FedAvg", PerFedAvg()),
-    Column("pFedMe", PFedMe(lam=15), _inner),
+    Column("Local Training", methods.Local()),
+    Column("FedAvg", methods.FedAvg()),
+    Column("FedAvg + Data", methods.FedAvgData(share=0.05)),
+    Column("FedProx", methods.FedProx()),
+    Column("LG-FedAvg", methods.LGFedAvg()),
+    Column("MOCHA", methods.Mocha()),
+    Column("CFL", methods.CFL(*CFL_LIMITS, relative=False)),
+    Column("Per-FedAvg", methods.PerFedAvg()),
+    Column("pFedMe", methods.PFedMe(lam=15), _inner),
     Column("FedFomo (n=5)", FedFomo(5)),
     Column("FedFomo (n=10)", FedFomo(10)),
 )
@@ -165,14 +154,14 @@ def _private(column: Column) -> Table:
     return replace(made("table4", rows, column), metrics=(ACCURACY, EPSILON))
 
 
-TABLE4 = _private((Column("FedAvg", FedAvg()), Column("FedFomo", FedFomo(5))))
-TABLE6 = replace(TABLE4, name="table6", columns=(Column("FedFomo (MA)", FedFomoMA()),))
+TABLE4 = _private((Column("FedAvg", methods.FedAvg()), Column("FedFomo", FedFomo(5))))
+TABLE6 = replace(TABLE4, name="table6", columns=(Column("FedFomo (MA)", methods.FedFomoMA()),))
 """What it prints of FedAvg and FedFomo is Table 4's."""
 
 
 READINGS = (
-    Column("FedAvg + Data, one client's", FedAvgData(pool="client"), own=True),
-    Column("CFL, relative limits", CFL(), own=True),
+    Column("FedAvg + Data, one client's", methods.FedAvgData(pool="client"), own=True),
+    Column("CFL, relative limits", methods.CFL(), own=True),
 )
 """Readings that the tables do not take: the released code's pool, 5 % of one client's data; limits
 of CFL relative to round 1.

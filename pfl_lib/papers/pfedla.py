@@ -24,19 +24,9 @@ from functools import partial
 
 import pandas as pd
 
+from pfl_lib import methods
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import (
-    FedAvg,
-    FedBN,
-    FedFomo,
-    FedRep,
-    Local,
-    Method,
-    PerFedAvg,
-    PFedHN,
-    PFedLA,
-    PFedMe,
-)
+from pfl_lib.methods import PFedLA
 from pfl_lib.methods.similarity import Similarity
 from pfl_lib.models import WITH_STATISTICS
 from pfl_lib.papers import layer_weights
@@ -137,9 +127,9 @@ def setting(dataset: str, number: int = 1, clients: int = 10) -> Setting:
     )
 
 
-def _fedbn(setting: Setting) -> Method | None:
+def _fedbn(setting: Setting) -> methods.Method | None:
     """FedBN, where the network has norms: the paper leaves its other places empty."""
-    return FedBN() if setting.model in WITH_STATISTICS else None
+    return methods.FedBN() if setting.model in WITH_STATISTICS else None
 
 
 def _validated(setting: Setting) -> Setting:
@@ -158,19 +148,19 @@ def _rows(number: int) -> tuple[Row, ...]:
     )
 
 
-TUNED = Column("FedAvg, then own epochs", FedAvg(), model="trained")
+TUNED = Column("FedAvg, then own epochs", methods.FedAvg(), model="trained")
 """FedAvg's model after the epochs that every client runs on it anyway, as the model that is served:
 what a personalised method should beat.  The paper has no such column.
 """
 COLUMNS = (
-    Column("Local Training", Local()),
-    Column("FedAvg", FedAvg()),
-    Column("Per-FedAvg", PerFedAvg()),
-    Column("pFedMe", PFedMe()),
-    Column("pFedHN", PFedHN()),
+    Column("Local Training", methods.Local()),
+    Column("FedAvg", methods.FedAvg()),
+    Column("Per-FedAvg", methods.PerFedAvg()),
+    Column("pFedMe", methods.PFedMe()),
+    Column("pFedHN", methods.PFedHN()),
     Column("FedBN", _fedbn),
-    Column("FedRep", FedRep()),
-    Column("FedFomo", FedFomo(), _validated),
+    Column("FedRep", methods.FedRep()),
+    Column("FedFomo", methods.FedFomo(), _validated),
     Column("pFedLA", pfedla),
     Column("HeurpFedLA", lambda setting: pfedla(setting, 1)),
     TUNED,
@@ -213,8 +203,8 @@ FIGURE1 = Table(
     (
         Column("layer-wise", Similarity("layer")),
         Column("model-wise", Similarity("model")),
-        Column("FedAvg", FedAvg()),
-        Column("Local Training", Local()),
+        Column("FedAvg", methods.FedAvg()),
+        Column("Local Training", methods.Local()),
     ),
     **_READ,
 )
