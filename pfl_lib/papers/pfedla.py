@@ -229,12 +229,6 @@ def _watched(recipe: Neighbours | Relatives, name: str) -> Table:
 
 
 FIGURE5, FIGURE6 = _watched(Relatives(), "relatives"), _watched(Neighbours(), "neighbours")
-FIGURE7 = TABLE3.only(columns=["HeurpFedLA k=0"])
-"""Table 3's runs of pFedLA itself: the weights of all layers on EMNIST and CIFAR10."""
-
-ONE_ROW = TABLE1.only([FEW], datasets=["CIFAR10"])
-"""The row in which the hypernetwork's step is varied."""
-
 
 # --- profiles ---
 
