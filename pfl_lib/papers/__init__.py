@@ -3,7 +3,7 @@
 Which pages there are, their notebooks say (`pages.registry`).
 """
 
-from pfl_lib.papers import fedfomo, pfedla, waffle, waffle_studies
+from pfl_lib.papers import fedfomo, pfedla, waffle
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import PROFILES, Profile
 
@@ -11,7 +11,7 @@ __all__ = ["PRINTED", "PROFILES", "Profile"]
 
 PRINTED = (
     Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES),
-    Shown("waffle-cifar10", waffle_studies.CIFAR10_TABLE, waffle_studies.CIFAR10_PROFILES),
+    Shown("waffle-cifar10", waffle.CIFAR10_TABLE, waffle.CIFAR10_PROFILES),
     Shown("pfedla-table1", pfedla.TABLE1, pfedla.profiles(pfedla.TABLE1)),
     Shown("pfedla-table2", pfedla.TABLE2, pfedla.profiles(pfedla.TABLE2)),
     Shown("pfedla-table3", pfedla.TABLE3, pfedla.profiles(pfedla.TABLE3, mnist=True)),

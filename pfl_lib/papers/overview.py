@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pfl_lib.papers import compare, values, waffle_studies
+from pfl_lib.papers import compare, values, waffle
 from pfl_lib.papers.judge import LEVELS, ORDERS
 from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
@@ -89,7 +89,7 @@ def settings_used() -> pd.DataFrame:
     infinite epsilons: no noise), beside the number that is used for them, and whether that is "used
     as printed" or "replaced".
     """
-    used = waffle_studies.settings_used()
+    used = waffle.settings_used()
     frame = values.load().query("kind == 'setting'").rename(columns={"value": "printed"})
     places = frame[VALUE[1:]].itertuples(index=False, name=None)
     ours = [
