@@ -130,39 +130,40 @@ class Table:
 
     def with_columns(self, methods: Mapping[str, Method | str]) -> "Table":
         """The table with further columns, methods (or names) by the name to show; unprinted."""
-        names, made = [column.name for column in self.columns], {}
+        names, own = [column.name for column in self.columns], []
         for name, method in _named("with_columns", methods):
             if name in names:
                 raise BadInput(f"{self.paper} {self.name} has a column {name!r}: give another name")
-            if isinstance(method, type) or not callable(method):
-                made[name] = (
-                    make_method(method) if isinstance(method, str) else check_method(method)
-                )
-        own = (Column(name, method, own=True) for name, method in (methods | made).items())
+            if isinstance(method, str):
+                method = make_method(method)
+            elif isinstance(method, type) or not callable(method):
+                check_method(method)
+            own.append(Column(name, method, own=True))
         return replace(self, columns=(*self.columns, *own))
 
     def scheduled(self, **changes: Any) -> "Table":
         """The table with changed schedules, such as `lr=0.05`, as rows of your own."""
-        _known("schedule", changes, Schedule)
-        return self._changed(changes, lambda at: at.scheduled(**changes))
+        return self._changed(Schedule, Setting.scheduled, changes)
 
     def with_setting(self, **changes: Any) -> "Table":
         """The table with other fields of `Setting`, such as `partition="B"` or `images=1000`, as
         rows of your own.  They are checked at once: what fits together is given together.
         """
-        _known("setting", changes, Setting)
-        return self._changed(changes, lambda at: replace(at, **changes))
+        return self._changed(Setting, replace, changes)
 
     def clients(self, clients: int) -> "Table":
         """The table with so many clients, as rows of your own."""
         return self.with_setting(clients=clients)
 
-    def _changed(self, named: Mapping[str, Any], change: Callable[[Setting], Setting]) -> "Table":
+    def _changed(self, of: type, change: Callable[..., Setting], named: dict[str, Any]) -> "Table":
+        for name in named:
+            known = [field.name for field in fields(of)]
+            choose(f"field of the {of.__name__.lower()}", name, known)
         words = ", ".join(f"{name} {value}" for name, value in named.items())
         rows = []
         for row in self.rows:
             name, base = f"{row.setting}, {words}", row.base or row.setting
-            at = row.at and change(row.at)
+            at = row.at and change(row.at, **named)
             if at is not None:
                 at.spec(Local(), 1)  # checks its values, here in the reader's own cell
             same = row.same_data and not {"dataset", "partition"} & named.keys()
@@ -233,9 +234,9 @@ class Table:
                 found = []
                 for name in _listed(wanted):
                     choose(attribute, name, here)
-                    named = [k for k, row in enumerate(rows) if getattr(row, attribute) == name]
-                    found += named or [k for k, row in enumerate(rows) if row.base == name]
-                rows = [rows[k] for k in dict.fromkeys(found)]
+                    named = [row for row in rows if getattr(row, attribute) == name]
+                    found += named or [row for row in rows if row.base == name]
+                rows = [*dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
         names = list(own) if columns is None else _listed(columns)
         return replace(
@@ -328,12 +329,6 @@ def _named(what: str, given: Any) -> Iterable[tuple[str, Any]]:
     if not isinstance(given, Mapping):
         raise BadInput(f"{what} {given!r}: give a dict by the name to show")
     return given.items()
-
-
-def _known(what: str, changes: Mapping[str, Any], kind: type) -> None:
-    """BadInput unless all are fields of a kind, with the one that was likely meant."""
-    for name in changes:
-        choose(f"field of the {what}", name, [field.name for field in fields(kind)])
 
 
 def hyper_parameters(method: Method) -> dict[str, Any]:
