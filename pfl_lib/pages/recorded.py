@@ -9,7 +9,6 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 
 from pfl_lib.errors import BadInput
@@ -40,9 +39,9 @@ def compare_with_recorded(
     not.  Raises AssertionError that names the first value that differs, BadInput where nothing is
     recorded.
     """
-    own = {name: getattr(settings, name) for name in type(settings).model_fields}
-    own = {name: value for name, value in own.items() if name not in Settings.model_fields}
-    recorded = _read(page)
+    own = settings.model_dump(exclude={*Settings.model_fields})
+    file = _file(page)
+    recorded = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if runs is not None:
         runs = sha256(runs.encode())[:16]
     found = dict(_leaves(values))
@@ -63,9 +62,9 @@ def compare_with_recorded(
         # Six digits: many more than any tolerance asks for, and few enough to be read.
         kept = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
         recorded |= ({RUNS: runs} if runs else {}) | {OWN: own, what: kept}
-        _file(page).parent.mkdir(exist_ok=True)
+        file.parent.mkdir(exist_ok=True)
         text = json.dumps(recorded, indent=1, ensure_ascii=False)
-        _file(page).write_text(text + "\n", encoding="utf-8")
+        file.write_text(text + "\n", encoding="utf-8")
     if what not in recorded:
         raise BadInput(f"nothing is recorded for {what!r} of {page}: run make record")
     known = recorded[what]
@@ -100,10 +99,5 @@ def _agree(value: object, known: object, within: float, relative: float) -> bool
     return abs(value - known) <= max(within, relative * abs(known))
 
 
-def _read(page: str) -> dict[str, dict[str, object]]:
-    file = _file(page)
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-
-
 def _file(page: str) -> Path:
-    return Path(str(files("pfl_lib.pages") / "recorded")) / f"{page}.json"
+    return Path(__file__).with_name("recorded") / f"{page}.json"
