@@ -109,13 +109,9 @@ def latent(printed: str, dataset: str, clients: int = 15) -> tuple[Row, ...]:
 TABLE1 = made(
     "table1",
     (
-        Row(
-            printed,
-            f"pathological_{clients}_clients",
-            setting(dataset, Shards(per_client=2), clients),
-        )
+        Row(printed, f"pathological_{n}_clients", setting(dataset, Shards(per_client=2), n))
         for printed, dataset in (("MNIST", "mnist"), ("CIFAR10", "cifar10"))
-        for clients in (15, MANY)
+        for n in (15, MANY)
     ),
 )
 TABLE2 = made("table2", latent("CIFAR10", "cifar10"))
@@ -138,26 +134,22 @@ TABLE5 = made("table5", latent("CIFAR100", "cifar100"), _CLUSTERED)
 
 D5 = "latent_D5_15_clients"
 FIVE_GROUPS = setting("cifar10", Latent(5))
+
 # --- privacy ---
 
-
-def _private(column: Column) -> Table:
-    rows = (
-        Row(
-            dataset.upper(),
-            f"dp_sigma{sigma}_D5_15_clients",
-            setting(dataset, Latent(5)).scheduled(private=DPSGD(sigma, MAX_NORM)),
-        )
-        for dataset in ("cifar10", "cifar100")
-        for sigma in SIGMAS
+_PRIVATE = (
+    Row(
+        dataset.upper(),
+        f"dp_sigma{sigma}_D5_15_clients",
+        setting(dataset, Latent(5)).scheduled(private=DPSGD(sigma, MAX_NORM)),
     )
-    return replace(made("table4", rows, column), metrics=(ACCURACY, EPSILON))
-
-
-TABLE4 = _private((Column("FedAvg", methods.FedAvg()), Column("FedFomo", FedFomo(5))))
+    for dataset in ("cifar10", "cifar100")
+    for sigma in SIGMAS
+)
+_BOTH = (Column("FedAvg", methods.FedAvg()), Column("FedFomo", FedFomo(5)))
+TABLE4 = replace(made("table4", _PRIVATE, _BOTH), metrics=(ACCURACY, EPSILON))
 TABLE6 = replace(TABLE4, name="table6", columns=(Column("FedFomo (MA)", methods.FedFomoMA()),))
 """What it prints of FedAvg and FedFomo is Table 4's."""
-
 
 READINGS = (
     Column("FedAvg + Data, one client's", methods.FedAvgData(pool="client"), own=True),
@@ -169,7 +161,6 @@ of CFL relative to round 1.
 
 
 # --- profiles ---
-
 
 QUICK_GROUPS = 5
 QUICK_SHARES = (0.01, VALIDATION, 0.6)

@@ -28,7 +28,7 @@ def curves(frame: pd.DataFrame, values: str = "best") -> pd.DataFrame:
     return means.unstack(["setting", "method"]).sort_index()
 
 
-def lead(runs: Runs, faster: str, slower: str, client: int = 0) -> pd.DataFrame:
+def lead(runs: Runs, faster: str, slower: str) -> pd.DataFrame:
     """Whether one method reaches an accuracy before another does: a row for each setting that the
     tables run.
 
@@ -38,7 +38,7 @@ def lead(runs: Runs, faster: str, slower: str, client: int = 0) -> pd.DataFrame:
     ("yes", "no", or "open" where the two are less than two rounds apart, on fewer than three seeds,
     and where one diverged or was not run).
     """
-    frame = best_so_far(runs.frame, client)
+    frame = best_so_far(runs.frame)
     lines = []
     for (dataset, setting), values in runs.values.groupby(["dataset", "setting"], sort=False):
         here = frame[(frame["dataset"] == dataset) & (frame["setting"] == setting)]
