@@ -162,7 +162,7 @@ COLUMNS = (
     Column("FedRep", methods.FedRep()),
     Column("FedFomo", methods.FedFomo(), _validated),
     Column("pFedLA", pfedla),
-    Column("HeurpFedLA", lambda setting: pfedla(setting, 1)),
+    Column("HeurpFedLA", partial(pfedla, retained=1)),
     TUNED,
 )
 _READ = {"protocol": "last", "over": "clients"}
@@ -172,16 +172,11 @@ TABLE2 = Table(PAPER, "table2", _rows(2), COLUMNS, **_READ)
 
 # --- Table 3 ---
 
-
-def _retaining(k: int) -> Column:
-    return Column(f"HeurpFedLA k={k}", lambda setting: pfedla(setting, k))
-
-
 TABLE3 = Table(
     PAPER,
     "table3",
     rows=TABLE1.only([FEW], datasets=["EMNIST", "CIFAR10"]).rows,
-    columns=tuple(map(_retaining, range(4))),
+    columns=tuple(Column(f"HeurpFedLA k={k}", partial(pfedla, retained=k)) for k in range(4)),
     metrics=(ACCURACY, replace(MEGABYTES, read=layer_weights.printed_megabytes)),
     **_READ,
 )
