@@ -348,10 +348,10 @@ BUDGETS = {
     "data": 693,
     "experiments": 1919,
     "results": 1369,
-    "papers": 2852,
+    "papers": 2712,
     "display": 1067,
     "explore": 439,
-    "pages": 1473,
+    "pages": 1449,
     "cli": 695,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
