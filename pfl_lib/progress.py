@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from tqdm import tqdm
 
@@ -34,7 +33,7 @@ def progress(total: int, label: str, unit: str) -> Iterator[tqdm]:
         line = "{desc}: {n} of {total} {unit}s after {elapsed}\n"
         with tqdm(**asked, delay=5, mininterval=30, leave=False, bar_format=line) as bar:
             yield bar
-    elif not (_in_notebook() and find_spec("ipywidgets")):
+    elif not _in_notebook():
         with tqdm(**asked, leave=False, dynamic_ncols=True) as bar:
             yield bar
     else:
