@@ -14,9 +14,9 @@ from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
-from pfl_lib.experiments.own_data import FederationRun, data_checksum
+from pfl_lib.experiments.own import data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
-from pfl_lib.experiments.spec import RunSpec, check_storable, described
+from pfl_lib.experiments.spec import FederationRun, RunSpec, check_storable, described
 from pfl_lib.experiments.stopping import Interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores

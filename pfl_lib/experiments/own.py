@@ -1,5 +1,5 @@
-"""Methods and partitions of a user's own: what their runs are stored under, and how a change of
-their source under the same version is noticed.
+"""Methods, partitions and data of a user's own: what their runs are stored under, and how a change
+of their source under the same version is noticed.
 """
 
 import ast
@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pfl_lib.errors import BadInput, said
+from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import check_method
 
 PLAIN = (bool, int, float, str, types.NoneType)
@@ -137,7 +139,7 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
     elif isinstance(value, type) or _function(value):
         if value.__module__ == module:
             yield from _parts(value, seen)
-    elif isinstance(value, torch.Tensor):
+    elif isinstance(value, Tensor):
         with contextlib.suppress(RuntimeError, TypeError):  # a tensor without bytes, a sparse one
             flat = value.detach().cpu().resolve_conj().reshape(-1).contiguous()
             yield _of_bytes(name, value, flat.view(torch.uint8).numpy().tobytes())
@@ -193,6 +195,19 @@ def _bare(source: str) -> str:
             if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
                 node.body = body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+def data_checksum(fed: Federation, *rows: Tensor) -> str:
+    """16 hex digits over every client's examples and labels in each split, and over `rows`."""
+    digest = hashlib.sha256()
+    for name, split in sorted(fed.clients.splits.items()):
+        for index, labels in zip(split.index, split.labels, strict=True):
+            digest.update(f"{name} {len(index)}\n".encode())
+            for part in (split.pool.inputs(index), labels):
+                digest.update(part.cpu().contiguous().numpy().tobytes())
+    for row in rows:
+        digest.update(row.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def load(named: str) -> Any:

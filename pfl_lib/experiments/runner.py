@@ -15,9 +15,9 @@ import pandas as pd
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, said, whole
 from pfl_lib.experiments.backends import cluster, completed, processes
-from pfl_lib.experiments.own_data import FederationRun, data_checksum
+from pfl_lib.experiments.own import data_checksum
 from pfl_lib.experiments.rounds import count, rounds_shown
-from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+from pfl_lib.experiments.spec import FederationRun, RunFailure, RunLeft, RunSpec
 from pfl_lib.experiments.stopping import Stopped, interruptible
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation import clients as client_data

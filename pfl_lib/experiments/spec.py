@@ -1,4 +1,6 @@
-"""A run's full description: method x data x partition x model x schedule x seed."""
+"""A run's full description: method x data x partition x model x schedule x seed, or a method on a
+federation of a user's own that has a name.
+"""
 
 import dataclasses
 import re
@@ -8,8 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from pfl_lib import data, engine, models, partitions
-from pfl_lib.errors import check_alice, choose, whole
+from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.experiments import measures, own
+from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import METHODS, Method
 from pfl_lib.methods.poisoned import Poisoned
@@ -19,8 +22,27 @@ from pfl_lib.results.files import key_of
 PRIVATE_COST = 2  # a step by DP-SGD in plain ones, on FedFomo's network; 3 on LeNet-5
 
 
+class Described:
+    """A run's key and the name of its folder, which follow from its `config()`."""
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON of `config()`."""
+        return key_of(self.config())
+
+    @cached_property
+    def slug(self) -> str:
+        """A readable folder name that is unique: method, data, partition, seed and the key's first
+        digits.
+        """
+        config = self.config()
+        names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
+        told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
+        return f"{'-'.join(told)}-seed{config['seed']}-{self.key[:10]}"
+
+
 @dataclass(frozen=True)
-class RunSpec:
+class RunSpec(Described):
     """A run's full description.
 
     `images` keeps the first so many training images; `alice` is the client whose model is read
@@ -117,16 +139,6 @@ class RunSpec:
         }
 
     @cached_property
-    def key(self) -> str:
-        """SHA-256 of the canonical JSON of `config()`."""
-        return key_of(self.config())
-
-    @cached_property
-    def slug(self) -> str:
-        """A readable folder name that is unique."""
-        return folder_name(self.config())
-
-    @cached_property
     def source(self) -> str:
         """`own.source_of` the method and the recipe where they are a user's own, else "".  It is no
         part of the key: it tells when they have changed and their version has not.
@@ -151,6 +163,67 @@ class RunSpec:
         if schedule.private is not None:
             passes *= PRIVATE_COST
         return round(images * passes * schedule.rounds * schedule.participation)
+
+
+@dataclass(frozen=True, eq=False)
+class FederationRun(Described):
+    """A method on a federation that has a name; `Store` reads and writes it as it does a `RunSpec`.
+
+    The key follows from the federation's name and version, from all of its data and the model every
+    client starts from, with its settings, from schedule, seed and Alice, and from the method.
+    Raises BadInput for a method that does not say what its results are to be stored under.
+    """
+
+    method: Method
+    federation: Federation
+    measures: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.federation.name is None:
+            raise BadInput("a federation without a name is not stored: give it name='patients'")
+        check_storable(self.method)
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.federation.schedule
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        fed, method = self.federation, self.method
+        versions = versions_of(method, fed.schedule, fed.layout.S > 0)
+        versions = {name: version for name, version in versions.items() if version != 1}
+        return {
+            "method": described(method),
+            "dataset": fed.name,
+            # What a data set's fingerprint is to the package's own.
+            "fingerprint": own.data_checksum(fed, *fed.initial().values()),
+            "images": None,
+            "partition": {"name": "own data", "version": fed.version},
+            "model": " ".join(repr(fed.module).split()),
+            "clients": len(fed),
+            "schedule": described(fed.schedule),
+            "seed": fed.seed,
+            "alice": fed.alice,
+            "loss": fed.loss,
+            "dtype": str(fed.dtype).removeprefix("torch."),
+            "engine": engine.VERSION,
+            **({"versions": versions} if versions else {}),
+            **({"measures": list(self.measures)} if self.measures else {}),
+            **({"model settings": fed.model_settings} if fed.model_settings else {}),
+            "own": {**check_storable(method), "data": {}},
+        }
+
+    def config(self) -> dict[str, Any]:
+        """Everything the numbers depend on, as JSON has it."""
+        return dict(self._config)
+
+    @cached_property
+    def source(self) -> str:
+        """`own.source_of` the classes of method and model that are a user's own, "" for none."""
+        parts = dict.fromkeys(type(part) for part in self.federation.module.modules())
+        kinds = [] if built_in(self.method) else [type(inner(self.method))]
+        kinds += [k for k in parts if k.__module__.split(".")[0] not in ("torch", "pfl_lib")]
+        return own.source_of(*kinds) if kinds else ""
 
 
 def built_in(method: Method) -> bool:
@@ -187,13 +260,6 @@ def check_storable(method: Method, recipe: Recipe | None = None) -> dict[str, di
 def _parents(theirs: Any, known: Mapping[str, type]) -> dict[str, int]:
     kinds = set(known.values()).intersection(type(theirs).__mro__)
     return {kind.name: kind.version for kind in kinds}
-
-
-def folder_name(config: dict[str, Any]) -> str:
-    """The name of a run's folder: method, data, partition, seed and the key's first digits."""
-    names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
-    told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
-    return f"{'-'.join(told)}-seed{config['seed']}-{key_of(config)[:10]}"
 
 
 def described(of: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from torch import nn
 
 import pfl_lib
 from pfl_lib.experiments import own
-from pfl_lib.experiments.own_data import FederationRun
 from pfl_lib.experiments.runner import run_one, training
+from pfl_lib.experiments.spec import FederationRun
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.methods.poisoned import Poisoned
