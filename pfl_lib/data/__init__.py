@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pfl_lib.data import emnist, files, scikit_learn, titanic
+from pfl_lib.data import emnist, files, scikit_learn, titanic, torchvision_fix
 from pfl_lib.data.source import Arrays, Dataset, Source
 from pfl_lib.errors import BadInput, choose, path_of, whole
 
@@ -98,11 +98,8 @@ def _torchvision_source(
     """A data set read and downloaded by the class of torchvision that is called `title`."""
 
     def open_split(root: Path, train: bool, download: bool = False) -> tuple[Tensor, Tensor]:
-        from pfl_lib.data.torchvision_fix import import_torchvision
-
-        split = getattr(import_torchvision().datasets, title)(
-            str(root), train=train, download=download
-        )
+        datasets = torchvision_fix.import_torchvision().datasets
+        split = getattr(datasets, title)(str(root), train=train, download=download)
         x, y = torch.as_tensor(split.data), torch.as_tensor(split.targets)
         # Grey pictures come as [n, height, width], colour ones as [n, height, width, channel].
         x = x.unsqueeze(1) if x.ndim == 3 else x.permute(0, 3, 1, 2)

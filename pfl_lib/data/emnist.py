@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfl_lib.data import torchvision_fix
 from pfl_lib.data.source import Arrays
 
 FOLDER, ARCHIVE = "EMNIST/raw", "gzip.zip"
@@ -33,9 +34,8 @@ def read(root: Path, split: str) -> Arrays:
 
 def download(root: Path) -> None:
     """Let torchvision write the archive to `<root>/EMNIST/raw`, and its contents beside it."""
-    from pfl_lib.data.torchvision_fix import import_torchvision
-
-    import_torchvision().datasets.EMNIST(str(root), split="digits", train=True, download=True)
+    datasets = torchvision_fix.import_torchvision().datasets
+    datasets.EMNIST(str(root), split="digits", train=True, download=True)
 
 
 def _idx(archive: zipfile.ZipFile, member: str) -> Tensor:
