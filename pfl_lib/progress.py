@@ -29,12 +29,11 @@ def progress(total: int, label: str, unit: str) -> Iterator[tqdm]:
     if headless():
         with open(os.devnull, "w") as nowhere, tqdm(**asked, file=nowhere) as bar:
             yield bar
-    elif not _watched():
-        line = "{desc}: {n} of {total} {unit}s after {elapsed}\n"
-        with tqdm(**asked, delay=5, mininterval=30, leave=False, bar_format=line) as bar:
-            yield bar
     elif not _in_notebook():
-        with tqdm(**asked, leave=False, dynamic_ncols=True) as bar:
+        line = "{desc}: {n} of {total} {unit}s after {elapsed}\n"
+        now_and_then = {"delay": 5, "mininterval": 30, "bar_format": line}
+        how = {"dynamic_ncols": True} if _watched() else now_and_then
+        with tqdm(**asked, leave=False, **how) as bar:
             yield bar
     else:
         from IPython.display import display
@@ -62,9 +61,7 @@ def _in_notebook() -> bool:
 
 
 def _watched() -> bool:
-    """True in a terminal that has a width, and in a notebook."""
-    if _in_notebook():
-        return True
+    """Whether standard error is a terminal that has a width."""
     try:
         return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
     except (OSError, ValueError):

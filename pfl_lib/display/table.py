@@ -27,7 +27,7 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
     long words on several lines, a shade behind verdicts.
     """
     id = hashlib.sha256((caption + frame.to_csv()).encode()).hexdigest()[:10]
-    shown = _formatted(Styler(frame, uuid=id, cell_ids=False), digits, NONE, "html")
+    shown = _formatted(Styler(frame, uuid=id, cell_ids=False), digits, "html")
     rules = [
         {"selector": f".col{place}", "props": _layout(frame.iloc[:, place])}
         for place in range(frame.shape[1])
@@ -37,10 +37,9 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
         for word in SHADES
         if (cells := list(_cells(frame, word)))
     ]
-    rules.append({"selector": "caption", "props": "text-align: left"})
-    rules.append({"selector": "th, td", "props": "padding: 0.3rem 0.75rem 0.3rem 0"})  # in a widget
-    shown = shown.set_table_styles(rules)
-    return shown.set_caption(html.escape(caption))
+    padded = {"selector": "th, td", "props": "padding: 0.3rem 0.75rem 0.3rem 0"}  # in a widget
+    rules += [{"selector": "caption", "props": "text-align: left"}, padded]
+    return shown.set_table_styles(rules).set_caption(html.escape(caption))
 
 
 def _is_right(column: pd.Series) -> bool:
@@ -63,10 +62,10 @@ def _cells(frame: pd.DataFrame, word: str) -> Iterable[str]:
         yield f"td.row{row}.col{column}"
 
 
-def _formatted(shown: Styler, digits: int, none: str, escape: str) -> Styler:
-    shown = shown.format(precision=digits, na_rep=none, thousands=",", escape=escape)
+def _formatted(shown: Styler, digits: int, escape: str) -> Styler:
+    shown = shown.format(precision=digits, na_rep=NONE, thousands=",", escape=escape)
     for axis in (0, 1):  # a heading such as a learning rate keeps its digits
-        shown = shown.format_index(_heading, axis=axis, na_rep=none, escape=escape)
+        shown = shown.format_index(_heading, axis=axis, na_rep=NONE, escape=escape)
     return shown.hide(axis="index") if isinstance(shown.index, pd.RangeIndex) else shown
 
 
@@ -101,7 +100,7 @@ def scrolling(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool =
 
 def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
     """The frame as a LaTeX table, with the package booktabs; without a caption its rows alone."""
-    shown = _formatted(frame.style, digits, NONE, "latex")
+    shown = _formatted(frame.style, digits, "latex")
     columns = "".join("r" if _is_right(frame.iloc[:, k]) else "l" for k in range(frame.shape[1]))
     index = 0 if isinstance(frame.index, pd.RangeIndex) else frame.index.nlevels
     text = shown.to_latex(
