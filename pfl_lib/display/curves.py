@@ -64,18 +64,8 @@ def mean_and_worst(frame: pd.DataFrame) -> Axes:
     """
     ax = theme.blank(max(2.4, 0.5 * frame["method"].nunique() + 1.6))[1]
     marks = {"markers": ["o", "v"], "palette": ["#0173b2", "#de8f05"], "linestyle": "none"}
-    seaborn.pointplot(
-        frame,
-        x="accuracy",
-        y="method",
-        hue="clients",
-        errorbar="sd",
-        dodge=0.3,
-        ax=ax,
-        capsize=0.1,
-        err_kws={"linewidth": 1.5},
-        **marks,
-    )
+    bars = {"errorbar": "sd", "dodge": 0.3, "capsize": 0.1, "err_kws": {"linewidth": 1.5}}
+    seaborn.pointplot(frame, x="accuracy", y="method", hue="clients", ax=ax, **marks, **bars)
     ax.set(xlabel="accuracy in the last round (%)", ylabel="")
     lost = frame["accuracy"].isna().groupby(frame["method"], sort=False).any()
     for place in lost.to_numpy().nonzero()[0]:

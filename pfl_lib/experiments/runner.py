@@ -203,17 +203,11 @@ def run_many(
             missing.sort(key=lambda spec: -spec.examples())
         allowed = jobs or cores()
         workers = min(allowed, len(missing))
-        run = partial(
-            run_one,
-            store=store,
-            data_dir=data.data_root(data_dir) if scheduler else data_dir,
-            device=device,
-            engine=engine,
-            threads=1 if scheduler else max(1, allowed // workers),
-            checkpoint_seconds=checkpoint_seconds,
-            with_model=with_model,
-            until=until,
-        )
+        root = data.data_root(data_dir) if scheduler else data_dir
+        threads = 1 if scheduler else max(1, allowed // workers)
+        where = {"data_dir": root, "device": device, "engine": engine, "threads": threads}
+        when = {"checkpoint_seconds": checkpoint_seconds, "until": until}
+        run = partial(run_one, store=store, with_model=with_model, **where, **when)
         with rounds_shown(missing) as rounds, contextlib.ExitStack() as stack:
             call = partial(_outcome_of, run, until, rounds.folder)
             if scheduler:

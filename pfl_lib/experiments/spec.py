@@ -146,7 +146,7 @@ class RunSpec(Described):
         method = inner(self.method)
         kinds = [] if built_in(method) else [type(method)]
         kinds += [] if partitions.built_in(self.recipe) else [type(self.recipe)]
-        return own.source_of(*kinds) if kinds else ""
+        return own.source_of(*kinds)
 
     def examples(self) -> int:
         """About how many examples' gradients the run takes: a measure of its length."""
@@ -223,7 +223,7 @@ class FederationRun(Described):
         parts = dict.fromkeys(type(part) for part in self.federation.module.modules())
         kinds = [] if built_in(self.method) else [type(inner(self.method))]
         kinds += [k for k in parts if k.__module__.split(".")[0] not in ("torch", "pfl_lib")]
-        return own.source_of(*kinds) if kinds else ""
+        return own.source_of(*kinds)
 
 
 def built_in(method: Method) -> bool:
