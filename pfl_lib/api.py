@@ -16,7 +16,7 @@ from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
 from pfl_lib.experiments.own import data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
-from pfl_lib.experiments.spec import FederationRun, RunSpec, check_storable, described
+from pfl_lib.experiments.spec import FederationRun, RunSpec, check_storable, described, setting_of
 from pfl_lib.experiments.stopping import Interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
@@ -334,9 +334,5 @@ def _unstored(
         raise Interrupted(f"{told}: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule)}
-    model = " ".join(repr(fed.module).split()) if spec is None else spec.model
-    config |= {"model": model} | ({} if spec is None else spec.setting())
-    if fed.name is not None:  # as what is stored of it says
-        partition = {"name": "own data", "version": fed.version}
-        config |= {"dataset": fed.name, "partition": partition, "clients": len(fed)}
+    config |= setting_of(fed) if spec is None else {"model": spec.model, **spec.setting()}
     return _looked_at(run.result(config))

@@ -193,14 +193,11 @@ class FederationRun(Described):
         versions = versions_of(method, fed.schedule, fed.layout.S > 0)
         versions = {name: version for name, version in versions.items() if version != 1}
         return {
+            **setting_of(fed),
             "method": described(method),
-            "dataset": fed.name,
             # What a data set's fingerprint is to the package's own.
             "fingerprint": own.data_checksum(fed, *fed.initial().values()),
             "images": None,
-            "partition": {"name": "own data", "version": fed.version},
-            "model": " ".join(repr(fed.module).split()),
-            "clients": len(fed),
             "schedule": described(fed.schedule),
             "seed": fed.seed,
             "alice": fed.alice,
@@ -224,6 +221,15 @@ class FederationRun(Described):
         kinds = [] if built_in(self.method) else [type(inner(self.method))]
         kinds += [k for k in parts if k.__module__.split(".")[0] not in ("torch", "pfl_lib")]
         return own.source_of(*kinds)
+
+
+def setting_of(fed: Federation) -> dict[str, Any]:
+    """Network and, of a federation with a name, data, as a result's configuration has them."""
+    network = {"model": " ".join(repr(fed.module).split())}
+    if fed.name is None:
+        return network
+    partition = {"name": "own data", "version": fed.version}
+    return network | {"dataset": fed.name, "partition": partition, "clients": len(fed)}
 
 
 def built_in(method: Method) -> bool:
