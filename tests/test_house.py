@@ -340,19 +340,19 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1079,
-    "methods": 2606,
-    "federation": 1387,
-    "models": 551,
-    "partitions": 1478,
-    "data": 693,
-    "experiments": 1919,
-    "results": 1369,
-    "papers": 2712,
-    "display": 1067,
-    "explore": 439,
-    "pages": 1449,
-    "cli": 695,
+    "engine": 1129,
+    "methods": 2838,
+    "federation": 1417,
+    "models": 567,
+    "partitions": 1529,
+    "data": 667,
+    "experiments": 1862,
+    "results": 1327,
+    "papers": 2852,
+    "display": 1040,
+    "explore": 435,
+    "pages": 1473,
+    "cli": 689,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.
