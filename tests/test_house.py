@@ -345,7 +345,7 @@ BUDGETS = {
     "federation": 1417,
     "models": 567,
     "partitions": 1529,
-    "data": 667,
+    "data": 663,
     "experiments": 1862,
     "results": 1327,
     "papers": 2852,
