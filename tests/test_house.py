@@ -340,18 +340,18 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1129,
-    "methods": 2838,
-    "federation": 1417,
-    "models": 567,
-    "partitions": 1529,
+    "engine": 1079,
+    "methods": 2606,
+    "federation": 1387,
+    "models": 551,
+    "partitions": 1478,
     "data": 663,
     "experiments": 1862,
     "results": 1327,
-    "papers": 2852,
+    "papers": 2712,
     "display": 1040,
     "explore": 435,
-    "pages": 1473,
+    "pages": 1449,
     "cli": 689,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
