@@ -10,7 +10,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, copies
 
 START = "start"
-"""No column: the served model is also evaluated before the first round, as round 0."""
+"""The measure without a column: the served model is evaluated before round 1 too, as round 0."""
 
 Clients, Columns = Sequence[int], dict[str, Tensor]
 Measure = Callable[[Federation, Rows, Clients, int], Columns]

@@ -146,7 +146,7 @@ def training(
 
 
 def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
-    """config.json of a run: description, key, source of what is a user's own, data's checksum."""
+    """config.json of a run: description, key, source of a user's own parts, data's checksum."""
     beside = {"source": spec.source} if spec.source else {}
     if isinstance(spec, FederationRun):
         beside["data"] = data_checksum(spec.federation)

@@ -192,7 +192,7 @@ class Result:
         return figure
 
     def save_model(self, path: str | os.PathLike, client: int | None = None) -> Path:
-        """Write the served model's state dict for a client (default: Alice, or the only one)."""
+        """Write a client's model, a state dict (torch.save); default: Alice's, or the only one."""
         evaluated_clients = sorted(int(c) for c in self.metrics["client"].unique())
         if self.diverged is not None:
             raise BadInput(

@@ -20,7 +20,7 @@ PARTS = ("table", "rounds")  # of a comparison, as files have them
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """One method's results over several seeds: a number's mean, with its spread."""
+    """One method's results over several seeds: what a `Result` has as a number is a mean here."""
 
     results: tuple[Result, ...]
 
@@ -80,7 +80,7 @@ class Results:
         return self.summary().std
 
     def plot(self):
-        """Draw accuracy by round, with a band over seeds; returns the matplotlib figure."""
+        """Draw accuracy by round, with a band of one standard deviation; returns the figure."""
         return compare({self.results[0].config["method"]["name"]: self}).plot()
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ class NotStored(BadInput):
 
 
 class Store:
-    """A results folder, and below it the published results, unless PFL_IGNORE_PUBLISHED."""
+    """A results folder; below it, read-only, the published ones (PFL_IGNORE_PUBLISHED: none)."""
 
     def __init__(
         self, results_dir: str | os.PathLike | None = None, published: Path | None = PUBLISHED
