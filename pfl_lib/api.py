@@ -24,7 +24,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, check_method, make_method
 from pfl_lib.partitions import Recipe
-from pfl_lib.progress import progress, reach, tell
+from pfl_lib.progress import progress, tell
 from pfl_lib.results.result import Result, of_each_alice
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import NotStored, Store
@@ -294,11 +294,10 @@ def _stored(spec: RunSpec | FederationRun, given: Mapping[str, Any]) -> Result:
     try:
         with progress(rounds, "training", "round") as bar:
             store = Store(given["results_dir"])
-            move = functools.partial(reach, bar)
-            result = run_one(spec, store, threads=cores(), progress=move, **asked)
+            result = run_one(spec, store, threads=cores(), progress=bar.reach, **asked)
             return _looked_at(result)
     except KeyboardInterrupt:
-        done = bar.n if bar is not None else 0
+        done = bar.steps if bar else 0
         raise Interrupted(
             f"stopped after round {done} of {rounds}; the same call goes on from there"
         ) from None
@@ -325,10 +324,10 @@ def _unstored(
         with one_thread(), progress(rounds, "training", "round") as bar:
             run = Run(method, fed, given["measures"])
             for r in run.rounds():
-                reach(bar, r)
+                bar.reach(r)
                 tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
     except KeyboardInterrupt:
-        done = bar.n if bar is not None else 0
+        done = bar.steps if bar else 0
         told = f"stopped after round {done} of {rounds} (seed {fed.seed}); nothing of it is kept"
         cure = "give method and federation a name and a version, and runs are stored and go on"
         raise Interrupted(f"{told}: {cure}") from None

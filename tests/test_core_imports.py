@@ -63,7 +63,7 @@ def test_the_packages_of_the_upper_rooms_are_blocked_here_and_the_cores_are_not(
     assert not {"torch", "numpy", "pandas", "tqdm", "dateutil", "sympy", "pfl_lib"} & set(blocked)
 
 
-def test_the_core_is_imported_and_every_method_trains():
+def test_the_core_is_imported_every_method_trains_and_what_is_missing_is_named_when_needed():
     """A small federation: five clients with validation examples for FedFomo, a norm for FedBN, and
     rounds enough for pFedMe, whose shared model moves by eta lambda = 0.075 of the way at each
     batch.
@@ -85,6 +85,10 @@ def test_the_core_is_imported_and_every_method_trains():
         try:
             import sklearn.datasets
         except ModuleNotFoundError as error:
+            print(error)
+        try:
+            pfl_lib.run("fedavg", dataset="digits", rounds=1)
+        except pfl_lib.BadInput as error:
             print(error)
 
         generator = torch.Generator().manual_seed(0)
@@ -111,6 +115,7 @@ def test_the_core_is_imported_and_every_method_trains():
     assert run_with_the_core_alone(program).splitlines() == [
         "imported True",
         "No module named 'sklearn'",
+        "dataset 'digits' comes with scikit-learn, which is missing: pip install scikit-learn",
         "trained True",
     ]
 

@@ -53,8 +53,11 @@ def data_root(data_dir: str | os.PathLike | None = None) -> Path:
             told = "give the folder that holds the data sets"
             raise BadInput(f"data folder {root} is a file, not a folder: {told}")
         return root
-    import platformdirs
-
+    try:
+        import platformdirs
+    except ImportError:
+        told = "give data_dir (--data-dir) or set PFL_DATA_DIR (the default needs platformdirs)"
+        raise BadInput(f"no data folder: {told}") from None
     return platformdirs.user_cache_path("pfl_lib", appauthor=False)
 
 

@@ -7,6 +7,7 @@ Both are checked by content, so that a result's key says what it was computed fr
 import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pfl_lib.data.source import Arrays
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, needs
 
 DIGITS_FINGERPRINT = "bb9f5f473e46f85a"
 CANCER_FINGERPRINT = "8bf2ce2ae2ae9816"
@@ -32,9 +33,7 @@ def read_digits(root: Path) -> Arrays:
     The split is fixed: of each label, the 20 % (rounded) that come first in one fixed permutation
     are test images; both parts keep scikit-learn's order.
     """
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
+    bunch = _loaded("digits", "load_digits")
     x = _enlarge(bunch.images)
     y = torch.from_numpy(bunch.target).long()
     # RandomState's streams are frozen by numpy's policy, so the split outlives every version.
@@ -67,13 +66,17 @@ def cancer_radius(root: Path) -> dict[str, Tensor]:
 
 @functools.cache
 def _cancer() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_breast_cancer
-
-    bunch = load_breast_cancer()
+    bunch = _loaded("breast_cancer", "load_breast_cancer")
     measured, malignant = bunch.data[:, : len(CANCER_INPUTS)], 1 - bunch.target.astype(np.int64)
     exact = np.column_stack([(measured * 1_000_000).round(), malignant])
     _check_content("breast_cancer", CANCER_FINGERPRINT, exact)
     return measured, malignant
+
+
+def _loaded(name: str, loader: str) -> Any:
+    with needs(f"dataset {name!r} comes with scikit-learn", "scikit-learn"):
+        import sklearn.datasets
+    return getattr(sklearn.datasets, loader)()
 
 
 def _check_content(name: str, expected: str, *arrays: np.ndarray) -> None:

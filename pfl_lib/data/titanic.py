@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.data.source import Arrays
-from pfl_lib.errors import BadInput
+from pfl_lib.errors import BadInput, needs
 
 TITANIC_FILES = ("titanic_tfds_1309.csv", "titanic3.csv")
 TITANIC_COLUMNS = ("pclass", "sex", "age", "sibsp", "parch", "fare", "embarked", "survived")
@@ -105,8 +105,8 @@ def titanic_table(root: Path) -> pd.DataFrame:
 
 def download_titanic(root: Path) -> None:
     """Write OpenML's table 40945 to `<root>/titanic/titanic3.csv`, with scikit-learn."""
-    from sklearn.datasets import fetch_openml
-
+    with needs("the Titanic is downloaded by scikit-learn", "scikit-learn"):
+        from sklearn.datasets import fetch_openml
     home = str(root / "openml")
     frame = fetch_openml(data_id=OPENML, as_frame=True, parser="auto", data_home=home).frame
     (root / "titanic").mkdir(parents=True, exist_ok=True)

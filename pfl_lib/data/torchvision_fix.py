@@ -11,15 +11,24 @@ from types import ModuleType
 
 import torch
 
+from pfl_lib.errors import BadInput
+
 SYMPTOM = "operator torchvision::nms does not exist"
 OPERATORS = ("nms", "qnms")
 SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 def import_torchvision() -> ModuleType:
-    """The module torchvision, its operators declared if need be."""
+    """The module torchvision, its operators declared if need be; BadInput if not installed."""
     try:
         return importlib.import_module("torchvision")
+    except ModuleNotFoundError as error:
+        if error.name != "torchvision":
+            raise
+        raise BadInput(
+            "torchvision, which reads and downloads the pictures, is not installed: pip install"
+            " torchvision"
+        ) from None
     except RuntimeError as error:
         if SYMPTOM not in str(error):
             raise

@@ -201,10 +201,12 @@ def show(figure: Figure, says: str) -> None:
     """Show a figure in a notebook as a PNG, and close it; outside a notebook nothing is shown.  Its
     alt text is `says`, one sentence, and the numbers drawn.
     """
-    from IPython import get_ipython
-    from IPython.display import display
-
     pyplot.close(figure)
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        return
     if get_ipython() is None:
         return
     alt = f"{says} {describe(figure)}".strip()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pfl_lib.experiments.spec import RunSpec
-from pfl_lib.progress import progress, reach
+from pfl_lib.progress import Bar, progress
 
 
 class Rounds:
@@ -16,7 +16,7 @@ class Rounds:
     cannot be read, as from another machine, a run counts when it has ended.
     """
 
-    def __init__(self, specs: Sequence[RunSpec], bar, folder: Path) -> None:
+    def __init__(self, specs: Sequence[RunSpec], bar: Bar, folder: Path) -> None:
         self.folder, self._bar = folder, bar
         self._running = {spec: folder / spec.slug for spec in specs}
         self._done = dict.fromkeys(specs, 0)
@@ -27,7 +27,7 @@ class Rounds:
         for spec, file in self._running.items():
             with contextlib.suppress(OSError, ValueError):
                 self._done[spec] = int(file.read_text())
-        reach(self._bar, max(self._bar.n, sum(self._done.values())))
+        self._bar.reach(max(self._bar.steps, sum(self._done.values())))
 
     def end(self, spec: RunSpec) -> None:
         """Count all rounds of a run that has ended, however it did."""
@@ -39,7 +39,7 @@ class Rounds:
     def _label(self) -> None:
         ended = len(self._done) - len(self._running)
         several = f", {ended} of {len(self._done)} runs finished" * (len(self._done) > 1)
-        self._bar.set_description("training" + several, refresh=False)
+        self._bar.label("training" + several)
 
 
 @contextlib.contextmanager

@@ -87,7 +87,7 @@ def build(
             there = _seen_from(name, by_name, reports)
             stamps[name] = stamp = finish(job.output, reports / name, page, stamp, there)
             if stamp.error:
-                bar.write(f"{stamp.status}: {name}: {stamp.error}")
+                bar.say(f"{stamp.status}: {name}: {stamp.error}")
             bar.update()
 
         if jobs:

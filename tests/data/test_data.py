@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import os
 import struct
+import sys
 import types
 from pathlib import Path
 
@@ -47,8 +48,9 @@ def tiny_mnist(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def cache(tmp_path, monkeypatch) -> Path:
     """The default cache folder, empty, with no data directory chosen."""
+    platformdirs = pytest.importorskip("platformdirs")
     monkeypatch.delenv("PFL_DATA_DIR", raising=False)
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -226,6 +228,12 @@ def test_changed_digits_are_noticed(monkeypatch):
     bunch.images[0, 0, 0] += 1
     monkeypatch.setattr(datasets, "load_digits", lambda: bunch)
     told = r"^dataset 'digits' of this scikit-learn has fingerprint \w{16}, expected bb9f5f47"
+    refused(told, data.DATASETS["digits"].read, Path())
+
+
+def test_digits_without_scikit_learn_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    told = "comes with scikit-learn, which is missing: pip install scikit-learn"
     refused(told, data.DATASETS["digits"].read, Path())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pfl_lib.data import torchvision_fix
-from tests.common import fresh
+from tests.common import fresh, refused
 
 # What a torchvision without its compiled operators does, and a file that counts the attempts to
 # import it.
@@ -94,3 +94,12 @@ def test_any_other_error_of_the_import_is_passed_on(healthy_or_not, source, erro
     healthy_or_not(source)
     with pytest.raises(error, match=words):
         torchvision_fix.import_torchvision()
+
+
+def test_where_torchvision_is_missing_one_line_says_how_to_get_it(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(torchvision_fix.importlib, "import_module", missing)
+    told = "^torchvision, which .*, is not installed: pip install torchvision$"
+    refused(told, torchvision_fix.import_torchvision)

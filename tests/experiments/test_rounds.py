@@ -13,6 +13,7 @@ from pfl_lib.experiments import backends, rounds
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.methods import FedAvg, Local
+from pfl_lib.progress import Bar
 from pfl_lib.results.result import Result
 from tests.experiments.common import spec
 
@@ -41,11 +42,11 @@ class Fails(Local):
         return super().round(fed, state, r)
 
 
-class Recorded:
+class Recorded(Bar):
     """A bar that writes down its labels, and makes a file when it first moves."""
 
     def __init__(self, moved: Path) -> None:
-        self.total, self.n, self.labels, self.moved = 0, 0, [], moved
+        self.total, self.labels, self.moved = 0, [], moved
 
     @contextlib.contextmanager
     def progress(self, total, label, unit):
@@ -54,11 +55,11 @@ class Recorded:
 
     def update(self, n: int = 1) -> None:
         assert n >= 0
-        self.n += n
-        if self.n:
+        super().update(n)
+        if self.steps:
             self.moved.touch()
 
-    def set_description(self, text: str, refresh: bool) -> None:
+    def label(self, text: str) -> None:
         self.labels.append(text)
 
 
@@ -79,7 +80,7 @@ def test_the_bar_counts_rounds_and_moves_before_a_run_has_ended(jobs, bar, store
     method = Patient(seen=str(bar.moved))
     results = run_many([spec(method, 3), spec(method, 4)], store, jobs=jobs)
     assert all(isinstance(result, Result) for result in results)
-    assert bar.total == bar.n == 7
+    assert bar.total == bar.steps == 7
     assert [*dict.fromkeys(bar.labels)] == [
         f"training, {ended} of 2 runs finished" for ended in (0, 1, 2)
     ]
@@ -91,7 +92,7 @@ def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(bar,
     diverged, failed = spec(FedAvg(), 9, lr=1e6, model="lenet5-relu"), spec(Fails(), 5)
     results = run_many([spec(), diverged, failed], store, jobs=1)
     assert results[1].diverged < 9 and isinstance(results[2], RunFailure)
-    assert bar.total == bar.n == 14
+    assert bar.total == bar.steps == 14
 
 
 def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, store, tmp_path):
@@ -105,12 +106,12 @@ def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, sto
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(rounds.Rounds, "look", interrupt)
         run_many([going_on], store, jobs=1)
-    assert bar.n == store.load_checkpoint(going_on)["done"] == 1
+    assert bar.steps == store.load_checkpoint(going_on)["done"] == 1
     assert not any((tmp_path / "temporary").iterdir())
     (tmp_path / "go").touch()
-    bar.n = 0
+    bar.steps = 0
     run_many([going_on], store, jobs=1)
-    assert bar.total == bar.n == 3 and set(bar.labels) == {"training"}
+    assert bar.total == bar.steps == 3 and set(bar.labels) == {"training"}
 
 
 def test_runs_go_on_where_their_counts_cannot_be_written(bar, store, tmp_path, monkeypatch):
@@ -120,4 +121,4 @@ def test_runs_go_on_where_their_counts_cannot_be_written(bar, store, tmp_path, m
 
     monkeypatch.setattr(rounds, "progress", vanished)
     assert isinstance(run_many([spec()], store, jobs=1)[0], Result)
-    assert bar.n == 2 and not any((tmp_path / "temporary").iterdir())
+    assert bar.steps == 2 and not any((tmp_path / "temporary").iterdir())

@@ -294,22 +294,23 @@ def test_a_notebook_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
 # --- progress ---
 def test_headless_progress_prints_nothing_but_what_is_said(monkeypatch, capsys):
     monkeypatch.setenv("PFL_HEADLESS", "1")
+    monkeypatch.setattr("pfl_lib.progress.SECONDS_BEFORE_FIRST_LINE", 0.0)
     with progress(2, "training", "run") as bar:
         bar.update()
-        bar.write("failed: a run")
-    assert bar.n == 1 and capsys.readouterr() == ("failed: a run\n", "")
+        bar.say("failed: a run")
+    assert capsys.readouterr() == ("failed: a run\n", "")
 
 
 def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch, capsys):
     monkeypatch.delenv("PFL_HEADLESS", raising=False)
     monkeypatch.setattr("pfl_lib.progress._watched", lambda: False)
+    clock = iter([0.0, 3.0, 6.0, 34.0, 62.0])  # the start, then one update each
+    monkeypatch.setattr("pfl_lib.progress.time.monotonic", lambda: next(clock))
     with progress(30, "training", "run") as bar:
-        bar.start_t = bar.last_print_t = 0.0
-        for time, n in ((3.0, 1), (6.0, 1), (34.0, 5), (62.0, 1)):
-            monkeypatch.setattr(bar, "_time", lambda time=time: time)
+        for n in (1, 1, 5, 1):
             bar.update(n)
-    told = capsys.readouterr().err.replace("\r", "").splitlines()
-    assert [line.strip() for line in told if line.strip()] == ["training: 7 of 30 runs after 00:34"]
+    told = "training: 2 of 30 runs after 6 s\ntraining: 8 of 30 runs after 62 s\n"
+    assert capsys.readouterr() == ("", told)
 
 
 def test_a_kernel_that_papermill_gave_parameters_to_shows_no_bars(monkeypatch):
