@@ -115,7 +115,7 @@ def _torchvision_source(
     listing = "".join(f"{file} {md5}\n" for file, md5 in sorted(md5s.items()))
     fingerprint = hashlib.sha256(listing.encode()).hexdigest()[:16]
     download = functools.partial(open_split, train=True, download=True)
-    return Source(title, examples, classes, fingerprint, read, mean, std, folder, md5s, download)
+    return Source(title, examples, classes, mean, std, fingerprint, read, folder, md5s, download)
 
 
 def _emnist_source(title: str, split: str, examples: int, classes: int) -> Source:
@@ -140,6 +140,8 @@ def _titanic_source(as_run: bool) -> Source:
         f"Passengers of the Titanic{as_in_code}",
         examples=1_309,
         classes=2,
+        mean=(0.0,),
+        std=(1.0,),
         fingerprint=titanic.titanic_fingerprint(as_run),
         read=functools.partial(titanic.read_titanic, as_run=as_run),
         folder="titanic",
@@ -179,6 +181,8 @@ DATASETS: dict[str, Source] = {
         "Tumours of scikit-learn's breast cancer data",
         examples=569,
         classes=2,
+        mean=(0.0,),
+        std=(1.0,),
         fingerprint=scikit_learn.CANCER_FINGERPRINT,
         read=scikit_learn.read_cancer,
         inputs=scikit_learn.CANCER_INPUTS,

@@ -56,10 +56,10 @@ class Source:
     title: str
     examples: int
     classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     fingerprint: str
     read: Callable[[Path], Arrays]
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
     folder: str = ""
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     download: Callable[[Path], object] | None = None
