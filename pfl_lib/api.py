@@ -130,7 +130,7 @@ def run(
     method = make_method(method) if isinstance(method, str) else check_method(method)
     for name in unknown:
         _refuse(name, method)
-    flag(with_model=with_model)
+    flag("with_model", with_model)
     if on_round is not None and not callable(on_round):
         raise BadInput(f"on_round {on_round!r}: give a function that takes a round's rows")
     if not isinstance(measures, str | list | tuple):

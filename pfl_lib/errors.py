@@ -76,31 +76,31 @@ def _of_numpy(value: object, kind: str) -> str:
     return f" of Python's own: {kind}(...) makes one" if getattr(value, "shape", None) == () else ""
 
 
-def flag(**named: object) -> None:
-    """BadInput unless each value is True or False."""
-    for name, value in named.items():
-        if not isinstance(value, bool):
-            raise BadInput(f"{name} {value!r}: give True or False")
+def flag(name: str, value: object) -> None:
+    """BadInput unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise BadInput(f"{name} {value!r}: give True or False")
 
 
-class Checked:
-    """A frozen dataclass whose fields are checked as it is made: those that `setting` makes, and
-    those declared bool, which take True and False alone.
+def check_settings(self: Any) -> None:
+    """A dataclass's `__post_init__`, or its first line: checks what `setting` makes, also where a
+    subclass gives it another default.
     """
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type is bool:
-                flag(**{field.name: value})
-            elif "check" in field.metadata and not (value is None and field.default is None):
-                check, limits = field.metadata["check"]
-                check(field.name, value, *limits)
+    checks = {}
+    for kind in reversed(type(self).__mro__):
+        for name, field in vars(kind).get("__dataclass_fields__", {}).items():
+            if "check" in field.metadata:
+                checks[name] = field
+    for name, field in checks.items():
+        value = getattr(self, name)
+        if value is not None or field.default is not None:
+            check, limits = field.metadata["check"]
+            check(name, value, *limits)
 
 
 def setting(default: Any, check: Callable, *limits: Any) -> Any:
-    """A field of a `Checked` dataclass: `check`, such as `whole`, is called with its name and value
-    and these limits.  None is not checked where it is the default.
+    """A field for `check_settings`: `check`, such as `whole`, is called with its name and value and
+    these limits.  None is not checked where it is the default.
     """
     return dataclasses.field(default=default, metadata={"check": (check, limits)})
 
@@ -138,7 +138,9 @@ def needs(what: str, package: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line, with a user's own place: "KeyError: 'w' (mine.py, line 12)"."""
+    """An error in one line, with the place where a user's own code raised it, or called what did:
+    "KeyError: 'w' (mine.py, line 12)".
+    """
     line = f"{type(error).__name__}: {error}".splitlines()[0]
     others = (Path(__file__).parent, sysconfig.get_path("stdlib"))
     others = (*(f"{folder}{os.sep}" for folder in others), "<")

@@ -119,7 +119,9 @@ def distances(matrix: Tensor, row: Tensor) -> Tensor:
 
 
 def descend(rows: Rows, name: str, gradient: Tensor, batch: Batch) -> None:
-    """One step of SGD on a row, in place: v <- beta v + (g + wd theta); theta <- theta - lr v."""
+    """One step of SGD on row `name`, in place: v <- beta v + (g + wd theta); theta <- theta - lr v
+    (as torch.optim.SGD).
+    """
     row = rows[name]
     if batch.weight_decay:
         gradient = gradient + batch.weight_decay * row

@@ -57,7 +57,7 @@ store = click.option(
 
 
 def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[NotebookPage]":
-    """The pages of these ids, else all, with `--method`'s methods; BadInput for unknown ones."""
+    """The named pages, else all, with `--method`'s; BadInput for unknown ones or none named."""
     from pfl_lib.pages import registry
 
     if methods and not ids:

@@ -26,7 +26,7 @@ def draw_moves(images: int, generator: torch.Generator) -> Tensor:
 
 
 def moved(x: Tensor, moves: Tensor) -> Tensor:
-    """The images x [..., C, H, W], each moved as its row of `moves` [..., 3] says."""
+    """New images like x [..., C, H, W], each moved as its row of `moves` [..., 3] says."""
     flat = F.pad(x.reshape(-1, *x.shape[-3:]), (PADDING,) * 4)
     top, left, mirrored = moves.reshape(-1, 3, 1).unbind(1)
     rows = torch.arange(x.shape[-2], device=x.device) + top

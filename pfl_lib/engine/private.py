@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import views
-from pfl_lib.errors import NOT_NEGATIVE, BadInput, Checked, choose, number, setting
+from pfl_lib.errors import NOT_NEGATIVE, BadInput, check_settings, choose, number, setting
 from pfl_lib.rows import Batch, Gradient
 
 MOST_NUMBERS = 2**26
@@ -23,7 +23,7 @@ MOST_NUMBERS = 2**26
 
 
 @dataclass(frozen=True)
-class DPSGD(Checked):
+class DPSGD:
     """Local training by noised gradients: with B the batch size and g_x an example's gradient,
 
         (sum over the batch of g_x min(1, max_norm / |g_x|) + noise max_norm N(0, I)) / B.
@@ -46,7 +46,7 @@ class DPSGD(Checked):
                 f"DP-SGD with noise {self.noise!r} and max_norm {self.max_norm!r}: give both, the"
                 " noise multiplier and the clipping bound, such as DPSGD(noise=1.0, max_norm=1.0)"
             )
-        super().__post_init__()
+        check_settings(self)
         if self.noise and self.max_norm == math.inf:
             raise BadInput(
                 f"noise {self.noise!r} with max_norm inf: noise is in units of the bound, so give a"
@@ -67,7 +67,7 @@ class Noising:
     random: torch.Generator
 
     def afresh(self) -> "Noising":
-        """The same noise from where its generator stands: who is trained again gets it again."""
+        """A copy whose generator stands here too; this one's stays: training again repeats it."""
         return replace(self, random=self.random.clone_state())
 
     def noised(self, clipped: Tensor, taken: int) -> Tensor:
@@ -246,7 +246,7 @@ def _inputs_and_outputs(layer: nn.Module, given: Tensor, g: Tensor) -> tuple[Ten
 
 
 def private_gradient(clipped: Clipped, noising: Noising | Sequence[Noising]) -> Gradient:
-    """The gradient that a step gets for a batch: one client's ([P]) or n clients' ([n, P])."""
+    """A batch's gradient for a step: one client's [P] or n clients' [n, P], each with own noise."""
     asked = False
 
     def gradient(theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:

@@ -29,7 +29,7 @@ WORTH_RECORDING = 300
 """Batches of one shape after which recording, a few tenths of a second, is taken to pay."""
 
 Play = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""theta [P], statistics [S] (updated in place), x [b, ...], y [b] to the gradient [P]."""
+"""theta [P], statistics [S] (in place), x [b, ...], y [b] to the mean loss's gradient [P]."""
 
 _tracing = threading.RLock()  # tracing replaces parts of torch.nn for as long as it takes
 

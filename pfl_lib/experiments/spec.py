@@ -22,27 +22,21 @@ from pfl_lib.results.files import key_of
 PRIVATE_COST = 2  # a step by DP-SGD in plain ones, on FedFomo's network; 3 on LeNet-5
 
 
-class Described:
-    """A run's key and the name of its folder, which follow from its `config()`."""
+def _key(run: "RunSpec | FederationRun") -> str:
+    """SHA-256 of the canonical JSON of `config()`."""
+    return key_of(run.config())
 
-    @cached_property
-    def key(self) -> str:
-        """SHA-256 of the canonical JSON of `config()`."""
-        return key_of(self.config())
 
-    @cached_property
-    def slug(self) -> str:
-        """A readable folder name that is unique: method, data, partition, seed and the key's first
-        digits.
-        """
-        config = self.config()
-        names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
-        told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
-        return f"{'-'.join(told)}-seed{config['seed']}-{self.key[:10]}"
+def _slug(run: "RunSpec | FederationRun") -> str:
+    """A readable folder name that is unique: method, data, partition, seed, key's beginning."""
+    config = run.config()
+    names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
+    told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
+    return f"{'-'.join(told)}-seed{config['seed']}-{run.key[:10]}"
 
 
 @dataclass(frozen=True)
-class RunSpec(Described):
+class RunSpec:
     """A run's full description.
 
     `images` keeps the first so many training images; `alice` is the client whose model is read
@@ -66,6 +60,8 @@ class RunSpec(Described):
     measures: tuple[str, ...] = ()
     evaluate_every: int = 1
     validation: float = 0.0
+
+    key, slug = cached_property(_key), cached_property(_slug)
 
     def __post_init__(self) -> None:
         choose("dataset", self.dataset, data.DATASETS)
@@ -166,7 +162,7 @@ class RunSpec(Described):
 
 
 @dataclass(frozen=True, eq=False)
-class FederationRun(Described):
+class FederationRun:
     """A method on a federation that has a name; `Store` reads and writes it as it does a `RunSpec`.
 
     The key follows from the federation's name and version, from all of its data and the model every
@@ -177,6 +173,8 @@ class FederationRun(Described):
     method: Method
     federation: Federation
     measures: tuple[str, ...] = ()
+
+    key, slug = cached_property(_key), cached_property(_slug)
 
     def __post_init__(self) -> None:
         if self.federation.name is None:
@@ -193,8 +191,8 @@ class FederationRun(Described):
         versions = versions_of(method, fed.schedule, fed.layout.S > 0)
         versions = {name: version for name, version in versions.items() if version != 1}
         return {
-            **setting_of(fed),
             "method": described(method),
+            **setting_of(fed),
             # What a data set's fingerprint is to the package's own.
             "fingerprint": own.data_checksum(fed, *fed.initial().values()),
             "images": None,
@@ -244,7 +242,7 @@ def inner(method: Method) -> Method:
 
 
 def versions_of(method: Method, schedule: Schedule, statistics: bool) -> dict[str, int]:
-    """The versions of a method's parts in its key, by name; `statistics`: the network has some."""
+    """The versions of a method's parts in its key; `statistics`: the network has running ones."""
     return method.versions(schedule, statistics) if hasattr(method, "versions") else {}
 
 

@@ -10,7 +10,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def choose_device(name: str) -> torch.device:
-    """The device "cpu", "cuda" or "auto" (a GPU where there is one); BadInput without "cuda"."""
+    """The device "cpu", "cuda" or "auto" (a GPU where there is one); BadInput for a missing GPU."""
     choose("device", name, DEVICES)
     there = torch.cuda.is_available()
     if name == "cuda" and not there:

@@ -317,7 +317,9 @@ class Federation:
         return self._splits[choose("split", name, self._splits)]
 
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
-        """The clients' numbers; BadInput for one that is none, and for rows that do not fit."""
+        """The clients' numbers; BadInput for one that is none, for rows that are no fractions and,
+        where `each` client has its own, for another number of them.
+        """
         ids = list(clients)
         for client in ids:
             if not (hasattr(client, "__index__") and 0 <= client < len(self)):
@@ -332,7 +334,7 @@ class Federation:
         return [int(client) for client in ids]
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
-        """Loss [b] and correctness (1 or 0) [b], in float64, of a model ([P]) on each example."""
+        """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples."""
         data = self._split(split)
         return evaluation.examples(self._modules[0], model, data, client)
 

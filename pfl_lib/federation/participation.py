@@ -56,5 +56,5 @@ def all_met(schedule: Schedule, clients: int, alice: int | None, seed: int) -> i
 
 
 def round_half_up(value: float) -> int:
-    """The nearest whole number; 0.29 * 50 falls just below a half: stored runs were drawn so."""
+    """Half rounds up; 0.29 * 50 falls below a half and goes down, as stored runs were drawn."""
     return math.floor(value + 0.5)

@@ -9,7 +9,7 @@ from pfl_lib.errors import (
     BELOW_1,
     NOT_NEGATIVE,
     BadInput,
-    Checked,
+    check_settings,
     choose,
     number,
     setting,
@@ -22,7 +22,7 @@ SHARE = (number, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
 
 
 @dataclass(frozen=True)
-class Schedule(Checked):
+class Schedule:
     """Rounds, local work per round and plain SGD's settings.
 
     A client takes `local_epochs` passes over its own data per round, or, where given,
@@ -55,7 +55,7 @@ class Schedule(Checked):
     private: DPSGD | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_settings(self)
         if not isinstance(self.private, DPSGD | None):
             raise BadInput(f"private {self.private!r}: give DPSGD(noise=1.0, max_norm=1.0) or None")
         if not isinstance(self.availability, tuple):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pfl_lib.errors import BadInput, Checked, choose, number, setting
+from pfl_lib.errors import BadInput, check_settings, choose, flag, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.rows import (
@@ -29,7 +29,7 @@ MIXTURE = (number, "a mixture from 0 (shared model) to 1 (own model)", lambda v:
 
 
 @dataclass(frozen=True)
-class APFL(Checked):
+class APFL:
     """APFL, Algorithm 1, with the adaptive mixture of its section 4.
 
     Each local step, with vbar = a v + (1 - a) w:
@@ -63,7 +63,7 @@ class APFL(Checked):
     """
 
     alpha: float = setting(0.5, *MIXTURE)
-    adaptive: bool = True
+    adaptive: bool = setting(True, flag)
     mixture_step: str = setting("first batch", choose, ("first batch", "every batch", "round"))
     own_start: str = setting("shared", choose, ("shared", "random"))
     averaged: str = setting("shared", choose, ("shared", "mixtures"))
@@ -74,7 +74,7 @@ class APFL(Checked):
     look = ("#cc78bc", "v", "--")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_settings(self)
         if self.own_gradient == "outputs" and self.adaptive and self.mixture_step != "round":
             raise BadInput(
                 f"mixture_step {self.mixture_step!r} needs the gradient at the mixture, which"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import NOT_NEGATIVE, Checked, setting, whole
+from pfl_lib.errors import NOT_NEGATIVE, check_settings, flag, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, as_kept, average, copies, models_of, uniform, with_models, with_rows
 
 
 @dataclass(frozen=True)
-class CFL(Checked):
+class CFL:
     """One cluster of all clients at first; in each round every cluster averages its clients' models
     uniformly.  A cluster of more than two clients is split in two where, with u_i their updates,
         |mean u_i| < epsilon_1  and  max |u_i| > epsilon_2:
@@ -40,10 +40,11 @@ class CFL(Checked):
     epsilon_1: float = setting(0.3, *NOT_NEGATIVE)
     epsilon_2: float = setting(0.4, *NOT_NEGATIVE)
     start_round: int = setting(5, whole, 1)
-    relative: bool = True
+    relative: bool = setting(True, flag)
 
     name, title, version = "cfl", "CFL", 1
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last
@@ -85,7 +86,7 @@ class CFL(Checked):
     def _split(
         self, before: Tensor, updates: Tensor, met: Tensor, unit: float, r: int
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The clusters [N] after round r, and the two norms [N] of each client's former one."""
+        """Clusters [N] after round r; two norms [N], in the epsilons' unit, of the former ones."""
         after = before.clone()
         mean_norm, max_norm = (torch.zeros(len(before), dtype=torch.float64) for _ in range(2))
         for number_ in before.unique().tolist():

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import BadInput, Checked, number, setting
+from pfl_lib.errors import BadInput, check_settings, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg
 from pfl_lib.methods.fedprox import held_near
@@ -11,7 +11,7 @@ from pfl_lib.rows import Rows, copies, models_of, personal, personal_models, wit
 
 
 @dataclass(frozen=True)
-class Ditto(Checked):
+class Ditto:
     """Ditto, Algorithm 1: beside FedAvg's model w, every client trains one of its own, v.
 
     client:  v <- v - lr (grad f(v) + lambda (v - w)), with w as received;  server:  FedAvg of the
@@ -28,6 +28,7 @@ class Ditto(Checked):
     weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "ditto", "Ditto", 1
+    __post_init__ = check_settings
 
     def cost(self, passes: float, read: float) -> float:
         return passes * (1 + read)

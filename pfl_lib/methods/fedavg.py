@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfl_lib.errors import Checked, choose, setting
+from pfl_lib.errors import check_settings, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import Rows, Step, as_kept, average, copies, each_sends_a_model, sgd, uniform
 
@@ -12,7 +12,7 @@ WEIGHTING = (choose, ("size", "uniform"))
 
 
 @dataclass(frozen=True)
-class FedAvg(Checked):
+class FedAvg:
     """x <- sum_i w_i y_i over the round's participants (McMahan et al. 2017, Algorithm 1).
 
     `weighting`: "size" gives w_i = n_i / sum n, the paper's; "uniform" gives 1/n, as WAFFLE's and
@@ -25,6 +25,7 @@ class FedAvg(Checked):
     one_model = True  # the same for all clients
     look = ("#0173b2", "o", "--")
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         return fed.initial()

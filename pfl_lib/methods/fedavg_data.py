@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import A_SHARE, BadInput, Checked, choose, setting
+from pfl_lib.errors import A_SHARE, BadInput, check_settings, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.participation import round_half_up
 from pfl_lib.methods.fedavg import WEIGHTING, averaging_weights
@@ -19,7 +19,7 @@ POOLS = {"all": "all {total:g} training examples", "client": "{mean:g} training 
 
 
 @dataclass(frozen=True)
-class FedAvgData(Checked):
+class FedAvgData:
     """FedAvg (McMahan et al. 2017, Algorithm 1) whose clients train on their own examples and on
     those that the others have put into a common pool.
 
@@ -47,6 +47,7 @@ class FedAvgData(Checked):
     one_model = True  # the same for all clients
     later = {"pool": "client"}
     served = as_kept
+    __post_init__ = check_settings
 
     def cost(self, passes: float, read: float) -> float:
         """As with `CLIENTS` clients, where their number counts."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pfl_lib.errors import BadInput, Checked, setting
+from pfl_lib.errors import BadInput, check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.methods.fedavg import WEIGHTING
@@ -10,7 +10,7 @@ from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
-class FedBN(Checked):
+class FedBN:
     """FedBN, Algorithm 1: as FedAvg, but every client keeps the parameters of her norms, and their
     running statistics.
 
@@ -25,6 +25,7 @@ class FedBN(Checked):
 
     name, title, version = "fedbn", "FedBN", 1
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where the network has no norm."""

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import NOT_NEGATIVE, BadInput, Checked, choose, number, setting, whole
+from pfl_lib.errors import (
+    NOT_NEGATIVE,
+    BadInput,
+    check_settings,
+    choose,
+    flag,
+    number,
+    setting,
+    whole,
+)
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, as_kept, copies, finite_rows, models_of, with_models
@@ -16,7 +25,7 @@ NORMS = {"l2": 2, "l1": 1}
 
 
 @dataclass(frozen=True)
-class FedFomo(Checked):
+class FedFomo:
     """FedFomo, section 3.1 and appendices A.1 and A.6, on the clients' validation split.
 
     A round: client i trains from its reference theta_i and uploads; it gets its own trained model
@@ -57,12 +66,13 @@ class FedFomo(Checked):
     decay: float = setting(0.05, *NOT_NEGATIVE)
     norm: str = setting("l2", choose, NORMS)
     affinity: str = setting("signed", choose, ("signed", "normalised"))
-    counts_own: bool = True
-    keeps: bool = False
+    counts_own: bool = setting(True, flag)
+    keeps: bool = setting(False, flag)
 
     name, title, version = "fedfomo", "FedFomo", 1
     later = ("counts_own", "keeps")
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""
@@ -123,7 +133,7 @@ class FedFomo(Checked):
         return {**with_models(state, clients, mixed), "affinity": affinity, **kept}, log
 
     def exploration(self, r: int) -> float:
-        """The chance that a slot goes to a random model in round r: 0.3, 0.25, ..., then 0."""
+        """The chance of a random model in round r, from 1: 0.3, 0.25, ..., 0 from the seventh."""
         return max(self.epsilon - self.decay * (r - 1), 0.0)
 
     def _signed(

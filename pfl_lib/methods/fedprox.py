@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfl_lib.errors import Checked, number, setting
+from pfl_lib.errors import check_settings, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg, averaged_training
 from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, descend
 
 
 @dataclass(frozen=True)
-class FedProx(Checked):
+class FedProx:
     """FedProx, Algorithm 2: clients minimise f_i(y) + mu/2 ||y - x||^2, x the model of the round's
     start (Eq. 2); the server averages.
 
@@ -29,6 +29,7 @@ class FedProx(Checked):
     name, title, version = "fedprox", "FedProx", 1
     one_model = True  # the same for all clients
     start, served = FedAvg.start, as_kept
+    __post_init__ = check_settings
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         step = held_near(state["theta"], self.mu)

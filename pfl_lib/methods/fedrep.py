@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from pfl_lib.engine.layout import Layer
-from pfl_lib.errors import BadInput, Checked, setting, whole
+from pfl_lib.errors import BadInput, check_settings, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods import partial
@@ -16,7 +16,7 @@ from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, copies, descend, 
 
 
 @dataclass(frozen=True)
-class FedRep(Checked):
+class FedRep:
     """FedRep, Algorithm 1: a client trains its head on the received body, then the body under the
     new head; the server averages the bodies.
 
@@ -35,6 +35,7 @@ class FedRep(Checked):
 
     name, title, version = "fedrep", "FedRep", 1
     served = as_kept
+    __post_init__ = check_settings
 
     def cost(self, passes: float, read: float) -> float:
         """Passes over the participants' data: those of head and body."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pfl_lib.errors import Checked, setting, whole
+from pfl_lib.errors import check_settings, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg
@@ -12,7 +12,7 @@ from pfl_lib.rows import Rows, copies, model, with_models
 
 
 @dataclass(frozen=True)
-class FineTuned(Checked):
+class FineTuned:
     """FedAvg; served is its model after `epochs` passes over the client's own data.
 
     * The passes are those with which the client would begin the next round: the same learning rate,
@@ -25,6 +25,7 @@ class FineTuned(Checked):
     weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "finetuned", "FedAvg, fine-tuned", 1
+    __post_init__ = check_settings
 
     def cost(self, passes: float, read: float) -> float:
         """With a model served after every round."""

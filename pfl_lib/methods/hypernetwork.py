@@ -17,10 +17,10 @@ from pfl_lib.errors import BadInput, whole
 WIDEST = 100_000
 
 
-def check_sizes(setting: str, hidden: object) -> None:
+def check_sizes(name: str, hidden: object) -> None:
     """BadInput unless `hidden` is a tuple of sizes of layers, whole numbers, 1 or more."""
     if not isinstance(hidden, tuple):
-        raise BadInput(f"{setting} {hidden!r}: give a tuple of sizes, such as (100, 100, 100)")
+        raise BadInput(f"{name} {hidden!r}: give a tuple of sizes, such as (100, 100, 100)")
     for size in hidden:
         whole("a hidden layer's size", size, 1, WIDEST)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfl_lib.engine.layout import Layer, Layout
-from pfl_lib.errors import Checked, setting
+from pfl_lib.errors import check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.methods.fedavg import WEIGHTING
@@ -13,7 +13,7 @@ from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
-class LGFedAvg(Checked):
+class LGFedAvg:
     """LG-FedAvg, Algorithm 1, with the prediction loss alone: both parts train together on it, then
     the server averages the upper, global part.
 
@@ -30,6 +30,7 @@ class LGFedAvg(Checked):
 
     name, title, version = "lg_fedavg", "LG-FedAvg", 1
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         """All clients' models; BadInput where `local` names no layer."""
@@ -49,7 +50,7 @@ class LGFedAvg(Checked):
 
 
 def representation(layout: Layout) -> list[str]:
-    """The layers below the fully connected ones; all but the last without convolutions."""
+    """Layers below the fully connected ones; without a convolution, all layers but the last."""
     names = [layer.name for layer in layout.layers]
     convolutions = {
         block.name.rpartition(".")[0] for block in layout.parameters if len(block.shape) > 2

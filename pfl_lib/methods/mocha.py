@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import NOT_NEGATIVE, Checked, setting
+from pfl_lib.errors import NOT_NEGATIVE, check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
 from pfl_lib.rows import Batch, Gradient, Rows, as_kept, copies, descend, models_of, with_models
@@ -12,7 +12,7 @@ SMALL = 1e-4  # a pull of which no step of training is felt
 
 
 @dataclass(frozen=True)
-class Mocha(Checked):
+class Mocha:
     """Multi-task learning: each client i trains its own w_i on f_i(w_i) + c (|W|^2 + tr(W Omega
     W^T)), with the clients' models as the columns of W.
 
@@ -36,6 +36,7 @@ class Mocha(Checked):
 
     name, title, version = "mocha", "MOCHA", 1
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         pull = 2 * self.coefficient * scale(fed.layout.P)

@@ -14,12 +14,12 @@ from pfl_lib.methods.fedavg import averaging_weights
 from pfl_lib.rows import Rows, average, weights_of_all, with_models
 
 
-def check_names(setting: str, names: object) -> None:
+def check_names(name: str, names: object) -> None:
     """BadInput unless `names` is a tuple of different names."""
-    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-        raise BadInput(f'{setting} {names!r}: give a tuple of layers\' names, such as ("fc3",)')
+    if not isinstance(names, tuple) or not all(isinstance(one, str) for one in names):
+        raise BadInput(f'{name} {names!r}: give a tuple of layers\' names, such as ("fc3",)')
     if len(set(names)) < len(names):
-        raise BadInput(f"{setting} {names!r}: name each layer once")
+        raise BadInput(f"{name} {names!r}: name each layer once")
 
 
 def shared_layers(fed: Federation, kept: Collection[str]) -> list[Layer]:

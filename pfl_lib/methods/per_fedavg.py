@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from pfl_lib.errors import A_STEP, ABOVE_0, Checked, choose, setting
+from pfl_lib.errors import A_STEP, ABOVE_0, check_settings, choose, flag, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import FedAvg, averaged_training
 from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, with_models
 
 
 @dataclass(frozen=True)
-class PerFedAvg(Checked):
+class PerFedAvg:
     """Per-FedAvg, Algorithm 1, for F(w) = mean_i f_i(w - alpha grad f_i(w)).  Each local step, with
     independent batches D and D':
         w~ = w - alpha grad f(w; D),   w <- w - beta (I - alpha H(w; D)) grad f(w~; D');
@@ -37,9 +37,10 @@ class PerFedAvg(Checked):
     alpha: float = setting(0.01, *A_STEP)
     hessian: str = setting("none", choose, ("none", "differences"))
     delta: float = setting(1e-3, *ABOVE_0)
-    adapt: bool = True
+    adapt: bool = setting(True, flag)
 
     name, title, version = "per_fedavg", "Per-FedAvg", 1
+    __post_init__ = check_settings
     start = FedAvg.start
 
     def cost(self, passes: float, read: float) -> float:

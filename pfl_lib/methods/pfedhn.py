@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.engine.layout import Block, views
-from pfl_lib.errors import A_STEP, ABOVE_0, BELOW_1, NOT_NEGATIVE, Checked, setting, whole
+from pfl_lib.errors import A_STEP, ABOVE_0, BELOW_1, NOT_NEGATIVE, check_settings, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import hypernetwork
 from pfl_lib.randomness import generator
@@ -14,7 +14,7 @@ from pfl_lib.rows import Rows, select_rows, with_rows
 
 
 @dataclass(frozen=True)
-class PFedHN(Checked):
+class PFedHN:
     """pFedHN, Algorithm 1, with all of a round's participants in one step.
 
     server:  theta_i = h(v_i; phi), sent to client i
@@ -49,6 +49,7 @@ class PFedHN(Checked):
     hidden: tuple[int, ...] = setting((100, 100, 100), hypernetwork.check_sizes)
 
     name, title, version = "pfedhn", "pFedHN", 1
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         """The hypernetwork as one row, its momentum, and all clients' running statistics."""

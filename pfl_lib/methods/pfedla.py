@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.engine.layout import Block, Layer, views
-from pfl_lib.errors import A_STEP, BadInput, Checked, choose, setting, whole
+from pfl_lib.errors import A_STEP, BadInput, check_settings, choose, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import hypernetwork, partial
@@ -22,16 +22,16 @@ again for each operation.
 """
 
 
-def check_retained(setting: str, kept: object) -> None:
+def check_retained(name: str, kept: object) -> None:
     """BadInput unless layers are named, each once, or counted."""
     if isinstance(kept, tuple):
-        partial.check_names(setting, kept)
+        partial.check_names(name, kept)
     else:
-        whole(setting, kept, 0)
+        whole(name, kept, 0)
 
 
 @dataclass(frozen=True)
-class PFedLA(Checked):
+class PFedLA:
     """pFedLA, Algorithm 1; HeurpFedLA, Algorithm 2, where layers are `retained`.
 
     server:  alpha_i = HN_i(v_i; psi_i) [L, N]; thetabar_i^l = sum_j alpha_i^{l,j} theta_j^l (Eq. 6)
@@ -81,6 +81,7 @@ class PFedLA(Checked):
     hidden: tuple[int, ...] = setting((100, 100, 100), hypernetwork.check_sizes)
 
     name, title, version = "pfedla", "pFedLA", 1
+    __post_init__ = check_settings
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         """Statistics served: once each client's own, then those mixed by the norm's weights."""

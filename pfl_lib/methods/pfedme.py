@@ -3,7 +3,16 @@
 import math
 from dataclasses import dataclass, replace
 
-from pfl_lib.errors import ABOVE_0, NOT_NEGATIVE, BadInput, Checked, number, setting, whole
+from pfl_lib.errors import (
+    ABOVE_0,
+    NOT_NEGATIVE,
+    BadInput,
+    check_settings,
+    flag,
+    number,
+    setting,
+    whole,
+)
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST, Schedule
 from pfl_lib.rows import (
@@ -22,7 +31,7 @@ from pfl_lib.rows import (
 
 
 @dataclass(frozen=True)
-class PFedMe(Checked):
+class PFedMe:
     """pFedMe, Algorithm 1.  At each mini-batch D a client, from the server's x at first,
         K times:  theta <- theta - lr (grad f(theta; D) + lambda (theta - w)),
         once:     w <- w - eta lambda (w - theta);
@@ -46,9 +55,10 @@ class PFedMe(Checked):
     steps: int = setting(5, whole, 1, MOST)
     eta: float = setting(0.005, number, "a step above 0", lambda v: 0 < v < math.inf)
     beta: float = setting(1.0, *ABOVE_0)
-    restart: bool = False
+    restart: bool = setting(False, flag)
 
     name, title, version = "pfedme", "pFedMe", 1
+    __post_init__ = check_settings
 
     def cost(self, passes: float, read: float) -> float:
         """K gradients an example."""

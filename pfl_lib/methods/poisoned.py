@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, Checked, choose, number, setting
+from pfl_lib.errors import BadInput, check_settings, choose, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Ditto, FedBN, FedRep, LGFedAvg, Local, Method, check_method
@@ -20,7 +20,7 @@ KEEPING = (Local, Ditto, FedRep, LGFedAvg, FedBN)  # methods that keep some of w
 
 
 @dataclass(frozen=True)
-class Poisoned(Checked):
+class Poisoned:
     """`method`, where the clients named in `clients` cheat; whether it resists is WAFFLE's open
     question (appendix A).
 
@@ -49,7 +49,7 @@ class Poisoned(Checked):
         if isinstance(self.method, str):
             raise BadInput(f"method {self.method!r}: give a method, such as FedAvg()")
         check_method(self.method)
-        super().__post_init__()
+        check_settings(self)
         if not isinstance(self.clients, tuple) or any(type(i) is not int for i in self.clients):
             raise BadInput(f"clients {self.clients!r}: give a tuple of clients' numbers")
 

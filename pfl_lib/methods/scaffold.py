@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, Checked, choose, number, setting
+from pfl_lib.errors import BadInput, check_settings, choose, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.rows import (
     Batch,
@@ -27,7 +27,7 @@ CLIP = (number, "a norm above 0, or None", lambda v: 0 < v < math.inf)
 
 
 @dataclass(frozen=True)
-class Scaffold(Checked):
+class Scaffold:
     """SCAFFOLD, Algorithm 1, with server step 1.
 
     client:  y <- x;  K times  y <- y - lr (g_i(y) - c_i + c);   c_i <- by `option` (line 12)
@@ -56,6 +56,7 @@ class Scaffold(Checked):
     later = ("option", "clip")
     look = ("#56b4e9", "^", "-.")
     served = as_kept
+    __post_init__ = check_settings
 
     def cost(self, passes: float, read: float) -> float:
         return passes + (self.option == "I")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.engine.layout import Layer
-from pfl_lib.errors import A_SHARE, Checked, choose, setting
+from pfl_lib.errors import A_SHARE, check_settings, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.pfedla import mixed_models
 from pfl_lib.rows import Rows, as_kept, copies, distances, models_of, with_models
@@ -17,7 +17,7 @@ WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance
 
 
 @dataclass(frozen=True)
-class Similarity(Checked):
+class Similarity:
     """Each client is served the average of all models, the nearer ones heavier (pFedLA, Figure 1):
 
         Delta_i = theta_i - thetabar_i,  d_ij = |Delta_i - Delta_j|,
@@ -42,6 +42,7 @@ class Similarity(Checked):
 
     name, title, version = "similarity", "Average by similarity", 1
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         return copies(fed.initial(), len(fed))

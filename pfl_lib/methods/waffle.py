@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, Checked, check_alice, choose, number, setting
+from pfl_lib.errors import BadInput, check_alice, check_settings, choose, number, setting
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods.scaffold import CLIP, OPTION, Scaffold, corrected_training
@@ -27,7 +27,7 @@ SAME = "same"
 
 
 @dataclass(frozen=True)
-class Waffle(Checked):
+class Waffle:
     """WAFFLE, Algorithms 1 and 2, for the client `fed.alice`.
 
     clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the
@@ -64,6 +64,7 @@ class Waffle(Checked):
     psi: str = setting(SAME, choose, (SAME, *TRANSITIONS))
 
     name, title, version = "waffle", "WAFFLE", 1
+    __post_init__ = check_settings
     later = ("option", "clip", "transition", "shift", "psi")
     look = ("#d55e00", "D", "-")
     cost, served = Scaffold.cost, as_kept

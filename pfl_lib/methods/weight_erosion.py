@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import Checked, choose, number, setting
+from pfl_lib.errors import check_settings, choose, number, setting
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.rows import Rows, as_kept, average, copies, distances, each_sends_a_model, finite_rows
 
@@ -14,7 +14,7 @@ PENALTY = (number, "a finite penalty of 0 or more", lambda v: 0 <= v < math.inf)
 
 
 @dataclass(frozen=True)
-class WeightErosion(Checked):
+class WeightErosion:
     """Weight Erosion, Algorithm 1, for the client `fed.alice`, whom the paper calls the user.
 
     Every client trains from Alice's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes
@@ -46,6 +46,7 @@ class WeightErosion(Checked):
     name, title, short, version = "weight_erosion", "Weight Erosion", "WE", 1
     look = ("#029e73", "s", "-")
     served = as_kept
+    __post_init__ = check_settings
 
     def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)
@@ -113,7 +114,7 @@ def relative_distances(updates: Tensor, alice: int) -> Tensor:
 
 
 def welcome(weights: Tensor, clients: list[int], newcomer: str) -> Tensor:
-    """The weights [N] with newcomers' (nan) filled in: 1 in the first round, else by `newcomer`."""
+    """The weights [N], newcomers' (nan) filled in: 1 in the first round, then mean or median."""
     weights = weights.clone()
     known = weights[~weights.isnan()]
     if not len(known):

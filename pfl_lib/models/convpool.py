@@ -67,7 +67,7 @@ def _to_input(kernels: Tensor, each: Tensor, c: int, rows: int, cols: int, b: in
 
 
 class _ConvPool(torch.autograd.Function):
-    """x [c, h, w, b], weight [o, c, k, k], bias [o] -> activated, pooled [o, rows, cols, b]."""
+    """x [c, h, w, b], weight [o, c, k, k], bias [o] -> pooled [o, rows, cols, b], backward's."""
 
     generate_vmap_rule = True
 

@@ -58,7 +58,7 @@ class NotebookPage:
 
     @functools.cache  # noqa: B019  pages live as long as the process
     def needed(self, profile: str, seeds: int | None = None) -> Needed:
-        """What it runs in a profile, with seeds 1 to `seeds` where given; or `BadInput`."""
+        """What it runs in a profile, with seeds 1 to `seeds`; BadInput for an unknown one."""
         given: dict[str, object] = {"profile": choose("profile", profile, PROFILES)}
         given |= {"seeds": seeds or 0} | ({"methods": [*self.methods]} if self.methods else {})
         return needed(self.path, given)

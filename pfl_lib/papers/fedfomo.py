@@ -50,8 +50,8 @@ MAX_NORM = 1.0  # their clipping bound: the released code's default
 CFL_LIMITS = (0.42, 1.6)  # norms: the released code's epsilon_1 and epsilon_2
 INNER_RATES = {"cifar10": 0.0025, "cifar100": 0.0025, "digits": 0.09}
 """Of pFedMe, whose released rate of 0.09 diverges on CIFAR10: there it is the best of five on
-validation examples, and CIFAR100 takes it over, untried.  On MNIST, which that code does not have,
-it is the rate that the paper gives all methods.
+validation examples, and CIFAR100 takes it over, untried.  On other data, MNIST too, which that
+code does not have, it is all methods' rate.
 """
 
 

@@ -72,7 +72,7 @@ def place_of(run: Planned) -> str:
 
 
 def larger(leads: Iterable[float]) -> bool | None:
-    """Whether all of these leads are above `FLOOR` (True), one as far below zero (False)."""
+    """True if all leads are above `FLOOR`, False if one is as far below zero, else None."""
     leads = list(leads)
     if any(lead < -FLOOR for lead in leads):
         return False

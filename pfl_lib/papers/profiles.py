@@ -24,7 +24,7 @@ def as_printed(setting: Setting) -> Setting:
 
 
 def smaller(rounds: int | None = None, images: int | None = None, dataset: str = "") -> Make:
-    """Make a setting smaller: so many rounds and images at most, another data set."""
+    """A function that makes a setting smaller: at most so many rounds and images, other data."""
 
     def make(setting: Setting) -> Setting:
         most = [count for count in (setting.images, images) if count is not None]

@@ -129,7 +129,7 @@ class Table:
         return replace(self, rows=(*self.rows, *own))
 
     def with_columns(self, methods: Mapping[str, Method | str]) -> "Table":
-        """The table with further columns, methods (or names) by the name to show; unprinted."""
+        """The table with further columns, methods (or names) by name to show; none is printed."""
         names, own = [column.name for column in self.columns], []
         for name, method in _named("with_columns", methods):
             if name in names:
@@ -234,9 +234,9 @@ class Table:
                 found = []
                 for name in _listed(wanted):
                     choose(attribute, name, here)
-                    named = [row for row in rows if getattr(row, attribute) == name]
-                    found += named or [row for row in rows if row.base == name]
-                rows = [*dict.fromkeys(found)]
+                    named = [k for k, row in enumerate(rows) if getattr(row, attribute) == name]
+                    found += named or [k for k, row in enumerate(rows) if row.base == name]
+                rows = [rows[k] for k in dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
         names = list(own) if columns is None else _listed(columns)
         return replace(

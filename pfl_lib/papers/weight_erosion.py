@@ -12,7 +12,7 @@ disagree:
   authors ran; "FedAvg" is the average that the text describes.
 * The learning rates, lost from the paper's legend, are those of the authors' report
   (Grimberg_personalizedFL.pdf, Figures 6 and 9): 0.07 for Global, 3 for Weight Erosion and Local,
-  on both splits, and for the true FedAvg.
+  on both splits.  The true FedAvg has 3 too [our choice].
 * p_s counts passes with the current round (`WeightErosion.counting` "after"), as the code does: the
   authors' printed traces follow it to every printed digit.
 * Accuracy in the paper's figure is a mean over test batches (`measures.batch_accuracy`); accuracy

@@ -63,7 +63,7 @@ class Partition:
         return torch.stack([torch.bincount(row, minlength=dataset.classes) for row in rows])
 
     def checksum(self) -> str:
-        """16 hex digits, equal for partitions of the same positions and labels alone."""
+        """16 hex digits, equal exactly when every client has the same positions and labels."""
         digest = hashlib.sha256(b"pooled\n" if self.pooled else b"")
         parts = {"train": self.train, "test": self.test, "validation": self.validation}
         parts["relabel"] = () if self.relabel is None else tuple(self.relabel)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, Checked, check_alice
+from pfl_lib.errors import BadInput, check_alice, check_settings, flag, setting
 from pfl_lib.partitions.base import Partition, called
 
 Rows = list[int]
@@ -21,7 +21,7 @@ SHUFFLE = 278  # the seed of the authors' splits (and of their initial model)
 
 
 @dataclass(frozen=True)
-class ByColumn(Checked):
+class ByColumn:
     """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column.
 
     Client i holds the i-th group of `by_bins`; with `unknown` the rows without a value are a last
@@ -33,8 +33,8 @@ class ByColumn(Checked):
 
     column: str
     bins: tuple[float, ...]
-    mixed: bool = False
-    unknown: bool = False
+    mixed: bool = setting(False, flag)
+    unknown: bool = setting(False, flag)
 
     def __post_init__(self) -> None:
         try:
@@ -43,7 +43,7 @@ class ByColumn(Checked):
             bins = ()
         if not bins or sorted(set(bins)) != list(bins) or not all(map(math.isfinite, bins)):
             raise BadInput(f"bins {self.bins!r}: give one number or more, in ascending order")
-        super().__post_init__()
+        check_settings(self)
         object.__setattr__(self, "bins", bins)  # a list is taken too, and 20 is 20.0
 
     @property

@@ -19,17 +19,18 @@ from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True)
-class _EqualParts(dealing.Sized):
+class _EqualParts:
     """A few classes for each of eight clients, with the same number of examples of each."""
 
     version, default_clients = 1, 8
+    training_examples = property(dealing.training_examples)
 
     per_client: int = setting(4, whole, 1)
     examples: int = setting(dealing.EXAMPLES, whole, 2)
     train_share: float = setting(dealing.TRAIN_SHARE, *PART)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        dealing.check_sizes(self)
         if self.examples % self.per_client:
             raise BadInput(
                 f"examples {self.examples}: {self.per_client} classes do not share them evenly;"
@@ -86,7 +87,7 @@ class Classes(_EqualParts):
 
 
 @dataclass(frozen=True)
-class Dominant(dealing.Sized):
+class Dominant:
     """pFedLA's non-IID.2: "each client contains all classes [...] Two classes [...] have higher
     number of data samples than other classes, while six classes in CIFAR100" (section 4.1).
 
@@ -98,6 +99,8 @@ class Dominant(dealing.Sized):
     """
 
     name, version, default_clients = "dominant", 1, 10
+    training_examples = property(dealing.training_examples)
+    __post_init__ = dealing.check_sizes
 
     classes: int = setting(2, whole, 1)
     share: float = setting(0.5, *PART)

@@ -4,31 +4,27 @@ import torch
 from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, Checked
-from pfl_lib.partitions.base import Partition, called, pooled_examples
+from pfl_lib.errors import BadInput, check_settings
+from pfl_lib.partitions.base import Partition, Recipe, called, pooled_examples
 from pfl_lib.randomness import generator
 
 TRAIN_SHARE = 0.7  # section 4.1: "All data are divided into 70% training set, and 30% test set"
 EXAMPLES = 600  # of each client: the most that 60,000 images allow 100 clients
 
 
-class Sized(Checked):
-    """A recipe with `examples` and a `train_share`, which leaves some to train and some to test on;
-    BadInput for any other.
-    """
+def training_examples(recipe: Recipe) -> int:
+    """How many of its examples a client trains on: their share, rounded."""
+    return int(recipe.train_share * recipe.examples + 0.5)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.training_examples < self.examples:
-            raise BadInput(
-                f"train_share {self.train_share!r} of {self.examples} examples leaves none to"
-                f" {'train' if self.train_share < 0.5 else 'test'} on: give another share"
-            )
 
-    @property
-    def training_examples(self) -> int:
-        """How many of its examples a client trains on: their share, rounded."""
-        return int(self.train_share * self.examples + 0.5)
+def check_sizes(recipe: Recipe) -> None:
+    """Check a recipe's settings; BadInput unless some examples are left to train and to test on."""
+    check_settings(recipe)
+    if not 0 < training_examples(recipe) < recipe.examples:
+        raise BadInput(
+            f"train_share {recipe.train_share!r} of {recipe.examples} examples leaves none to"
+            f" {'train' if recipe.train_share < 0.5 else 'test'} on: give another share"
+        )
 
 
 def stock(dataset: Dataset) -> LongTensor:
@@ -36,7 +32,7 @@ def stock(dataset: Dataset) -> LongTensor:
     return torch.bincount(pooled_examples(dataset).train_y, minlength=dataset.classes)
 
 
-def deal(recipe: Sized, dataset: Dataset, wanted: LongTensor, seed: int) -> Partition:
+def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Partition:
     """A partition of both pools together: client i has `wanted[i, l]` examples of class l, which no
     other client has.
 
@@ -54,7 +50,7 @@ def deal(recipe: Sized, dataset: Dataset, wanted: LongTensor, seed: int) -> Part
             f" {dataset.name} has {int(there[label])}: give fewer clients, or fewer examples each"
         )
     rows = wanted.tolist()
-    trained = [apportion(recipe.training_examples, row) for row in rows]
+    trained = [apportion(training_examples(recipe), row) for row in rows]
     train, test = [[] for _ in rows], [[] for _ in rows]
     for label in range(dataset.classes):
         held = torch.nonzero(labels == label).flatten()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, Checked, number, setting, whole
+from pfl_lib.errors import BadInput, check_settings, number, setting, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import number as random_number
 
@@ -16,7 +16,7 @@ TRIES = 1000
 
 
 @dataclass(frozen=True)
-class Dirichlet(Checked):
+class Dirichlet:
     """Each class's examples go to clients in proportions drawn from Dirichlet(alpha, ..., alpha);
     its test examples in the same proportions (Yurochkin et al. 2019, section 4).
 
@@ -27,6 +27,7 @@ class Dirichlet(Checked):
     """
 
     name, version, default_clients = "dirichlet", 1, 10
+    __post_init__ = check_settings
 
     alpha: float = setting(0.3, number, "a finite number above 0", lambda v: 0 < v < math.inf)
     least: int = setting(10, whole, 1)

@@ -13,7 +13,7 @@ import torch
 from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, Checked, choose, setting, whole
+from pfl_lib.errors import BadInput, check_settings, choose, setting, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import generator
 
@@ -33,7 +33,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class LabelSkew(Checked):
+class LabelSkew:
     """WAFFLE's distributions A, B and C, and A* and B*, which add a concept shift to A and B.
 
     The training images of a label, n of them in the data set's order, are cut into chunks of
@@ -58,7 +58,7 @@ class LabelSkew(Checked):
     draw: int | None = setting(None, whole)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_settings(self)
         if self.draw is not None and self.distribution in PERCENT:
             raise BadInput(
                 f"draw {self.draw}: distribution {self.distribution!r} draws nothing; leave it"
@@ -104,7 +104,7 @@ class LabelSkew(Checked):
 
 
 @dataclass(frozen=True)
-class SizedSkew(Checked):
+class SizedSkew:
     """Labels as in `LabelSkew`'s A, B or C, sizes in proportion to `sizes`: client i has
     `sizes[i % len(sizes)]` parts; by default those of the appendix's size distribution B.
 
@@ -124,7 +124,7 @@ class SizedSkew(Checked):
     sizes: tuple[int, ...] = (21, 6, 11, 6, 11, 6, 16, 6, 11, 6)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_settings(self)
         if not isinstance(self.sizes, tuple) or not self.sizes:
             raise BadInput(f"sizes {self.sizes!r}: give a tuple of whole numbers, such as (3, 1)")
         for size in self.sizes:

@@ -13,7 +13,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data import DATASETS
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, Checked, setting, whole
+from pfl_lib.errors import BadInput, check_settings, flag, setting, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.partitions.embedding import Embedding, small_cnn
 from pfl_lib.randomness import generator, number
@@ -26,7 +26,7 @@ MADE_ANEW = {"digits": 2, "cifar10": 2, "cifar100": 2}
 
 
 @dataclass(frozen=True)
-class Latent(Checked):
+class Latent:
     """FedFomo's latent distributions: the examples are clustered into `groups`, training and test
     pool together, and the clients of a group share its examples evenly, training examples to train
     on and test examples to be tested on.
@@ -43,9 +43,10 @@ class Latent(Checked):
     """
 
     name, version, default_clients = "latent", 1, 15
+    __post_init__ = check_settings
 
     groups: int = setting(5, whole, 1)
-    shuffled_targets: bool = False
+    shuffled_targets: bool = setting(False, flag)
 
     def versions(self, dataset: str) -> dict[str, int]:
         """The version of a data set's published groups, which `version` would raise for all; 1

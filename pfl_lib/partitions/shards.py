@@ -6,13 +6,13 @@ import torch
 from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, Checked, setting, whole
+from pfl_lib.errors import BadInput, check_settings, setting, whole
 from pfl_lib.partitions.base import Partition, called
 from pfl_lib.randomness import generator
 
 
 @dataclass(frozen=True)
-class Shards(Checked):
+class Shards:
     """FedFomo's pathological setup, in the order of its code (NVlabs/FedFomo, client_noniid).
 
     Every class is cut into N `per_client` / classes shards, in the data set's order; what is left
@@ -25,6 +25,7 @@ class Shards(Checked):
     """
 
     name, version, default_clients = "shards", 1, 15
+    __post_init__ = check_settings
 
     per_client: int = setting(2, whole, 1, 1000)
 

@@ -272,7 +272,7 @@ def compare(
     named = {str(name): _several(name, given) for name, given in results.items()}
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
-    flag(across=across)
+    flag("across", across)
     first, *others = named
     for other in [] if across else others:
         if apart := _apart(named[first], named[other]):

@@ -11,7 +11,7 @@ from pfl_lib.results.result import Result
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """`values` of finished runs by seed; `diverged`: the round, by seed, of those that did."""
+    """`values` of finished runs by seed; `diverged`: by seed, the round of a loss not finite."""
 
     values: pd.Series
     diverged: Mapping[int, int]

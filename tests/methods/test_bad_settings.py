@@ -1,6 +1,7 @@
 """Hyper-parameters that make no sense are refused in one line, which names them."""
 
 import math
+from dataclasses import make_dataclass
 
 import pytest
 
@@ -128,3 +129,9 @@ def test_a_federation_that_a_method_does_not_fit_is_refused_in_one_line(
     small, method, given, words
 ):
     refused(words, method.start, small(**given))
+
+
+def test_a_setting_is_checked_where_a_child_gives_it_another_default():
+    Weaker = make_dataclass("Weaker", [("mu", float, 0.01)], bases=(m.FedProx,), frozen=True)
+    refused("mu -1: give a factor of 0 or more", Weaker, mu=-1)
+    refused("weighting 'unifrom' .*", Weaker, weighting="unifrom")
