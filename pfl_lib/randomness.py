@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import random
 from collections.abc import Iterator
 
 import numpy as np
@@ -26,14 +27,15 @@ def number(seed: int, purpose: str, *key: int) -> int:
     return generator(seed, purpose, *key).initial_seed()
 
 
+def streams() -> tuple:
+    """Where torch's (on the CPU), NumPy's and Python's own streams of random numbers stand."""
+    _, words, place, *_ = np.random.get_state()  # noqa: NPY002  a user's draws
+    return torch.get_rng_state().numpy().tobytes(), words.tobytes(), place, random.getstate()
+
+
 @contextlib.contextmanager
 def seeded(what: str) -> Iterator[None]:
-    """BadInput where `what` draws from torch's (on the CPU) or NumPy's own stream."""
-
-    def streams() -> tuple[bytes, bytes, int]:
-        _, words, place, *_ = np.random.get_state()  # noqa: NPY002  a user's draws
-        return torch.get_rng_state().numpy().tobytes(), words.tobytes(), place
-
+    """BadInput where `what` draws from torch's (on the CPU), NumPy's or Python's own stream."""
     before = streams()
     yield
     if streams() != before:

@@ -90,7 +90,7 @@ class Pool:
             return x
         if x.shape[1] == 1:
             height, width = x.shape[2:]
-            x = x.as_strided(x.shape, (height * width, 1, width, 1))
+            x = x.contiguous().as_strided(x.shape, (height * width, 1, width, 1))
         elif not x.is_cuda:
             x = x.contiguous(memory_format=torch.channels_last)
         return x

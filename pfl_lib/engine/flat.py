@@ -1,7 +1,7 @@
 """A module whose parameters and running statistics are views of two rows: load them, run it."""
 
 import copy
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ class FlatModule:
     """One private copy of a network that reads its parameters from whatever row it is given.
 
     `recorded_as`: what its gradient is recorded under; equal for networks of the same code and
-    settings alone.  None: it is never recorded.
+    settings alone.  None: it is never recorded.  `constant`: the buffers that no row carries.
     """
 
     def __init__(
@@ -30,11 +30,13 @@ class FlatModule:
         device: torch.device,
         dtype: torch.dtype,
         recorded_as: Hashable | None = None,
+        constant: Collection[str] = (),
     ) -> None:
         # In training mode, all of it, as after every evaluation
         self.module = copy.deepcopy(module).to(device, dtype).train()
         self.loss = loss
-        self.layout = Layout.of(self.module)
+        self.constant = constant
+        self.layout = Layout.of(self.module, constant)
         rows = self.layout.rows(self.module)
         self._theta, self._statistics = rows["theta"], rows["statistics"]
         self._parameters = list(self.module.parameters())
@@ -44,7 +46,7 @@ class FlatModule:
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view
-        kept = KeptBuffers(self.module)
+        kept = KeptBuffers(self.module, constant)
         self.network = kept if kept.places else self.module
         self.on_gpu = self._theta.is_cuda
         self.played: Played | None = None  # what a GPU has recorded of clients side by side
@@ -55,7 +57,7 @@ class FlatModule:
     def __reduce__(self) -> tuple[type, tuple]:
         # A copy member by member would have parameters that are no views of its row any more.
         where = self._theta.device, self._theta.dtype
-        return FlatModule, (self.module, self.loss, *where, self.recorded_as)
+        return FlatModule, (self.module, self.loss, *where, self.recorded_as, self.constant)
 
     def in_forward_order(self, x: Tensor) -> Layout:
         """The layout with its layers as an evaluation of x [b, ...] reaches them."""
@@ -72,7 +74,7 @@ class FlatModule:
         The columns of a parameter that the forward pass does not use are 0.
         """
         self._mode(train=True)
-        self._load(theta, statistics)
+        self.load(theta, statistics)
         play = self.recordings and self.recordings.of(self.module, batch.x, batch.y)
         if play:
             gradient = play(self._theta, self._statistics, batch.x, batch.y)
@@ -82,7 +84,8 @@ class FlatModule:
             statistics.copy_(self._statistics)
         return gradient
 
-    def _load(self, theta: Tensor, statistics: Tensor | None) -> None:
+    def load(self, theta: Tensor, statistics: Tensor | None) -> None:
+        """Take over a row's values."""
         self._theta.copy_(theta)
         if statistics is not None:
             self._statistics.copy_(statistics)
@@ -99,7 +102,7 @@ class FlatModule:
     ) -> tuple[Tensor, Tensor]:
         """Per-example loss [b] and correctness (1 or 0) [b] of one model in evaluation mode."""
         self._mode(train=False)
-        self._load(theta, statistics)
+        self.load(theta, statistics)
         logits = self.network(x)
         return self.loss(logits, y), (logits.argmax(-1) == y).to(logits.dtype)
 
@@ -138,20 +141,18 @@ class KeptBuffers(nn.Module):
     """The network `module`, whose buffers stay where they are: the engine gives it each client's
     running statistics as views of a row.
 
-    A forward pass that puts another tensor in a view's place, or counts in a buffer of whole
-    numbers, would carry one client's statistics over to the next: BadInput.  BatchNorm's counter of
-    batches may change: it decides nothing where momentum is a number.
+    A forward pass that puts another tensor in a view's place, or writes into a buffer of whole
+    numbers or a `constant` one, would carry one client's statistics over to the next: BadInput.
+    BatchNorm's counter of batches may change: it decides nothing where momentum is a number.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, constant: Collection[str]) -> None:
         super().__init__()
-        self.module = module
+        self.module, self.constant = module, constant
         self.places = tuple(
-            (part, leaf, f"{name}.{leaf}".lstrip("."))
-            for name, part in module.named_modules()
-            for leaf, buffer in part._buffers.items()
-            if buffer is not None
-            and not (leaf == "num_batches_tracked" and isinstance(part, _NormBase))
+            (part, leaf, name)
+            for name, part, leaf, buffer in buffers(module)
+            if buffer.is_floating_point() or not isinstance(part, _NormBase)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -164,9 +165,49 @@ class KeptBuffers(nn.Module):
                     f"the model's forward replaces buffer {name} by another tensor, which would"
                     f" carry statistics from client to client: write self.{leaf}.copy_(...)"
                 )
-            if not buffer.is_floating_point() and buffer._version != version:
+            whole = not buffer.is_floating_point()
+            if buffer._version != version and (whole or name in self.constant):
+                kind = "of whole numbers" if whole else "that the first batch had left as it was"
                 raise BadInput(
-                    f"the model's forward writes into buffer {name} of whole numbers, which no row"
-                    " carries: make it a buffer of fractions, or leave it as it is"
+                    f"the model's forward writes into buffer {name} {kind}, which no row carries:"
+                    " make it a buffer of fractions that each batch writes, or leave it as it is"
                 )
         return logits
+
+
+def buffers(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, Tensor]]:
+    """Each buffer's whole name, its owner, its name there and itself; shared ones at each place."""
+    for name, part in module.named_modules():
+        for leaf, buffer in part._buffers.items():
+            if buffer is not None:
+                yield f"{name}.{leaf}".lstrip("."), part, leaf, buffer
+
+
+def constant_buffers(module: nn.Module, x: Tensor) -> frozenset[str]:
+    """The buffers of fractions, a norm's apart, that training on a batch x [b, ...] leaves as they
+    are, as masks and tables of positions; none where the module cannot train on it.
+    """
+    if not _own_fractions(module):
+        return frozenset()
+    # Not of a FlatModule: views of one row count what is written into any of them.
+    module = copy.deepcopy(module).to(x.device, x.dtype).train()
+    before = {name: (buffer, buffer._version) for name, buffer in _own_fractions(module).items()}
+    try:
+        with torch.no_grad():
+            module(x)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return frozenset()
+    after = {name: (buffer, buffer._version) for name, buffer in _own_fractions(module).items()}
+    return frozenset(
+        name
+        for name, (buffer, version) in before.items()
+        if name in after and after[name][0] is buffer and after[name][1] == version
+    )
+
+
+def _own_fractions(module: nn.Module) -> dict[str, Tensor]:
+    return {
+        name: buffer
+        for name, part, _, buffer in buffers(module)
+        if buffer.is_floating_point() and not isinstance(part, _NormBase)
+    }

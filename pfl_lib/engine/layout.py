@@ -1,7 +1,7 @@
 """Which columns of a row are which layer of a module."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -49,7 +49,8 @@ class Layout:
     and variances).
 
     Running statistics are kept apart, so that distances, norms and clipping of parameter rows never
-    see them.  Integer buffers (BatchNorm's batch counter) take part in neither.
+    see them.  Integer buffers (BatchNorm's batch counter) take part in neither, nor do those that
+    training leaves as they are (a mask).
 
     Columns follow each other as the network registers its tensors.  Each column belongs to exactly
     one of `layers`; a federation's `layout` lists these in the order in which the forward pass
@@ -61,8 +62,9 @@ class Layout:
     layers: tuple[Layer, ...] = ()
 
     @classmethod
-    def of(cls, module: nn.Module) -> "Layout":
-        buffers = module.named_buffers()
+    def of(cls, module: nn.Module, constant: Collection[str] = ()) -> "Layout":
+        """A module's columns; the buffers `constant` take part in neither row."""
+        buffers = [(name, b) for name, b in module.named_buffers() if name not in constant]
         parameters = blocks_of({name: tensor.shape for name, tensor in module.named_parameters()})
         statistics = blocks_of({name: b.shape for name, b in buffers if b.is_floating_point()})
         return cls(parameters, statistics, _layers(module, parameters, statistics))
@@ -102,7 +104,7 @@ class Layout:
         among them come first, as they stand, so that the last is the network's head.
         """
         layers = {layer.name: layer for layer in self.layers}
-        used = [layers.pop(name) for name in dict.fromkeys(reached)]
+        used = [layers.pop(name) for name in dict.fromkeys(reached) if name in layers]
         return replace(self, layers=(*layers.values(), *used))
 
 

@@ -199,11 +199,13 @@ def _bare(source: str) -> str:
 
 def data_checksum(fed: Federation, *rows: Tensor) -> str:
     """16 hex digits over every client's examples and labels in each split, and over `rows`."""
-    digest = hashlib.sha256()
+    digest, cpu = hashlib.sha256(), torch.device("cpu")
     for name, split in sorted(fed.clients.splits.items()):
+        # What float32 rounds away is told apart where training sees it.
+        pool = split.pool.to(cpu, fed.dtype) if fed.dtype == torch.float64 else split.pool
         for index, labels in zip(split.index, split.labels, strict=True):
             digest.update(f"{name} {len(index)}\n".encode())
-            for part in (split.pool.inputs(index), labels):
+            for part in (pool.inputs(index), labels):
                 digest.update(part.cpu().contiguous().numpy().tobytes())
     for row in rows:
         digest.update(row.cpu().numpy().tobytes())

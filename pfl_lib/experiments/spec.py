@@ -194,7 +194,7 @@ class FederationRun:
             "method": described(method),
             **setting_of(fed),
             # What a data set's fingerprint is to the package's own.
-            "fingerprint": own.data_checksum(fed, *fed.initial().values()),
+            "fingerprint": own.data_checksum(fed, *fed.initial().values(), *fed.constants),
             "images": None,
             "schedule": described(fed.schedule),
             "seed": fed.seed,

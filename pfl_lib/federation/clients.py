@@ -13,6 +13,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.partitions.base import Partition
 
 EXACT = 2**24  # up to which float32 has every whole number
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,11 @@ class Split:
                     f"inputs hold {largest}: whole numbers above {EXACT:,} are rounded in single"
                     " precision: number them from 0, or give dtype=torch.float64"
                 )
+        if x.dtype == torch.float64 and dtype == torch.float32 and x.float().isinf().any():
+            raise BadInput(
+                f"inputs hold {x.abs().max().item():g}, which is infinite in single precision: mend"
+                " them, or give dtype=torch.float64"
+            )
         index, labels = (tuple(t.to(device) for t in of) for of in (self.index, self.labels))
         return Split(self.pool.to(device, dtype), index, labels)
 
@@ -144,6 +150,8 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     try:
         plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
         x, y = (torch.as_tensor(one).detach() for one in plain)
+        # Of unsigned numbers wider than a byte torch computes nothing
+        x, y = (one.long() if one.dtype in UNSIGNED else one for one in (x, y))
     except (TypeError, ValueError, RuntimeError) as error:
         labels = pair[1]
         of_several = _is_frame(labels) or isinstance(labels, list | tuple | np.ndarray)
@@ -165,4 +173,4 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     if x.is_floating_point() and not x.isfinite().all():
         what = "inputs that are infinite or not a number"
         raise BadInput(f"{where} has {what}: fill or drop them")
-    return x, y.long()
+    return x, y.long().clone()  # the inputs are copied when all clients' are joined

@@ -1,14 +1,15 @@
 """A federation: clients' data, a model, a schedule and a seed; what a method may ask of it."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from pfl_lib.engine import LOSSES, Work, loop, vmap
-from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine.flat import FlatModule, buffers, constant_buffers
 from pfl_lib.engine.layout import Layer
 from pfl_lib.engine.private import Noising
 from pfl_lib.errors import BadInput, check_alice, choose, whole
@@ -62,6 +63,11 @@ class Federation:
         name: str | None = None,
         version: int = 1,
     ) -> None:
+        if not isinstance(clients, Clients):
+            raise BadInput(
+                f"clients is {type(clients).__name__}: give Clients, as from_csv and from_partition"
+                " make them, or Federation.from_arrays the clients' arrays"
+            )
         whole("seed", seed)
         whole("version", version)
         whole("threads", threads, 1, MOST_THREADS)
@@ -116,11 +122,23 @@ class Federation:
         on_gpu, of_loss = self.device.type == "cuda", LOSSES[choose("loss", loss, LOSSES)]
 
         recorded_as = model_checks.recorded_as(model, module) if small else None
+        constant: Collection[str] = ()
 
         def flat() -> FlatModule:
-            return FlatModule(module, of_loss, self.device, dtype, recorded_as)
+            return FlatModule(module, of_loss, self.device, dtype, recorded_as, constant)
 
-        template = flat()
+        template = model_checks.copied(flat)
+        splits = clients.splits.items()
+        self._splits = {name: split.to(self.device, dtype) for name, split in splits}
+        if not model_checks.takes_channels_last(template, self._splits["train"]):
+            for name, split in self._splits.items():
+                pool = replace(split.pool, channels_last=False)
+                self._splits[name] = replace(split, pool=pool)
+        train = self._splits["train"]
+        most = max(train.index, key=len)[: schedule.batch_size]
+        constant = constant_buffers(module, train.pool.inputs(most))
+        if constant:
+            template = flat()
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)
         self._make = None if given else model
@@ -131,13 +149,6 @@ class Federation:
         others = threads - 1 if engine == "loop" else 0
         self._modules = [template, *(flat() for _ in range(others))]
         self._loop = loop.Loop(self._modules)
-        splits = clients.splits.items()
-        self._splits = {name: split.to(self.device, dtype) for name, split in splits}
-        if not model_checks.takes_channels_last(template, self._splits["train"]):
-            for name, split in self._splits.items():
-                pool = replace(split.pool, channels_last=False)
-                self._splits[name] = replace(split, pool=pool)
-        train = self._splits["train"]
         model_checks.check_private(template, train, schedule)
         model_checks.check(template, train, clients.classes, schedule)
         model_checks.check_vmap(template, train, schedule, engine)
@@ -190,6 +201,13 @@ class Federation:
     def initial(self) -> Rows:
         """The model that every client starts from: {"theta": [P], "statistics": [S]}."""
         return {name: row.clone() for name, row in self._initial.items()}
+
+    @property
+    def constants(self) -> list[Tensor]:
+        """The network's buffers that no row carries, such as masks; without a norm's counters."""
+        carried = {block.name for block in self.layout.statistics}
+        places = [one for one in buffers(self.module) if one[0] not in carried]
+        return [buffer for _, part, _, buffer in places if not isinstance(part, _NormBase)]
 
     def initial_each(self, clients: Sequence[int]) -> Rows:
         """Models that clients draw for themselves, each by seed and client: {"theta": [n, P],

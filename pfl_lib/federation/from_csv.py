@@ -18,8 +18,10 @@ from pfl_lib.progress import tell
 MOST_WORDS, MOST_TOLD = 50, 12
 MISSING = ("", *"NA N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NULL null - -- ? . *".split())
 """Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
-OTHER_NUMBER = r"[-+]?\d+(,\d+|(,\d{3})+(\.\d+)?|(\.\d+)?%)"
-"""Such as 1,5 and 1,000.50 and 5%."""
+OTHER_NUMBER = (
+    r"[-+\u2212]?[$€£¥]? ?[-+\u2212]?\d+(,\d+|([,.'\u00a0 ]\d{3})+([.,]\d+)?|[.,]\d+)? ?[%$€£¥]?"
+)
+"""Such as 1,5 and 1,000.50 and 5% and 1.000,50 and $12 and 12 €, with any minus."""
 
 
 def from_csv(
@@ -40,7 +42,7 @@ def from_csv(
     the classes 0, 1, ... `split_by`: with `bins=(20, 35)` three clients hold the rows up to
     20, above 20 up to 35, and above 35, and rows without a value are a fourth; without bins each
     different value is a client, in ascending order.  `inputs`: the columns to predict from; by
-    default all but the label, and but `split_by` where every client has but one value of it.
+    default all but the label, and without `bins` but `split_by`, of which a client has one value.
     Numbers are standardised and their gaps filled with the median; words become one column each
     (see `preprocessing.mixed`); both use all rows of the file.  A line on standard error says, once
     for each file, what every column became, and who the clients and which the classes are.
@@ -197,7 +199,7 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 f"{where} holds numbers but for {len(no_numbers)} rows, such as"
                 f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
             )
-        odd = known[known.astype(str).str.fullmatch(OTHER_NUMBER)]
+        odd = no_numbers[no_numbers.astype(str).str.fullmatch(OTHER_NUMBER)]
         if len(odd) > len(known) / 2:
             raise BadInput(
                 f"{where} holds numbers with a comma or a sign, such as {odd.iloc[0]!r}, which"
@@ -218,8 +220,10 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
 
 
 def _check_finite(where: str, column: pd.Series) -> None:
-    if np.isinf(column.to_numpy(dtype=float)).any():
-        raise BadInput(f"{where} holds an infinite number: mend it or leave it empty")
+    largest = np.nanmax(np.abs(column.to_numpy(dtype=float)))
+    if largest > np.finfo(np.float32).max:
+        what = f"{largest:g}, too large for" if largest < np.inf else "an infinite number, not for"
+        raise BadInput(f"{where} holds {what} single precision: mend it or leave it empty")
 
 
 def _became(table: pd.DataFrame) -> str:

@@ -13,7 +13,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import Split
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.models import Architecture
-from pfl_lib.randomness import number
+from pfl_lib.randomness import number, streams
 from pfl_lib.rows import Batch
 
 
@@ -47,6 +47,20 @@ def recorded_as(model: object, module: nn.Module) -> tuple[Architecture, str] | 
     ):
         return None
     return model, repr(module)
+
+
+def copied(flat: Callable[[], FlatModule]) -> FlatModule:
+    """The network's first copy; BadInput where torch cannot copy it."""
+    try:
+        return flat()
+    except RuntimeError as error:
+        if "deepcopy" not in str(error):
+            raise
+        raise BadInput(
+            "the model cannot be copied, since an attribute is computed from its parameters:"
+            " compute it in forward, or take torch.nn.utils.parametrizations.weight_norm for"
+            " torch.nn.utils.weight_norm"
+        ) from error
 
 
 def takes_channels_last(flat: FlatModule, split: Split) -> bool:
@@ -84,6 +98,8 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
             )
         if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse:
             raise BadInput("an embedding with sparse=True has no gradient as a row: leave it out")
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.max_norm is not None:
+            raise BadInput("an embedding with max_norm writes into its parameters: leave it out")
     for name, parameter in flat.module.named_parameters():
         if not parameter.requires_grad:
             raise BadInput(
@@ -96,10 +112,10 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
     away = {i for i, *_ in stays} - {i for i, first, _ in stays if first <= schedule.rounds}
     there = [i for i in range(len(split.index)) if i not in away]
     size, client = min((_smallest_batch(schedule, len(split.index[i])), i) for i in there)
-    before = _random_state(split.pool.x.device)
+    before, versions = _random_state(split.pool.x.device), _versions(flat)
     buffers = [name for name, _ in flat.module.named_buffers()]
     for training, index in ((False, split.index[0][:1]), (True, split.index[client][:size])):
-        batch = split.pool.inputs(index)
+        batch, rows = split.pool.inputs(index), flat.layout.rows(flat.module)
         try:
             with torch.set_grad_enabled(training):
                 scores = flat.network.train(training)(batch)
@@ -138,10 +154,23 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
             "the model's scores do not depend on its parameters in training, as under no_grad or"
             " after detach(): there is nothing to train"
         )
-    if not torch.equal(_random_state(split.pool.x.device), before):
+    if _random_state(split.pool.x.device) != before:
         raise BadInput(
             "the model draws random numbers in training, as dropout does, and so its runs could"
             " neither be repeated nor resumed: leave that out (dropout with p=0)"
+        )
+    if _versions(flat) != versions:
+        raise BadInput(
+            "the model's forward writes into its parameters, which training alone may change:"
+            " compute what it needs of them anew"
+        )
+    flat.load(**rows)
+    again = flat.network(batch)
+    if not torch.allclose(again, scores, 1e-3, 1e-5, equal_nan=True):
+        raise BadInput(
+            "the model gives other scores when it is given a batch again, so it keeps something"
+            " from one batch to the next, which would go from client to client: keep it in a buffer"
+            " (register_buffer), or leave it out"
         )
 
 
@@ -187,6 +216,12 @@ def check_vmap(flat: FlatModule, split: Split, schedule: Schedule, engine: str) 
         ) from error
 
 
-def _random_state(device: torch.device) -> Tensor:
-    """Where torch's own generator of a device stands."""
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+def _random_state(device: torch.device) -> tuple:
+    """Where all streams of random numbers stand that follow no seed, the device's own too."""
+    on_gpu = device.type == "cuda"
+    return *streams(), torch.cuda.get_rng_state(device).numpy().tobytes() if on_gpu else b""
+
+
+def _versions(flat: FlatModule) -> list[int]:
+    """How often each of the network's parameters was written into."""
+    return [parameter._version for parameter in flat.module.parameters()]

@@ -52,6 +52,8 @@ def epsilons(result, delta: float) -> pd.Series:
     if not hasattr(result, "config"):
         raise BadInput(f"{type(result).__name__}: give the Result of one run, {such}")
     measured, schedule = result.metrics, result.config["schedule"]
+    if result.diverged and not len(measured):
+        raise BadInput(f"the run diverged in round {result.diverged}, before it was evaluated")
     if missing := [name for name in ("private_steps", "sampling_rate") if name not in measured]:
         told = f"metrics without {' and '.join(missing)}: give a run by DP-SGD with Poisson batches"
         raise BadInput(f"{told}, {such}")

@@ -20,7 +20,7 @@ from pfl_lib.partitions.emd import earth_movers_distance as earth_movers_distanc
 from pfl_lib.partitions.label_skew import TITLES, LabelSkew, SizedSkew
 from pfl_lib.partitions.latent import Latent
 from pfl_lib.partitions.shards import Shards
-from pfl_lib.partitions.validation import check, check_share, hold_out_validation
+from pfl_lib.partitions.validation import check, check_apart, check_share, hold_out_validation
 from pfl_lib.randomness import seeded
 
 FAMILIES: dict[str, type] = {
@@ -61,6 +61,7 @@ def make(
         made = recipe.split(dataset, clients, seed, alice)
     if not built_in(recipe):
         check(made, called(recipe), dataset, clients)
+    check_apart(made, called(recipe), made.of(dataset))
     return hold_out_validation(made, validation, seed) if validation else made
 
 

@@ -1,10 +1,16 @@
 """A network's buffers are rows of the client that trains; unused parameters stay."""
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from pfl_lib import BadInput, Federation, Schedule
+from pfl_lib import BadInput, Federation, Schedule, run
+from pfl_lib.engine.private import DPSGD
+from pfl_lib.experiments.spec import FederationRun
+from pfl_lib.methods import Local
 from pfl_lib.rows import copies, sgd
 from tests.common import refused
 
@@ -104,6 +110,96 @@ def test_a_buffer_that_is_replaced_at_a_later_batch_is_refused_then(own):
 
 def test_a_nested_buffer_is_named_in_full():
     refused(r"buffer 0\.mean by .*: write self\.mean", federation, nn.Sequential(Centred(replaced)))
+
+
+class Masked(nn.Module):
+    """Reads buffers that no training changes, one of them infinite and one empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+        self.register_buffer("keep", torch.tensor([1 / 3, 0.0]))
+        self.register_buffer("far", torch.tensor([[-torch.inf]]))
+        self.register_buffer("none", torch.zeros(0))
+
+    def forward(self, x):
+        return self.fc(x * (self.keep == 1 / 3)) + self.far.exp() + self.none.sum()
+
+
+@ENGINES
+def test_a_buffer_that_training_leaves_as_it_is_is_in_no_row_and_keeps_its_bits(own):
+    fed, network = federation(Masked(), **own), Masked()
+    assert fed.layout.S == 0 and [layer.name for layer in fed.layout.layers] == ["fc"]
+    result = run("fedavg", federation=fed)
+    assert result.diverged is None
+    for name, buffer in network.named_buffers():
+        assert torch.equal(result.model[name][0], buffer.double())
+
+
+def test_a_named_federation_is_known_by_its_constant_buffers_too():
+    made = [Masked(), Masked(), Masked()]
+    made[2].keep[0] = 2
+    for network in made:
+        torch.nn.init.ones_(network.fc.weight), torch.nn.init.ones_(network.fc.bias)
+    keys = [FederationRun(Local(), federation(one, name="own")).key for one in made]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_dp_sgd_takes_a_network_with_a_constant_buffer():
+    schedule = Schedule(1, batch_size=4, private=DPSGD(noise=0.0, max_norm=1.0))
+    settings = {"device": "cpu", "dtype": torch.float64}
+    Federation.from_arrays(data(), data(), Masked(), schedule, **settings)
+    with pytest.raises(BadInput, match="^DP-SGD clips each example's own gradient"):
+        Federation.from_arrays(data(), data(), Centred(in_place), schedule, **settings)
+
+
+@ENGINES
+def test_a_buffer_that_the_first_batch_left_as_it_was_may_not_change_later(own):
+    def later(network: Centred, m: torch.Tensor) -> None:
+        network.passes = getattr(network, "passes", 0) + 1
+        if network.passes > 3:
+            network.mean.add_(1.0)
+
+    fed = federation(Centred(later), batch_size=1, **own)
+    with pytest.raises(
+        (BadInput, RuntimeError), match="buffer mean that the first|mutate a captured"
+    ):
+        fed.train(copies(fed.initial(), 3), 1, range(3))
+
+
+def clamped(network: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return network.weight.clamp_(-0.1, 0.1)
+
+
+def remembered(network: nn.Module) -> torch.Tensor:
+    network.last = 2 * getattr(network, "last", 1)
+    return network.weight * network.last
+
+
+def by_python(network: nn.Module) -> torch.Tensor:
+    return network.weight * random.random()
+
+
+def by_numpy(network: nn.Module) -> torch.Tensor:
+    return network.weight * np.random.rand()  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        (clamped, "the model's forward writes into its parameters"),
+        (remembered, "the model gives other scores when it is given a batch again"),
+        (by_python, "the model draws random numbers in training"),
+        (by_numpy, "the model draws random numbers in training"),
+    ],
+)
+def test_a_forward_that_is_no_function_of_parameters_buffers_and_batch_is_refused(weight, sentence):
+    class Odd(nn.Linear):
+        def forward(self, x):
+            return nn.functional.linear(x, weight(self), self.bias)
+
+    refused(f"^{sentence}", federation, Odd(2, 2))
 
 
 class Spare(nn.Module):

@@ -327,6 +327,18 @@ def test_the_key_of_named_data_follows_all_that_its_numbers_depend_on():
     assert FederationRun(FedAvg(), federation()).key == keys[0]
 
 
+def test_the_key_of_data_in_double_precision_tells_numbers_apart_that_single_rounds():
+    def key(x: float) -> str:
+        pair = [(torch.tensor([[x], [0.0]], dtype=torch.float64), torch.tensor([0, 1]))]
+        settings = {"name": "own", "dtype": torch.float64}
+        made = pfl_lib.Federation.from_arrays(
+            pair, pair, lambda: nn.Linear(1, 2), Schedule(1), **settings
+        )
+        return FederationRun(FedAvg(), made).key
+
+    assert key(1e9) != key(1e9 + 1) and key(1e9) == key(1e9)
+
+
 def test_a_federation_without_a_name_is_not_stored(tmp_path, monkeypatch):
     monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path))
     pfl_lib.run("fedavg", federation=federation(name=None))

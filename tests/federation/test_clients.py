@@ -1,5 +1,7 @@
 """The clients' data: nothing copied, every client's own labels."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,31 @@ def test_tables_are_standardised_by_feature():
     held = clients.from_partition(table, Partition("all", (y,), (y,)))
     pool = held.splits["train"].pool
     assert pool.inputs(torch.tensor([1, 0])).tolist() == [[1, 1], [0, 0]]
+
+
+def test_pictures_of_one_channel_are_read_as_they_lie_in_memory():
+    turned = dataclasses.replace(DATASET, train_x=X.transpose(2, 3))
+    pool, plain = (
+        clients.from_partition(of, Partition("all", TRAIN, TEST)).splits["train"].pool
+        for of in (turned, dataclasses.replace(DATASET, train_x=X.transpose(2, 3).contiguous()))
+    )
+    assert torch.equal(pool.inputs(torch.arange(5)), plain.inputs(torch.arange(5)))
+
+
+def test_a_federation_of_arrays_does_not_follow_them_when_they_change():
+    x, y = np.zeros((4, 1), np.float32), np.array([0, 1, 0, 1])
+    held = from_arrays([(x, y)], [(x, y)])
+    x += 1
+    y[:] = 0
+    assert held.splits["train"].labels[0].tolist() == [0, 1, 0, 1]
+    assert not held.splits["train"].pool.x.any()
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64])
+def test_unsigned_numbers_are_taken(kind):
+    pair = (np.array([[60_000], [1]], kind), np.array([0, 1], kind))
+    split = from_arrays([pair], [pair]).splits["train"].to(torch.device("cpu"), torch.float32)
+    assert split.pool.inputs(torch.arange(2)).tolist() == [[60_000.0], [1.0]]
 
 
 @pytest.mark.parametrize(

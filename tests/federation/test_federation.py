@@ -64,6 +64,7 @@ def test_float64_and_whole_number_inputs_are_taken_in_the_federations_type():
         (arrays(2), pairs(0, 3, 0), "client 0's test split has 0 inputs and 0 labels: give"),
         ([*arrays(2), *pairs(2, 4, 2)], arrays(2, 2), "examples have shapes (3,), (4,): all clie"),
         ([(np.zeros((2, 3)), [0, -1])], arrays(2), "labels run from -1 to 1: allowed are 0 to 1"),
+        ([(np.full((2, 3), 1e300), [0, 1])], arrays(2), "inputs hold 1e+300, which is infinite in"),
     ],
 )
 def test_data_that_do_not_fit_together_are_refused(train, test, sentence):
@@ -168,6 +169,13 @@ def frozen() -> nn.Module:
     return module
 
 
+def computed() -> nn.Module:
+    """As torch.nn.utils.weight_norm leaves it."""
+    module = network()
+    module.twice = 2 * module.bias
+    return module
+
+
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
@@ -181,14 +189,19 @@ def frozen() -> nn.Module:
             lambda: nn.Sequential(network(), nn.BatchNorm1d(2, track_running_stats=False)),
             "BatchNorm with track_running_stats=False is evaluated by whatever else is in the",
         ),
+        (nn.Embedding(3, 2, max_norm=1.0), "an embedding with max_norm writes into its parameters"),
+        (
+            computed,
+            "the model cannot be copied, since an attribute is computed from its parameters",
+        ),
         (nn.Linear, "model <class 'torch.nn.modules.linear.Linear'> cannot be made: "),
         (lambda seed: network(), "model <function <lambda> at "),
         ("linear", "model 'linear' cannot be made: 'str' object is not callable; give a module"),
         (lambda: nn.Linear, "model <function <lambda> at "),
     ],
     ids=[
-        *("inputs", "classes", "tuple", "shape", "nothing", "frozen", "untracked", "class"),
-        *("argument", "name", "makes a class"),
+        *("inputs", "classes", "tuple", "shape", "nothing", "frozen", "untracked"),
+        *("max_norm", "computed", "class", "argument", "name", "makes a class"),
     ],
 )
 def test_what_is_no_module_or_cannot_learn_from_the_data_is_refused(model, sentence):

@@ -248,15 +248,19 @@ def test_other_marks_between_cells_are_named(table, mark, name):
     ("cells", "words"),
     [
         (["n.a.!", *range(8)], "holds numbers but for 1 rows, such as 'n.a.!': mend them"),
-        (['"1,5"', '"-2,25"'] * 5, "numbers with a comma or a sign, such as '1,5', which would"),
+        (["1,5", "-2,25"] * 5, "numbers with a comma or a sign, such as '1,5', which would"),
+        (["$1", "$2.50"] * 5, "such as '$1', which would count as words"),
+        (["1.000,50", "\u22122"] * 5, "such as '1.000,50', which would count as words"),
+        ([1e300, *range(9)], "holds 1e+300, too large for single precision"),
+        ([*range(9), "inf"], "holds an infinite number"),
         (["5%", "12.5%"] * 5, "such as '5%', which would count as words: write digits and a point"),
         ([f"name {i % 59}" for i in range(60)], "holds 59 different words in 60 rows; at most 50"),
         ([f"name {i}" for i in range(20)], "in 20 rows; at most 50, and not another in each row"),
     ],
-    ids=["few words", "commas", "percent", "names", "other names"],
+    ids=str,
 )
 def test_a_column_that_is_no_input_is_refused(cells, words, table):
-    path = table("group,x,y", (f"{i % 2},{cell},{i % 3 % 2}" for i, cell in enumerate(cells)))
+    path = table("group,x,y", (f'{i % 2},"{cell}",{i % 3 % 2}' for i, cell in enumerate(cells)))
     assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
 
 
