@@ -71,6 +71,11 @@ class Schedule:
                     " <= first <= last"
                 )
 
+    @property
+    def all_take_part(self) -> bool:
+        """Whether every client is in every round."""
+        return self.participation == 1 and not self.availability
+
     def lr_at(self, round: int) -> float:
         """Learning rate of a round, counted from 1."""
         return self.lr * self.lr_decay ** (round - 1)

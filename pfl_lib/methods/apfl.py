@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from pfl_lib.errors import BadInput, check_settings, choose, flag, number, setting
 from pfl_lib.federation.federation import Federation
@@ -147,7 +148,7 @@ class APFL:
         if self.own_gradient == "outputs":
             of_own = gradient(v, batch)
         else:
-            of_own = gradient(alpha * v + (1 - alpha) * w, batch, rows["personal statistics"])
+            of_own = gradient(between(alpha, v, w), batch, rows["personal statistics"])
         at_shared = gradient(w, batch, rows["statistics"])
         slope = ((v - w) * of_own).sum(-1, keepdim=True)
         descend(rows, "personal", alpha * of_own, batch)
@@ -159,10 +160,15 @@ class APFL:
             alpha.sub_(batch.lr * slope).clamp_(0, 1)
 
 
+def between(alpha: Tensor, own: Tensor, shared: Tensor) -> Tensor:
+    """a v + (1 - a) w, [n, P] or [P]; v itself at a = 1, whatever w has become."""
+    return torch.where(alpha == 1, own, alpha * own + (1 - alpha) * shared)
+
+
 def mixture(rows: Rows) -> Rows:
     """The models a v + (1 - a) w, [n, P], with the statistics measured at them, [n, S]."""
     alpha, shared = rows["alpha"], rows["statistics"]
     return {
-        "theta": (alpha * rows["personal"]).add_((1 - alpha) * rows["theta"]),
+        "theta": between(alpha, rows["personal"], rows["theta"]),
         "statistics": torch.where(alpha == 0, shared, rows["personal statistics"]),
     }

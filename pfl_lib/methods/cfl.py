@@ -7,6 +7,7 @@ from torch import Tensor
 
 from pfl_lib.errors import NOT_NEGATIVE, check_settings, flag, setting, whole
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.rows import Rows, as_kept, average, copies, models_of, uniform, with_models, with_rows
 
 
@@ -33,8 +34,9 @@ class CFL:
     * No split before round `start_round`.  The authors' code waits for 20 rounds; in FedFomo's 20
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code, and a
-      cluster is split only when all its clients have taken part: about 50 rounds on average where
-      a tenth of 100 clients is drawn each round.  A cluster without participants keeps its model.
+      cluster is split only when all its clients have taken part since it was made: about 50 rounds
+      on average where a tenth of 100 clients is drawn each round.  A cluster without participants
+      keeps its model.
     """
 
     epsilon_1: float = setting(0.3, *NOT_NEGATIVE)
@@ -46,9 +48,14 @@ class CFL:
     served = as_kept
     __post_init__ = check_settings
 
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
+        """A cluster was once split by updates of before it was made."""
+        return {"splits where clients are absent": 1 if schedule.all_take_part else 2}
+
     def start(self, fed: Federation) -> Rows:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last
-        ones, `met` [N] who has one; `unit` [] is what the epsilons are fractions of.
+        ones, `met` [N] who has one since its cluster was made; `unit` [] is what the epsilons are
+        fractions of.
         """
         return {
             **copies(fed.initial(), len(fed)),
@@ -68,7 +75,9 @@ class CFL:
         if r == 1 and self.relative:
             unit = torch.linalg.vector_norm(updates[clients], dim=1).double().mean().cpu()
 
-        cluster, norms = self._split(state["cluster"], updates, met, unit.item(), r)
+        before = state["cluster"]
+        cluster, norms = self._split(before, updates, met, unit.item(), r)
+        met = met & ~torch.isin(before, before[cluster != before])
         after, weights = state, torch.zeros(len(fed), len(fed), dtype=torch.float64)
         for number_ in cluster.unique().tolist():
             members = (cluster == number_).nonzero().flatten().tolist()

@@ -49,6 +49,8 @@ class FedFomo:
       the next one in the released code, which adds one after the last round: where all clients
       take part it is the same.  With some, the released code's clients meet models of the round
       before, and here those of their own round.
+    * `warm_up`: before the first round every client trains one local epoch, as in the released code
+      where some of them take part in a round; else a client's first reference is the initial model.
     * `norm`: the paper writes |.|, read as the Euclidean distance; "l1" is the released default.
     * `affinity`: "signed" adds w (paper); "normalised" adds w / |sum w| [released code].
     * L_i is the mean over validation examples, without augmentation; the released code augments
@@ -68,9 +70,10 @@ class FedFomo:
     affinity: str = setting("signed", choose, ("signed", "normalised"))
     counts_own: bool = setting(True, flag)
     keeps: bool = setting(False, flag)
+    warm_up: bool = setting(False, flag)
 
     name, title, version = "fedfomo", "FedFomo", 1
-    later = ("counts_own", "keeps")
+    later = ("counts_own", "keeps", "warm_up")
     served = as_kept
     __post_init__ = check_settings
 
@@ -84,6 +87,8 @@ class FedFomo:
             )
         check_validation(fed)
         models = copies(fed.initial(), len(fed))
+        if self.warm_up:
+            models, _ = fed.train(models, 0, range(len(fed)), epochs=1)
         state = {**models, "affinity": torch.eye(len(fed), dtype=torch.float64)}
         if self.keeps:
             state |= {f"uploaded {name}": matrix for name, matrix in models.items()}

@@ -26,7 +26,8 @@ class FedFomoMA:
       is on one model gets that model all the same.
     * Every client is sent all m + 1 averages and its mixture; the paper names no download limit.
     * Where no w_n is above 0 the client goes back to its reference.  A convex L_i has none above 0
-      only where all averages are equally good: the mean of the w_n is then 0 or more.
+      only where all averages are equally good: the mean of the w_n is then 0 or more.  Clients that
+      are all alike thus stay at the initial model.
     * A model that is not finite is in no average [our choice].  With fewer than two finite ones
       there is nothing to leave out: a client then keeps its own trained model, if that is finite.
     """

@@ -8,7 +8,7 @@ from torch import Tensor
 from pfl_lib.errors import check_settings, number, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg, averaged_training
-from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, descend
+from pfl_lib.rows import Batch, Gradient, Rows, Step, as_kept, descend, sgd
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class FedProx:
 
 def held_near(centre: Tensor, strength: float) -> Step:
     """A local step along the gradient of f(y) + strength/2 ||y - centre||^2, for a centre [P]."""
+    if not strength:
+        return sgd  # whatever the centre has become
 
     def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
         theta = rows["theta"]

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from pfl_lib.errors import NOT_NEGATIVE, check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
-from pfl_lib.rows import Batch, Gradient, Rows, as_kept, copies, descend, models_of, with_models
+from pfl_lib.rows import (
+    Batch,
+    Gradient,
+    Rows,
+    as_kept,
+    copies,
+    descend,
+    models_of,
+    sgd,
+    with_models,
+)
 
 SMALL = 1e-4  # a pull of which no step of training is felt
 
@@ -58,7 +68,7 @@ class Mocha:
 
         rows = models_of(state, clients)
         rows["others"] = state["theta"].sum(0) - rows["theta"]
-        trained, _ = fed.train(rows, r, clients, step)
+        trained, _ = fed.train(rows, r, clients, step if double else sgd)
         log = {"models_up": len(clients), "models_down": len(clients)}
         return with_models(state, clients, trained), log
 

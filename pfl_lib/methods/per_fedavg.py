@@ -29,7 +29,8 @@ class PerFedAvg:
     * Served is what F evaluates: w - alpha grad f_i(w), one step along the gradient of all of the
       client's training examples [our choice; one batch of them would be cheaper].  Each evaluation
       costs a pass over them, which `cost` counts.  The released code of pFedMe, which FedFomo used,
-      takes that step on a batch of test examples, a leak.  `adapt=False` serves w itself.
+      takes that step on a batch of test examples, a leak.  Where the schedule augments images, this
+      step's are moved and mirrored too, alike in every round.  `adapt=False` serves w itself.
     * The meta-gradient takes the place of the gradient in SGD with weight decay and momentum.
       BatchNorm's statistics are those met at w~, averaged, and served as they are.
     """

@@ -14,7 +14,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import hypernetwork, partial
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, select_rows, with_models, with_rows
+from pfl_lib.rows import Rows, select_rows, weighted_sum, with_models, with_rows
 
 AT_ONCE = 32
 """Hypernetworks used or stepped in one operation: a thousand at once would take their memory, 2 GB,
@@ -44,8 +44,8 @@ class PFedLA:
 
     `retained`: HeurpFedLA's k.  The k layers with the largest self-weights alpha_i^{l,i} (Eq. 12;
     of equal ones the first) are not mixed: client i goes on with her own, does not download them,
-    and their weights do not learn in that round.  Names instead of a number, ("fc1", "fc3"), retain
-    these layers at every client.  All layers are uploaded, as in the costs of Table 3.
+    and they give its hypernetwork no gradient in that round.  Names instead of a number, ("fc1",
+    "fc3"), retain these layers at every client.  All layers are uploaded, as in Table 3's costs.
 
     `scale`: "absolute" is the paper's step.  "relative" divides each client's step by
     ||Delta_i||^2, so that it does not change when all models and updates are scaled.
@@ -189,9 +189,10 @@ def mixed_models(weights: Tensor, models: Rows, layers: Sequence[Layer]) -> Rows
     for k, layer in enumerate(layers):
         described = described if layer.norm else k
         columns = slice(layer.start, layer.stop)
-        out["theta"][:, columns] = weights[:, k] @ theta[:, columns]
+        out["theta"][:, columns] = weighted_sum(weights[:, k], theta[:, columns])
         columns = slice(layer.statistics_start, layer.statistics_stop)
-        out["statistics"][:, columns] = weights[:, described] @ statistics[:, columns]
+        of_norm = weighted_sum(weights[:, described], statistics[:, columns])
+        out["statistics"][:, columns] = of_norm
     return out
 
 

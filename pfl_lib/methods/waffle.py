@@ -18,7 +18,6 @@ from pfl_lib.rows import (
     each_sends_a_model,
     finite_rows,
     select_rows,
-    weights_of_all,
     with_rows,
 )
 
@@ -32,7 +31,8 @@ class Waffle:
 
     clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the
     mean of this round's weights and the last two rounds' (Algorithm 1, line 10); the history keeps
-    the unsmoothed ones and starts at 1/N.
+    the unsmoothed ones, starts at 1/N, or 1/|S| for the first participants S, and skips rounds in
+    which a client was absent.
 
     * `slope` is Omega's and Psi's (Eq. 4): 3.2 throughout the paper (Table 3).
     * `control`: "mean" is c <- sum_i w_i c_i; "literal" is Eq. (1) as printed, c <- c + sum_i w_i
@@ -72,7 +72,9 @@ class Waffle:
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
         # c as printed was once not scaled by the share of the clients that take part.
         unscaled = self.control == "literal" and schedule.participation < 1
-        return {"literal control under participation": 2 if unscaled else 1}
+        # A round of absence once counted as one of weight 0.
+        history = {"history where clients are absent": 1 if schedule.all_take_part else 2}
+        return {"literal control under participation": 2 if unscaled else 1} | history
 
     def degrees(self, round: int, rounds: int) -> tuple[float, float]:
         """Omega and Psi in a round."""
@@ -82,7 +84,8 @@ class Waffle:
 
     def start(self, fed: Federation) -> Rows:
         alice_of(fed, self.title)
-        history = torch.full((2, len(fed)), 1 / len(fed), dtype=torch.float64)
+        uniform = 1 / len(fed.participants(1))
+        history = torch.full((2, len(fed)), uniform, dtype=torch.float64)
         return Scaffold().start(fed) | {"history": history}
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
@@ -105,9 +108,10 @@ class Waffle:
         else:
             degrees = self.degrees(r, fed.schedule.rounds)
             now[near] = weights(apart[near], near.index(alice), *degrees)
-        now = weights_of_all(now, clients, len(fed))
-        smoothed = torch.stack([*state["history"], now]).mean(0)[clients]
-        if lost.any() and not lost[alice]:
+        smoothed = torch.stack([*state["history"][:, clients], now]).nanmean(0)
+        if lost[alice]:
+            smoothed[:] = math.nan
+        elif lost.any():
             smoothed[lost] = 0
             gone = [clients[k] for k in lost.nonzero()[:, 0]]
             controls = with_rows(controls, gone, state["controls"][gone])
@@ -117,7 +121,9 @@ class Waffle:
         if self.control == "literal":
             moved = (moved - select_rows(state["controls"], clients)) * (len(clients) / len(fed))
         control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
-        history = torch.stack([state["history"][1], now])
+        here = torch.full((len(fed),), math.nan, dtype=torch.float64)
+        here[clients] = now
+        history = torch.stack([state["history"][1], here])
         kept = {"control": control, "controls": controls, "history": history}
         log = each_sends_a_model(smoothed, clients, len(fed), models=2)
         return average(smoothed, trained) | kept, log

@@ -133,7 +133,7 @@ def _fedbn(setting: Setting) -> methods.Method | None:
 
 
 def _validated(setting: Setting) -> Setting:
-    return replace(setting, validation=0.2)  # FedFomo's own share (its section 4)
+    return replace(setting, validation=0.2)  # FedFomo's own share (its appendix A.6)
 
 
 def _row(dataset: str, name: str, at: Setting) -> Row:

@@ -5,9 +5,10 @@ Its Table 1 on MNIST and CIFAR10 with every hyper-parameter of the benchmark, wh
 concept shift, and the printed numbers that an experiment starts from.  Ten clients, of whom Alice
 is client 0, all take part in every round with one local epoch.  MNIST: plain SGD at rate 0.1,
 batches of 32, five seeds; CIFAR10: DLA, SGD at rate 0.01 with momentum 0.9 and weight decay 5e-4,
-batches of 128, images moved and mirrored at random, one seed (section 3).
+batches of 128, one seed (section 3).
 
-Settled here where the paper is silent: LeNet-5 has tanh units, as LeCun's has (with ReLU, control
+Settled here where the paper is silent: CIFAR10's images are moved and mirrored at random, as is
+usual for DLA (kuangliu/pytorch-cifar); LeNet-5 has tanh units, as LeCun's has (with ReLU, control
 variates diverge); Weight Erosion's p_s is 0, because Eq. 5 taken literally counts a batch a round,
 no whole pass over 6,000 images within 100 rounds; the five seeds are 1 to 5.  Weight Erosion's p_d
 on CIFAR10 is not the paper's (`DISTANCES`).

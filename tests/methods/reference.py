@@ -257,7 +257,7 @@ def weight_erosion(w: World, m) -> Served:
 
 def waffle(w: World, m) -> Served:
     x, zero, everybody = w.model, [torch.zeros_like(p) for p in w.model.parameters()], range(w.n)
-    c, controls, history = zero, [zero] * w.n, [[1 / w.n] * w.n] * 2
+    c, controls, history = zero, [zero] * w.n, [[1 / len(w.participants(1))] * w.n] * 2
     for r in w.rounds:
         clients, rounds = w.participants(r), w.schedule.rounds
         of = {i: corrected(w, x, r, i, c, controls[i], m) for i in clients}
@@ -269,8 +269,9 @@ def waffle(w: World, m) -> Served:
         now = [max(degree - (d[i] - d[w.alice]) / span, 0) if i in d else 0 for i in everybody]
         if r >= 0.95 * rounds:
             now = [float(i == w.alice) for i in everybody]
-        history.append([share / sum(now) for share in now])
-        smooth = [sum(of_round[i] for of_round in history[-3:]) / 3 for i in clients]
+        history.append([now[i] / sum(now) if i in clients else None for i in everybody])
+        seen = ([one[i] for one in history[-3:] if one[i] is not None] for i in clients)
+        smooth = [sum(shares) / len(shares) for shares in seen]
         smooth = [share / sum(smooth) for share in smooth]
         x = average([of[i][0] for i in clients], smooth)
         if m.control == "mean":

@@ -68,6 +68,25 @@ def test_a_cluster_is_split_only_when_all_its_clients_have_taken_part(pencil, pl
     assert counts == [[0] * 4, [0] * 4, [0, 1, 0, 1]]
 
 
+def test_a_part_is_split_again_only_when_all_its_clients_have_trained_since_it_was_made(
+    small, play
+):
+    """Limits that always split: the two parts wait until each of theirs was drawn once more."""
+    method = CFL(epsilon_1=1e9, epsilon_2=0, start_round=1, relative=False)
+    fed = small(clients=6, rounds=40, participation=1 / 3, alice=None)
+    born, last, splits = torch.zeros(6), torch.zeros(6, dtype=torch.int64), 0
+    for r, (state, _) in enumerate(play(method, fed, 40), start=1):
+        now = state["cluster"]
+        for number in last.unique().tolist():
+            members = (last == number).nonzero().flatten().tolist()
+            if len(now[members].unique()) > 1:
+                drawn = [{*fed.participants(q)} for q in range(int(born[members[0]]) + 1, r + 1)]
+                assert {*members} <= set().union(*drawn)
+                born[members], splits = r, splits + 1
+        last = now
+    assert splits > 1
+
+
 def test_a_cluster_without_participants_keeps_its_model(pencil, play, exactly):
     fed = pencil(POINTS, alice=None, availability=((1, 1, 1), (3, 1, 1)))
     (_, _), (state, log) = play(AT_ONCE, fed)

@@ -8,6 +8,7 @@ from pfl_lib.methods.fedfomo import FedFomo, demote, downloads, normalised, sign
 from pfl_lib.methods.fedfomo_ma import FedFomoMA
 from pfl_lib.methods.local import Local
 from pfl_lib.randomness import generator
+from pfl_lib.rows import copies
 from tests.common import refused
 
 EVERYBODY = FedFomo(n=2)
@@ -62,6 +63,14 @@ def test_uploads_of_earlier_rounds_that_the_server_keeps_by_hand(pencil, play, e
     _, (forgotten, log) = play(EVERYBODY, fed)
     exactly(forgotten["theta"], [[3.4, 0], [2, 0]])
     assert log["models_down"] == 0
+
+
+def test_a_warm_up_is_one_local_epoch_of_every_client_before_the_first_round(small):
+    fed = small(clients=4, participation=0.5, local_epochs=3)
+    trained, _ = fed.train(copies(fed.initial(), 4), 0, range(4), epochs=1)
+    start = FedFomo(n=2, warm_up=True).start(fed)
+    assert torch.equal(start["theta"], trained["theta"])
+    assert torch.equal(FedFomo(n=2).start(fed)["theta"], copies(fed.initial(), 4)["theta"])
 
 
 def test_who_has_never_uploaded_is_not_sent(pencil, play, exactly):

@@ -42,6 +42,20 @@ def test_noise_nan_and_infinity_by_hand(pencil, play, exactly):
         assert fed.non_finite == {1}
 
 
+@pytest.mark.parametrize(
+    "method",
+    [m.Ditto(0), m.APFL(1, adaptive=False), m.Mocha(0), m.PFedLA(2), m.PFedLA(("0", "2"))],
+    ids=repr,
+)
+def test_where_nothing_is_shared_nan_stays_with_its_client(small, play, method):
+    fed = small(alice=None, rounds=3)
+    (state, _), (local, _) = (
+        play(one, fed)[-1] for one in (Poisoned(method, (3,), "nan"), m.Local())
+    )
+    served = method.served(fed, state)["theta"]
+    torch.testing.assert_close(served[:3], local["theta"][:3], rtol=1e-12, atol=1e-12)
+
+
 def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactly):
     """lr 1/2, head "upper".  Round 1, all at 0: heads by (0, 4) to 2 and by -4 to -2; bodies by
     (4, 0) to 1 and by 8 to 4, of which -4 is sent: their mean is -1.5.
