@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pfl-lib: interrupted; {RESUMES}", file=sys.stderr)
         return 130
     except OSError as error:
+        if isinstance(error, PermissionError):
+            return _bad_input(f"{error.filename} may not be read or written: give another folder")
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" ({error.filename})" if error.filename else ""

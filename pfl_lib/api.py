@@ -14,9 +14,17 @@ from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
+from pfl_lib.experiments.backends import UNSENT
 from pfl_lib.experiments.own import data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
-from pfl_lib.experiments.spec import FederationRun, RunSpec, check_storable, described, setting_of
+from pfl_lib.experiments.spec import (
+    FederationRun,
+    RunFailure,
+    RunSpec,
+    check_storable,
+    described,
+    setting_of,
+)
 from pfl_lib.experiments.stopping import Interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
@@ -171,7 +179,10 @@ def run(
         # What fails here fails again below, with its own sentence; what has no place is trained
         # there once more, and returned.
         with suppress(NotStored):
-            run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
+            done = run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
+            for why in {str(one.message) for one in done if isinstance(one, RunFailure)}:
+                if why.startswith(UNSENT):
+                    tell(f"{why}; the runs go one after the other")
     if storable:
         every = [_stored(spec, given) for spec in specs]
     else:

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import random
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,14 +27,17 @@ def number(seed: int, purpose: str, *key: int) -> int:
 
 
 def streams() -> tuple:
-    """Where torch's (on the CPU), NumPy's and Python's own streams of random numbers stand."""
+    """Where torch's own stream of random numbers (on the CPU) and NumPy's stand.
+
+    Not Python's: other threads draw from it, such as those of a Dask worker.
+    """
     _, words, place, *_ = np.random.get_state()  # noqa: NPY002  a user's draws
-    return torch.get_rng_state().numpy().tobytes(), words.tobytes(), place, random.getstate()
+    return torch.get_rng_state().numpy().tobytes(), words.tobytes(), place
 
 
 @contextlib.contextmanager
 def seeded(what: str) -> Iterator[None]:
-    """BadInput where `what` draws from torch's (on the CPU), NumPy's or Python's own stream."""
+    """BadInput where `what` draws from torch's (on the CPU) or NumPy's own stream."""
     before = streams()
     yield
     if streams() != before:

@@ -33,6 +33,10 @@ def accuracy(
     several, names = seeds.max() > 1, list(dict.fromkeys(frame["method"]))
     style = theme.looks(names) | {"markevery": max(1, shown[x].nunique() // MARKED)}
     band = {"errorbar": "sd" if several else None, "err_kws": {"alpha": 0.15, "linewidth": 0}}
+    if shown.empty:  # all diverged in the first round
+        ax.text(0.5, 0.5, "diverged", transform=ax.transAxes, ha="center")
+        ax.set(xlabel=x, ylabel=y)
+        return ax
     seaborn.lineplot(shown, x=x, y=y, hue="method", style="method", ax=ax, **band, **style)
     by_round = shown.groupby([x, "method"])[y]
     mean, half = by_round.mean().unstack(), by_round.std().unstack().fillna(0)

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import pickle
 import signal
 import socket
 import threading
@@ -46,6 +47,9 @@ def completed(
             yield spec, _outcome(spec, future)
 
 
+UNSENT = "its task cannot be sent to another process"
+
+
 def _outcome(spec: RunSpec, future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
@@ -56,14 +60,21 @@ def _outcome(spec: RunSpec, future: Future) -> Outcome:
     except TerminatedWorkerError:
         why = "a process was killed, most likely for want of memory: run it again, with fewer jobs"
     except BrokenProcessPool as error:
-        cause = str(error.__cause__ or error).strip(' \n"').splitlines()[-1]
         why = (
-            f"a process could not read its task ({cause}): a method or a data set of your own must"
-            " be importable there; or give jobs=1"
+            f"a process could not read its task ({_cause(error)}): a method or a data set of your"
+            " own must be importable there; or give jobs=1"
         )
+    except pickle.PicklingError as error:
+        remembers = "as where a function of yours remembers: give jobs=1 (--jobs 1)"
+        why = f"{UNSENT} ({_cause(error)}), {remembers}"
     except Exception as error:  # noqa: BLE001  a lost worker must not stop the other runs
         why = said(error)
     return RunFailure(spec, why)
+
+
+def _cause(error: Exception) -> str:
+    """The last line of the traceback, a text, that loky gives as an error's cause."""
+    return str(error.__cause__ or error).strip(' \n"').splitlines()[-1]
 
 
 # --- processes of this machine ---

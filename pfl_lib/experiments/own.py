@@ -25,6 +25,7 @@ from torch import Tensor
 from pfl_lib.errors import BadInput, said
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import check_method
+from pfl_lib.progress import tell
 
 PLAIN = (bool, int, float, str, types.NoneType)
 HOLDERS = (list, tuple, set, frozenset, dict)
@@ -75,6 +76,10 @@ def source_of(*kinds: type) -> str:
     try:
         parts = [part for kind in kinds for part in _parts(kind, seen)]
     except OSError:
+        names = ", ".join(kind.__name__ for kind in kinds)
+        tell(
+            f"the source of {names} cannot be read: a change under the same version goes unnoticed"
+        )
         return ""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16] if parts else ""
 
@@ -107,7 +112,10 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
         yield from _parts(decorated, seen)
     if not isinstance(thing, types.FunctionType) or thing.__globals__.get("__name__") != module:
         return  # a wrapper by another module, such as functools.cache's and torch.no_grad's
-    yield _bare(inspect.getsource(thing.__code__))
+    source = inspect.getsource(thing.__code__)
+    yield _bare(source)
+    for name, value in _defaults(thing, source):
+        yield from _value(name, value, module, seen)
     for name in sorted(_names(thing.__code__)):
         if (value := thing.__globals__.get(name)) is not None:
             yield from _value(name, value, module, seen)
@@ -115,6 +123,22 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
         if name != "__class__":  # which `super` asks for
             with contextlib.suppress(ValueError):  # not filled yet
                 yield from _value(name, cell.cell_contents, module, seen)
+
+
+def _defaults(function: types.FunctionType, source: str) -> Iterator[tuple[str, Any]]:
+    """The arguments' defaults that the function's own source does not spell out."""
+    values = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    try:
+        given = ast.parse(textwrap.dedent(source)).body[0].args
+    except (SyntaxError, AttributeError):  # a lambda
+        yield from ((f"default {place}", value) for place, value in enumerate(values))
+        return
+    told = [one for one in (*given.defaults, *given.kw_defaults) if one is not None]
+    for place, (default, value) in enumerate(zip(told, values, strict=True)):
+        try:
+            ast.literal_eval(default)
+        except ValueError:
+            yield f"default {place}", value
 
 
 def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
@@ -238,7 +262,8 @@ def load(named: str) -> Any:
     except BadInput:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a user's file does
-        raise BadInput(f"method {named!r} cannot be loaded: {said(error)}") from None
+        near = f" (did you mean {place}.py:{name}?)" if Path(f"{place}.py").is_file() else ""
+        raise BadInput(f"method {named!r} cannot be loaded: {said(error)}{near}") from None
 
 
 def absolute(named: str) -> str:

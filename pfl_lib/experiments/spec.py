@@ -2,6 +2,7 @@
 federation of a user's own that has a name.
 """
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from pfl_lib.results.files import key_of
 PRIVATE_COST = 2  # a step by DP-SGD in plain ones, on FedFomo's network; 3 on LeNet-5
 
 
+MOST_BYTES = 60
+
+
 def _key(run: "RunSpec | FederationRun") -> str:
     """SHA-256 of the canonical JSON of `config()`."""
     return key_of(run.config())
@@ -32,6 +36,8 @@ def _slug(run: "RunSpec | FederationRun") -> str:
     config = run.config()
     names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
     told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
+    # A file's name has at most 255 bytes
+    told = [name.encode()[:MOST_BYTES].decode(errors="ignore") for name in told]
     return f"{'-'.join(told)}-seed{config['seed']}-{run.key[:10]}"
 
 
@@ -86,12 +92,14 @@ class RunSpec:
         return partitions.find(self.partition)
 
     def setting(self) -> dict[str, Any]:
-        """The data that clients hold, as `config` has it; of an own recipe its name."""
+        """The data that clients hold, as `config` has it; of a recipe not to be stored its name."""
         recipe, partition = self.recipe, {"name": getattr(self.recipe, "name", None)}
         if isinstance(self.partition, str):
             partition = {"name": self.partition, "version": recipe.version}
-        elif partitions.built_in(recipe):
-            partition = described(recipe)
+        else:
+            with contextlib.suppress(BadInput):
+                own.check("distribution", recipe, ())
+                partition = described(recipe)
         told = {"dataset": self.dataset, "images": self.images, "partition": partition}
         told |= {"clients": self.clients}
         return told | ({"validation": self.validation} if self.validation else {})
@@ -104,8 +112,6 @@ class RunSpec:
         """
         recipe, dataset = self.recipe, data.DATASETS[self.dataset]
         foreign, setting = check_storable(self.method, recipe), self.setting()
-        if "partition" in foreign:
-            setting["partition"] = described(recipe)
         versions = {
             f"dataset {self.dataset}": dataset.version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),

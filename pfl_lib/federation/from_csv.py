@@ -216,7 +216,10 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             f"{path} has no column to predict from: give it one beside the label, or name it with"
             " inputs=[...]"
         )
-    return preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
+    x = preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
+    if not x.shape[1]:
+        raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")
+    return x
 
 
 def _check_finite(where: str, column: pd.Series) -> None:

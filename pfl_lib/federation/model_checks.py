@@ -168,9 +168,9 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
     again = flat.network(batch)
     if not torch.allclose(again, scores, 1e-3, 1e-5, equal_nan=True):
         raise BadInput(
-            "the model gives other scores when it is given a batch again, so it keeps something"
-            " from one batch to the next, which would go from client to client: keep it in a buffer"
-            " (register_buffer), or leave it out"
+            "the model gives other scores when it is given a batch again: it draws random numbers,"
+            " or keeps something from one batch to the next, which would go from client to client;"
+            " keep that in a buffer (register_buffer), or leave it out"
         )
 
 

@@ -79,8 +79,9 @@ METHODS: dict[str, type] = {
 
 
 def short_name(method: type[Method] | Method) -> str:
-    """The method's name in tables and legends."""
-    return getattr(method, "short", method.title)
+    """The method's name in tables and legends; without one, what it is stored under."""
+    names = (getattr(method, name, None) for name in ("short", "title", "name"))
+    return next(name for name in names if isinstance(name, str) and name)
 
 
 def make_method(name: str) -> Method:

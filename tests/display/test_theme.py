@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from pfl_lib import data, partitions
-from pfl_lib.display import beside, heat_maps, partition, theme
+from pfl_lib.display import beside, curves, heat_maps, partition, theme
 from tests.common import refused
 
 FRAME = pd.DataFrame(
@@ -152,3 +152,9 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     assert other.collections[-1].norm.vmin == -1 and other.collections[-1].norm.vmax == 1
     plt.close(figure)
     refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
+
+
+def test_curves_of_runs_that_all_diverged_at_once_are_drawn_empty():
+    frame = pd.DataFrame(columns=["method", "seed", "round", "accuracy"], dtype=float)
+    ax = curves.accuracy(frame)
+    assert [text.get_text() for text in ax.texts] == ["diverged"]

@@ -190,7 +190,7 @@ def by_numpy(network: nn.Module) -> torch.Tensor:
     [
         (clamped, "the model's forward writes into its parameters"),
         (remembered, "the model gives other scores when it is given a batch again"),
-        (by_python, "the model draws random numbers in training"),
+        (by_python, "the model gives other scores when it is given a batch again"),
         (by_numpy, "the model draws random numbers in training"),
     ],
 )

@@ -15,7 +15,7 @@ from pfl_lib.experiments import own
 from pfl_lib.experiments.runner import run_one, training
 from pfl_lib.experiments.spec import FederationRun
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import FedAvg
+from pfl_lib.methods import FedAvg, short_name
 from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import LabelSkew
@@ -151,6 +151,23 @@ def test_a_decorator_of_the_module_and_a_remembered_function_are_part_of_the_sou
     assert len(others) == len(PLACES) and "" not in others
 
 
+def test_a_default_that_its_text_does_not_tell_is_part_of_the_source(tmp_path):
+    def source(rate: str, default: str) -> str:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.py"
+        step = f"def step(theta, by={default}, *, more=(1, -2.0)):\n    return theta * by\n"
+        body = FILE.replace(
+            "halved(theta):", "halved(theta):\n    return step(theta)\n\n\ndef other(theta):"
+        )
+        text = body.format(factor=0.5, version=1, comment="").replace(
+            "FACTOR = 0.5", f"RATE = {rate}\n{step}\nFACTOR = 0.5"
+        )
+        path.write_text(text)
+        return own.source_of(type(own.load(f"{path}:Shrunk")))
+
+    assert source("1.0", "RATE") != source("0.1", "RATE") == source("0.1", "RATE")
+    assert source("1.0", "0.5") == source("0.1", "0.5") != source("0.1", "0.25")
+
+
 def test_a_value_said_again_is_part_of_the_source_where_another_parent_would_change_it(tmp_path):
     text, sources = FILE.format(factor=0.5, version=1, comment=""), []
     for n, again in enumerate(("x = 1", "x = True", "pass")):
@@ -181,13 +198,39 @@ def test_a_source_of_numbers_texts_and_functions_keeps_the_digits_that_are_store
     assert own.source_of(type(own.load(method_file(tmp_path)))) == "ebeab0f590be3c52"
 
 
-def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(store):
-    names = {}
+def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_same(store, capsys):
+    names = {"__name__": "typed"}
     exec(FILE.format(factor=0.5, version=1, comment=""), names)  # as typed: no file
     typed = names["Shrunk"]()
     assert own.source_of(type(typed)) == ""
+    assert "the source of Shrunk cannot be read" in capsys.readouterr().err
     assert "source" not in run_one(spec(typed), store).config
     assert store.find(spec(typed)) is not None
+
+
+def test_results_of_one_recipe_are_compared_whether_they_are_stored_or_not(tmp_path):
+    @dataclass(frozen=True)
+    class Kept:
+        name = "kept"
+
+        def start(self, fed):
+            return fed.initial()
+
+        def round(self, fed, state, r):
+            return state, {}
+
+        def served(self, fed, state):
+            return state
+
+    given = {"partition": Odd(), "dataset": "digits", "model": "linear", "rounds": 1, "alice": None}
+    both = {
+        n: pfl_lib.run(m, results_dir=tmp_path, **given)
+        for n, m in (("a", "fedavg"), ("b", Kept()))
+    }
+    assert set(pfl_lib.compare(both).frame["method"]) == {"a", "b"}
+    given["partition"] = Odd(reverse=True)
+    both["b"] = pfl_lib.run(Kept(), results_dir=tmp_path, **given)
+    refused("differ in partition", pfl_lib.compare, both)
 
 
 @dataclass(frozen=True)
@@ -244,6 +287,26 @@ def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path, named, say
     places = {name: tmp_path / f"{name}.py" for name in ("broken", "leaving")}
     places["file"] = method_file(tmp_path).rpartition(":")[0]
     assert says in refusal(own.load, named.format(**places) if isinstance(named, str) else named)
+
+
+def test_a_long_name_makes_a_folders_name_that_fits(tmp_path):
+    named = FederationRun(FedAvg(), federation(name="\u6f22" * 300))
+    assert (
+        len(named.slug.encode()) < 255
+        and named.slug != FederationRun(FedAvg(), federation(name="\u6f22" * 301)).slug
+    )
+
+
+def test_a_file_given_as_a_module_is_told_with_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "servers.py").write_text("")
+    monkeypatch.setattr("sys.path", [one for one in sys.path if one])
+    refused(r"did you mean servers\.py:Mine\?", own.load, "servers:Mine")
+
+
+def test_a_method_without_a_title_is_named_as_it_is_stored():
+    bare = dataclass(frozen=True)(type("Bare", (), {"name": "bare"}))
+    assert short_name(bare()) == "bare" and short_name(Shaped()) == "Shaped"
 
 
 def test_a_module_may_be_named_and_leaves_no_trace_where_it_is_a_file(tmp_path):

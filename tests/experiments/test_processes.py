@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import socket
@@ -66,6 +67,21 @@ def test_runs_that_a_process_cannot_read_say_so_and_not_that_memory_was_short():
         " 'no_such_module'): a method or a data set of your own must be importable there; or give"
         " jobs=1"
     )
+
+
+class Unsent(Unreadable):
+    """What cannot be pickled, as a function of a file that remembers its values."""
+
+    def __reduce__(self):
+        raise pickle.PicklingError("not the same object")
+
+
+def test_runs_that_cannot_be_sent_to_a_process_say_why_and_what_to_do():
+    [failure] = ended_in_processes(lambda of: None, [Unsent()]).values()
+    assert failure.message.startswith(
+        "its task cannot be sent to another process (_pickle.PicklingError: "
+    )
+    assert failure.message.endswith("give jobs=1 (--jobs 1)")
 
 
 def test_runs_whose_process_is_killed_fail_in_one_line_and_the_others_go_on():

@@ -264,6 +264,11 @@ def test_a_column_that_is_no_input_is_refused(cells, words, table):
     assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
 
 
+def test_inputs_of_one_value_are_refused(table):
+    path = table("group,x,y", (f"{i % 2},0x1f,{i % 3 % 2}" for i in range(12)))
+    refused(r"each input \(x\) has one value", from_csv.from_csv, path, label="y", split_by="group")
+
+
 def test_two_columns_of_one_name_are_refused(table):
     told = "has two columns 'y': give each a name of its own"
     refused(told, from_csv.from_csv, table("site,y, y", ["1,0,0"] * 4), label="y", split_by="site")
