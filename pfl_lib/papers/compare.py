@@ -6,7 +6,7 @@ Facts stand in columns; what is shown is a pivot of these frames.
 import math
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
+from itertools import compress, product
 from typing import NamedTuple
 
 import pandas as pd
@@ -99,6 +99,23 @@ def orders(runs: Runs) -> pd.DataFrame:
             line["best agrees"] = _agrees(printed, ours, row.seeds, row.metric)
         lines.append(row.place | line | {"wrong pairings": wrong, "of these pass": passing})
     return pd.DataFrame(lines)
+
+
+def leaders(runs: Runs) -> pd.Series:
+    """The paper's methods that none is decided to be above (`judge.order`), the best first: a list
+    for each data set and setting that ran.
+    """
+    found = {}
+    for row in _rows(runs):
+        sign = 1 if row.metric.higher_is_better else -1
+        means = {name: sign * of.mean() for name, of in row.seeds.items() if not of.empty}
+        names = sorted(means, key=means.get, reverse=True)
+        level = (
+            judge.order(sign * row.seeds[names[0]], sign * row.seeds[name], row.metric) != "stands"
+            for name in names
+        )
+        found[row.place["dataset"], row.place["setting"]] = [*compress(names, level)]
+    return pd.Series({place: names for place, names in found.items() if names}, dtype=object)
 
 
 def one_model(runs: Runs) -> frozenset[str]:

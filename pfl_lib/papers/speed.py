@@ -1,5 +1,7 @@
 """How fast methods learn: best accuracies so far, and which method reaches the same one first."""
 
+import math
+
 import pandas as pd
 
 from pfl_lib.papers.runs import Runs
@@ -35,8 +37,9 @@ def lead(runs: Runs, faster: str, slower: str) -> pd.DataFrame:
     Columns dataset, setting, target (percent: 0.4 points below the lower of the two final mean best
     accuracies), a column for each of the two methods (the round in which its mean best accuracy,
     over the seeds that both have, reaches the target), seeds (how many these are) and earlier
-    ("yes", "no", or "open" where the two are less than two rounds apart, on fewer than three seeds,
-    and where one diverged or was not run).
+    ("yes", "no", or "open" where their rounds on common seeds, each with its own target, differ on
+    average by less than two rounds or two standard errors, on fewer than three seeds, and where one
+    diverged or was not run).
     """
     frame = best_so_far(runs.frame)
     lines = []
@@ -59,8 +62,11 @@ def _lead(values: pd.DataFrame, frame: pd.DataFrame, faster: str, slower: str) -
     mean = pd.DataFrame({name: by_seed[name][seeds].mean(axis=1) for name in (faster, slower)})
     target = mean.iloc[-1].min() - BELOW
     reached = (mean >= target).idxmax()
-    rounds = reached[slower] - reached[faster]
-    earlier = "open"
-    if abs(rounds) >= CLEARLY and len(seeds) >= ENOUGH:
+    one, other = (by_seed[name][seeds] for name in (faster, slower))
+    goals = pd.concat([one.iloc[-1], other.iloc[-1]], axis=1).min(axis=1) - BELOW
+    apart = (other >= goals).idxmax() - (one >= goals).idxmax()
+    rounds, earlier = apart.mean(), "open"
+    clearly = max(CLEARLY, 2 * apart.std() / math.sqrt(len(seeds)))
+    if len(seeds) >= ENOUGH and abs(rounds) >= clearly:
         earlier = "yes" if rounds > 0 else "no"
     return {"target": target, **reached, "seeds": len(seeds), "earlier": earlier}

@@ -13,6 +13,7 @@ from pfl_lib.pages.registry import pages
 from pfl_lib.papers.scorecard import COLUMNS
 from pfl_lib.papers.sentences import claims
 
+FACTS = ("answer", "profile", "evidence")
 FILE = Path(__file__).resolve().parents[2] / "pfl_lib" / "papers" / "answers.csv"
 
 
@@ -50,7 +51,7 @@ def main() -> int:
         return 0
     known = list(csv.DictReader(FILE.open(encoding="utf-8", newline="")))
     now, before = (
-        {(line["page"], line["quote"]): line["answer"] for line in lines}
+        {(line["page"], line["quote"]): [line[name] for name in FACTS] for line in lines}
         for lines in (found, known)
     )
     apart = [place for place in now.keys() | before.keys() if now.get(place) != before.get(place)]
