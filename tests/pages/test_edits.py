@@ -2,11 +2,14 @@
 to its end, twice, and says that nothing was compared with recorded numbers.
 """
 
+import contextlib
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from pfl_lib.pages import collect
 from tests.pages.common import run_cells
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
@@ -99,3 +102,24 @@ def test_an_edited_notebook_runs_to_its_end_and_compares_nothing(
     run_cells(edited(name, edit), times=2, jobs=1)
     told = capsys.readouterr().out
     assert "not compared with" in told and "as recorded" not in told
+
+
+PAGES = sorted(FOLDER.glob("*/*.ipynb"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_what_a_page_suggests_to_edit_leaves_rows_to_run_in_the_profile_it_opens_with(path):
+    prose = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown"]
+    suggested = re.findall(r"`(table\.\w+\(.*?\))`", "\n".join(prose))
+    namespace: dict = {"__name__": "__main__", "__annotations__": {}}
+    token = collect._now.set(collect.Needed("quick"))
+    try:
+        for code, _ in collect._cells(path) if suggested else ():
+            with contextlib.suppress(collect.Collected):
+                exec(code, namespace)
+        for one in suggested:
+            namespace.setdefault("table", namespace.get("tables", [None])[0])
+            made = eval(one, namespace)
+            assert made.columns and any(row.at is not None for row in made.rows), one
+    finally:
+        collect._now.reset(token)

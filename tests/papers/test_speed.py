@@ -42,6 +42,13 @@ def test_a_method_is_faster_when_it_is_there_two_rounds_earlier_on_three_seeds()
     assert lead(runs(on_seeds(2, 5, 9))) == [5, 9, 2, "open"]
 
 
+def test_a_lead_that_seeds_spread_wider_than_is_open():
+    """Leads of 0, 0 and 15 rounds: 5 on average, two standard errors are 10."""
+    jumps = on_seeds(3, 5, 5) | {(3, "WE"): 20}
+    assert lead(runs(jumps))[2:] == [3, "open"]
+    assert lead(runs(jumps | {(1, "WE"): 18, (2, "WE"): 19}))[2:] == [3, "yes"]
+
+
 def test_speed_is_judged_on_the_seeds_that_both_methods_ran():
     """Alone, on a seed of its own, each is there in another round."""
     jumps = {(1, "WE"): 2, (5, "WAFFLE"): 20}
