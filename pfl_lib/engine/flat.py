@@ -1,7 +1,7 @@
 """A module whose parameters and running statistics are views of two rows: load them, run it."""
 
 import copy
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -167,7 +167,7 @@ class KeptBuffers(nn.Module):
                 )
             whole = not buffer.is_floating_point()
             if buffer._version != version and (whole or name in self.constant):
-                kind = "of whole numbers" if whole else "that the first batch had left as it was"
+                kind = "of whole numbers" if whole else "that no client's first batch changes"
                 raise BadInput(
                     f"the model's forward writes into buffer {name} {kind}, which no row carries:"
                     " make it a buffer of fractions that each batch writes, or leave it as it is"
@@ -183,26 +183,26 @@ def buffers(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, Tensor]]:
                 yield f"{name}.{leaf}".lstrip("."), part, leaf, buffer
 
 
-def constant_buffers(module: nn.Module, x: Tensor) -> frozenset[str]:
-    """The buffers of fractions, a norm's apart, that training on a batch x [b, ...] leaves as they
-    are, as masks and tables of positions; none where the module cannot train on it.
+def constant_buffers(module: nn.Module, batches: Iterable[Tensor]) -> frozenset[str]:
+    """The buffers of fractions, a norm's apart, that training leaves as they are on each of these
+    batches [b, ...], as masks and tables of positions; none where the module cannot train on one.
     """
     if not _own_fractions(module):
         return frozenset()
     # Not of a FlatModule: views of one row count what is written into any of them.
-    module = copy.deepcopy(module).to(x.device, x.dtype).train()
-    before = {name: (buffer, buffer._version) for name, buffer in _own_fractions(module).items()}
+    module = copy.deepcopy(module).train()
+    before = {}
     try:
-        with torch.no_grad():
-            module(x)
+        for x in batches:
+            if not before:
+                module.to(x.device, x.dtype)
+                before = {n: (id(b), b._version) for n, b in _own_fractions(module).items()}
+            with torch.no_grad():
+                module(x)
     except (RuntimeError, ValueError, TypeError, IndexError):
         return frozenset()
-    after = {name: (buffer, buffer._version) for name, buffer in _own_fractions(module).items()}
-    return frozenset(
-        name
-        for name, (buffer, version) in before.items()
-        if name in after and after[name][0] is buffer and after[name][1] == version
-    )
+    after = {n: (id(b), b._version) for n, b in _own_fractions(module).items()}
+    return frozenset(name for name, state in before.items() if after.get(name) == state)
 
 
 def _own_fractions(module: nn.Module) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@ of their source under the same version is noticed.
 """
 
 import ast
+import builtins
 import contextlib
 import dataclasses
 import dis
@@ -126,19 +127,17 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
 
 
 def _defaults(function: types.FunctionType, source: str) -> Iterator[tuple[str, Any]]:
-    """The arguments' defaults that the function's own source does not spell out."""
+    """The arguments' defaults that name something: the source does not tell their values."""
     values = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    try:
-        given = ast.parse(textwrap.dedent(source)).body[0].args
-    except (SyntaxError, AttributeError):  # a lambda
-        yield from ((f"default {place}", value) for place, value in enumerate(values))
-        return
-    told = [one for one in (*given.defaults, *given.kw_defaults) if one is not None]
-    for place, (default, value) in enumerate(zip(told, values, strict=True)):
-        try:
-            ast.literal_eval(default)
-        except ValueError:
-            yield f"default {place}", value
+    with contextlib.suppress(SyntaxError):  # a lambda in the middle of a line
+        tree = ast.walk(ast.parse(textwrap.dedent(source)))
+        made = next((n for n in tree if isinstance(n, ast.FunctionDef | ast.Lambda)), None)
+        given = (*made.args.defaults, *made.args.kw_defaults) if made else ()
+        told = [one for one in given if one is not None]
+        for place, (default, value) in enumerate(zip(told, values, strict=False)):
+            names = {n.id for n in ast.walk(default) if isinstance(n, ast.Name)}
+            if names - vars(builtins).keys():
+                yield f"default {place}", value
 
 
 def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
@@ -225,8 +224,9 @@ def data_checksum(fed: Federation, *rows: Tensor) -> str:
     """16 hex digits over every client's examples and labels in each split, and over `rows`."""
     digest, cpu = hashlib.sha256(), torch.device("cpu")
     for name, split in sorted(fed.clients.splits.items()):
-        # What float32 rounds away is told apart where training sees it.
-        pool = split.pool.to(cpu, fed.dtype) if fed.dtype == torch.float64 else split.pool
+        pool = split.pool
+        if fed.dtype == torch.float64 and (pool.x.float().double() != pool.x.double()).any():
+            pool = pool.to(cpu, fed.dtype)  # which tells apart what float32 rounds away
         for index, labels in zip(split.index, split.labels, strict=True):
             digest.update(f"{name} {len(index)}\n".encode())
             for part in (pool.inputs(index), labels):

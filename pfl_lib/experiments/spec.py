@@ -36,8 +36,8 @@ def _slug(run: "RunSpec | FederationRun") -> str:
     config = run.config()
     names = (config["method"]["name"], config["dataset"], config["partition"]["name"])
     told = [re.sub(r"[^\w.+-]+", "_", name.replace("*", "star")).strip("._") for name in names]
-    # A file's name has at most 255 bytes
-    told = [name.encode()[:MOST_BYTES].decode(errors="ignore") for name in told]
+    if len("-".join(told).encode()) > 3 * MOST_BYTES:  # a file's name has at most 255
+        told = [name.encode()[:MOST_BYTES].decode(errors="ignore") for name in told]
     return f"{'-'.join(told)}-seed{config['seed']}-{run.key[:10]}"
 
 

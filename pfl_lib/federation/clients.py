@@ -150,8 +150,6 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     try:
         plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
         x, y = (torch.as_tensor(one).detach() for one in plain)
-        # Of unsigned numbers wider than a byte torch computes nothing
-        x, y = (one.long() if one.dtype in UNSIGNED else one for one in (x, y))
     except (TypeError, ValueError, RuntimeError) as error:
         labels = pair[1]
         of_several = _is_frame(labels) or isinstance(labels, list | tuple | np.ndarray)
@@ -161,6 +159,10 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
             ) from None
         why = str(error).partition("\n")[0]
         raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None
+    # Of unsigned numbers wider than a byte torch computes nothing
+    if any(one.dtype == torch.uint64 and (one.view(torch.int64) < 0).any() for one in (x, y)):
+        raise BadInput(f"{where} has whole numbers of 2**63 or more: number them from 0")
+    x, y = (one.long() if one.dtype in UNSIGNED else one for one in (x, y))
     if any(part.layout != torch.strided or part.is_meta or part.is_complex() for part in (x, y)):
         raise BadInput(f"{where} has sparse, meta or complex tensors: give plain real numbers")
     if not (x.dim() and y.dim()):

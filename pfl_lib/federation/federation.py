@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from pfl_lib.engine import LOSSES, Work, loop, vmap
-from pfl_lib.engine.flat import FlatModule, buffers, constant_buffers
+from pfl_lib.engine.flat import FlatModule, constant_buffers
 from pfl_lib.engine.layout import Layer
 from pfl_lib.engine.private import Noising
 from pfl_lib.errors import BadInput, check_alice, choose, whole
@@ -135,10 +134,9 @@ class Federation:
                 pool = replace(split.pool, channels_last=False)
                 self._splits[name] = replace(split, pool=pool)
         train = self._splits["train"]
-        most = max(train.index, key=len)[: schedule.batch_size]
-        constant = constant_buffers(module, train.pool.inputs(most))
-        if constant:
-            template = flat()
+        first = (index[: schedule.batch_size] for index in train.index)
+        constant = constant_buffers(module, map(train.pool.inputs, first))
+        template = flat()  # once more, since a forward may have written into the first one
         self.layout = template.layout
         self._initial = self.layout.rows(template.module)
         self._make = None if given else model
@@ -204,10 +202,9 @@ class Federation:
 
     @property
     def constants(self) -> list[Tensor]:
-        """The network's buffers that no row carries, such as masks; without a norm's counters."""
-        carried = {block.name for block in self.layout.statistics}
-        places = [one for one in buffers(self.module) if one[0] not in carried]
-        return [buffer for _, part, _, buffer in places if not isinstance(part, _NormBase)]
+        """The network's buffers of fractions that no row carries, such as masks."""
+        held = self.module.named_buffers()
+        return [buffer for name, buffer in held if name in self._modules[0].constant]
 
     def initial_each(self, clients: Sequence[int]) -> Rows:
         """Models that clients draw for themselves, each by seed and client: {"theta": [n, P],
@@ -218,7 +215,14 @@ class Federation:
                 "each client is to draw a model of its own, and one module was given: give a"
                 " function that makes it, such as lambda: Net()"
             )
-        modules = (model_checks.make_module(self._make, self.seed, i) for i in clients)
+        modules = [model_checks.make_module(self._make, self.seed, i) for i in clients]
+        for name in self._modules[0].constant:
+            held = self.module.get_buffer(name)
+            if not all(torch.equal(m.get_buffer(name).to(held), held) for m in modules):
+                raise BadInput(
+                    f"buffer {name} is drawn anew for each client, and no training changes it: draw"
+                    " it by a generator of its own"
+                )
         rows = [self.layout.rows(module.to(self.device, self.dtype)) for module in modules]
         return {name: torch.stack([row[name] for row in rows]) for name in self._initial}
 

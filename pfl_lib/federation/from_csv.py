@@ -16,10 +16,11 @@ from pfl_lib.partitions.validation import check_share, hold_out_validation
 from pfl_lib.progress import tell
 
 MOST_WORDS, MOST_TOLD = 50, 12
+LARGEST = 1e150  # whose square is a float
 MISSING = ("", *"NA N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NULL null - -- ? . *".split())
 """Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
 OTHER_NUMBER = (
-    r"[-+\u2212]?[$€£¥]? ?[-+\u2212]?\d+(,\d+|([,.'\u00a0 ]\d{3})+([.,]\d+)?|[.,]\d+)? ?[%$€£¥]?"
+    r"[-+\u2212]?[$€£¥]? ?[-+\u2212]?\d+(,\d+|([,.'\u00a0]\d{3})+([.,]\d+)?|[.,]\d+)? ?[%$€£¥]?"
 )
 """Such as 1,5 and 1,000.50 and 5% and 1.000,50 and $12 and 12 €, with any minus."""
 
@@ -191,6 +192,9 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             raise BadInput(f"{where} is empty: leave it out of inputs")
         if pd.api.types.is_numeric_dtype(table[name]):
             _check_finite(where, table[name])
+            if (largest := table[name].abs().max()) > LARGEST:
+                what = f"{largest:g}, too large to be standardised"
+                raise BadInput(f"{where} holds {what}: mend it or leave it empty")
             continue
         known = table[name].dropna()
         no_numbers = known[pd.to_numeric(known, errors="coerce").isna()]
@@ -223,10 +227,8 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
 
 
 def _check_finite(where: str, column: pd.Series) -> None:
-    largest = np.nanmax(np.abs(column.to_numpy(dtype=float)))
-    if largest > np.finfo(np.float32).max:
-        what = f"{largest:g}, too large for" if largest < np.inf else "an infinite number, not for"
-        raise BadInput(f"{where} holds {what} single precision: mend it or leave it empty")
+    if np.isinf(column.to_numpy(dtype=float)).any():
+        raise BadInput(f"{where} holds an infinite number: mend it or leave it empty")
 
 
 def _became(table: pd.DataFrame) -> str:

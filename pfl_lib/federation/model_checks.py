@@ -113,6 +113,7 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
     there = [i for i in range(len(split.index)) if i not in away]
     size, client = min((_smallest_batch(schedule, len(split.index[i])), i) for i in there)
     before, versions = _random_state(split.pool.x.device), _versions(flat)
+    begun = flat.layout.rows(flat.module)["theta"]
     buffers = [name for name, _ in flat.module.named_buffers()]
     for training, index in ((False, split.index[0][:1]), (True, split.index[client][:size])):
         batch, rows = split.pool.inputs(index), flat.layout.rows(flat.module)
@@ -159,7 +160,8 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
             "the model draws random numbers in training, as dropout does, and so its runs could"
             " neither be repeated nor resumed: leave that out (dropout with p=0)"
         )
-    if _versions(flat) != versions:
+    same = torch.equal(flat.layout.rows(flat.module)["theta"].nan_to_num(), begun.nan_to_num())
+    if _versions(flat) != versions or not same:
         raise BadInput(
             "the model's forward writes into its parameters, which training alone may change:"
             " compute what it needs of them anew"
@@ -222,6 +224,6 @@ def _random_state(device: torch.device) -> tuple:
     return *streams(), torch.cuda.get_rng_state(device).numpy().tobytes() if on_gpu else b""
 
 
-def _versions(flat: FlatModule) -> list[int]:
-    """How often each of the network's parameters was written into."""
-    return [parameter._version for parameter in flat.module.parameters()]
+def _versions(flat: FlatModule) -> list[tuple[int, int]]:
+    """Where each of the network's parameters lies, and how often it was written into."""
+    return [(one.data_ptr(), one._version) for one in flat.module.parameters()]

@@ -72,36 +72,34 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
                 f"distribution {name} gives client {client} an example twice: training, validation"
                 " and test examples never meet"
             )
-    shape, relabel = (clients, dataset.classes), made.relabel
-    if relabel is not None:
-        given = (*relabel.shape,) if isinstance(relabel, torch.Tensor) else ()
-        if (
-            given != shape
-            or relabel.dtype != torch.int64
-            or {*relabel.unique().tolist()} - {*range(dataset.classes)}
-        ):
+    if (relabel := made.relabel) is not None:
+        fits = isinstance(relabel, torch.Tensor) and not relabel.is_floating_point()
+        fits = fits and relabel.dim() == 2 and len(relabel) == clients
+        own = relabel[:, : dataset.classes] if fits else torch.empty(0, 0)
+        if own.shape[1] < dataset.classes or own.min() < 0 or own.max() >= dataset.classes:
             raise BadInput(
-                f"distribution {name}: its relabel is not int64 {shape} with labels from 0 to"
-                f" {dataset.classes - 1}"
+                f"distribution {name}: its relabel is no whole numbers [{clients},"
+                f" {dataset.classes}] from 0 to {dataset.classes - 1}"
             )
-    if made.targets is not None and (
-        len(made.targets) != clients or {*made.targets} - {*range(clients)}
-    ):
-        raise BadInput(
-            f"distribution {name}: targets {made.targets!r}: give each of {clients} clients the"
-            " number of one"
-        )
+    if made.targets is not None:
+        targets = [*map(int, made.targets)]
+        if len(targets) != clients or {*targets} - {*range(clients)}:
+            raise BadInput(
+                f"distribution {name}: targets {targets}: give each of {clients} clients the number"
+                " of one"
+            )
 
 
 def check_apart(made: Partition, name: str, dataset: Dataset) -> None:
-    """BadInput where rows of a table, whose two pools are one, are both trained and tested on."""
+    """BadInput where pools are one, as a table's are, and examples are both trained and tested
+    on, be it by two clients.
+    """
     if dataset.train_x is not dataset.test_x:
         return
     if torch.isin(torch.cat(made.test), torch.cat(made.train)).any():
         raise BadInput(
-            f"distribution {name} takes training and test examples for two kinds, and"
-            f" {dataset.name!r} is one table: its rows would be trained and tested on; choose"
-            " ByColumn, Classes or Dominant"
+            f"distribution {name} tests clients on examples of {dataset.name!r} that clients train"
+            " on: hold them out; of the package's ByColumn, Classes and Dominant do on a table"
         )
 
 

@@ -136,6 +136,23 @@ def test_a_buffer_that_training_leaves_as_it_is_is_in_no_row_and_keeps_its_bits(
         assert torch.equal(result.model[name][0], buffer.double())
 
 
+@ENGINES
+def test_everybody_starts_from_the_model_as_it_was_made(own):
+    """Also where evaluation writes into a buffer."""
+
+    class Seen(Centred):
+        def forward(self, x):
+            self.keep(self, x.mean(0).detach())
+            return self.fc(x - self.mean)
+
+    network = Seen(in_place)
+    fed = federation(network, **own)
+    assert not fed.initial()["statistics"].any() and not network.mean.any()
+    assert torch.equal(
+        fed.initial()["theta"], nn.utils.parameters_to_vector(network.parameters()).double()
+    )
+
+
 def test_a_named_federation_is_known_by_its_constant_buffers_too():
     made = [Masked(), Masked(), Masked()]
     made[2].keep[0] = 2
@@ -162,7 +179,7 @@ def test_a_buffer_that_the_first_batch_left_as_it_was_may_not_change_later(own):
 
     fed = federation(Centred(later), batch_size=1, **own)
     with pytest.raises(
-        (BadInput, RuntimeError), match="buffer mean that the first|mutate a captured"
+        (BadInput, RuntimeError), match="buffer mean that no client|mutate a captured"
     ):
         fed.train(copies(fed.initial(), 3), 1, range(3))
 
@@ -170,6 +187,16 @@ def test_a_buffer_that_the_first_batch_left_as_it_was_may_not_change_later(own):
 def clamped(network: nn.Module) -> torch.Tensor:
     with torch.no_grad():
         return network.weight.clamp_(-0.1, 0.1)
+
+
+def renormed(network: nn.Module) -> torch.Tensor:
+    network.weight.data = torch.renorm(network.weight.data, 2, 0, 0.1)
+    return network.weight
+
+
+def through_data(network: nn.Module) -> torch.Tensor:
+    network.weight.data.clamp_(-0.1, 0.1)
+    return network.weight
 
 
 def remembered(network: nn.Module) -> torch.Tensor:
@@ -189,6 +216,8 @@ def by_numpy(network: nn.Module) -> torch.Tensor:
     ("weight", "sentence"),
     [
         (clamped, "the model's forward writes into its parameters"),
+        (renormed, "the model's forward writes into its parameters"),
+        (through_data, "the model's forward writes into its parameters"),
         (remembered, "the model gives other scores when it is given a batch again"),
         (by_python, "the model gives other scores when it is given a batch again"),
         (by_numpy, "the model draws random numbers in training"),

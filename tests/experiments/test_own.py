@@ -166,6 +166,7 @@ def test_a_default_that_its_text_does_not_tell_is_part_of_the_source(tmp_path):
 
     assert source("1.0", "RATE") != source("0.1", "RATE") == source("0.1", "RATE")
     assert source("1.0", "0.5") == source("0.1", "0.5") != source("0.1", "0.25")
+    assert source("1.0", "dict(a=1 / 3)") == source("0.1", "dict(a=1 / 3)")
 
 
 def test_a_value_said_again_is_part_of_the_source_where_another_parent_would_change_it(tmp_path):

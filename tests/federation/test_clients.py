@@ -81,6 +81,11 @@ def test_unsigned_numbers_are_taken(kind):
         ([[0.0]] * 2, [[0], [1]], "client 1's test split has labels that are no whole numb"),
         ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split has texts as labels: num"),
         ([[0.0]] * 2, [object(), 1], "client 1's test split is no pair of numbers"),
+        (
+            np.array([[0], [2**63]], np.uint64),
+            [0, 1],
+            "client 1's test split has whole numbers of 2",
+        ),
         ([["a"]], 3, "client 1's test split is no pair of numbers"),
         ([[0.0], [np.nan]], [0, 1], "client 1's test split has inputs that are infinite or"),
     ],

@@ -251,7 +251,7 @@ def test_other_marks_between_cells_are_named(table, mark, name):
         (["1,5", "-2,25"] * 5, "numbers with a comma or a sign, such as '1,5', which would"),
         (["$1", "$2.50"] * 5, "such as '$1', which would count as words"),
         (["1.000,50", "\u22122"] * 5, "such as '1.000,50', which would count as words"),
-        ([1e300, *range(9)], "holds 1e+300, too large for single precision"),
+        ([1e300, *range(9)], "holds 1e+300, too large to be standardised"),
         ([*range(9), "inf"], "holds an infinite number"),
         (["5%", "12.5%"] * 5, "such as '5%', which would count as words: write digits and a point"),
         ([f"name {i % 59}" for i in range(60)], "holds 59 different words in 60 rows; at most 50"),

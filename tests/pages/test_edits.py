@@ -67,6 +67,13 @@ EDITS = {
             "1, 5\n": "2, 4\n",
         },
     },
+    "waffle/table1_accuracy.ipynb": {
+        "rounds, distributions and methods": {
+            "page.scaled(waffle.TABLE1)": (
+                'page.scaled(waffle.TABLE1).only(["C"], ["FedAvg", "Local"]).scheduled(rounds=1)'
+            ),
+        },
+    },
     "waffle/tuning.ipynb": {
         "rate, clients and partition": {
             "page.scaled(grid)": (

@@ -120,13 +120,23 @@ def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
     refused("gives client 0 an example twice", p.make, made_by(((A, B), (A, A))), table)
     others = made_by(((A, B), (B, A)))
     for recipe in (others, p.Dirichlet(), p.Shards(), p.Latent(groups=2)):
-        refused("is one table: its rows would be trained and tested on", p.make, recipe, table)
+        refused(
+            "tests clients on examples of .breast_cancer. that clients train on",
+            p.make,
+            recipe,
+            table,
+        )
 
 
 def test_labels_and_targets_of_a_split_of_ones_own_have_to_fit():
     digits = data.load("digits")
     for relabel in (torch.full((2, 10), 10), torch.zeros(2, 9).long(), torch.zeros(2, 10)):
-        refused("its relabel is not int64", p.make, made_by(((A, B), (A, B), (), relabel)), digits)
+        refused(
+            "its relabel is no whole numbers",
+            p.make,
+            made_by(((A, B), (A, B), (), relabel)),
+            digits,
+        )
     targets = made_by(((A, B), (A, B), (), None, False, (0, 9)))
     refused("give each of 2 clients the number of one", p.make, targets, digits, validation=0.5)
 
