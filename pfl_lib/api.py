@@ -14,7 +14,6 @@ from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
-from pfl_lib.experiments.backends import UNSENT
 from pfl_lib.experiments.own import data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import (
@@ -180,9 +179,9 @@ def run(
         # there once more, and returned.
         with suppress(NotStored):
             done = run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
-            for why in {str(one.message) for one in done if isinstance(one, RunFailure)}:
-                if why.startswith(UNSENT):
-                    tell(f"{why}; the runs go one after the other")
+            unsent = {of.message for of in done if isinstance(of, RunFailure) and of.unsent}
+            for why in unsent:
+                tell(f"{why}; the runs go one after the other")
     if storable:
         every = [_stored(spec, given) for spec in specs]
     else:

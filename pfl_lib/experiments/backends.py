@@ -47,9 +47,6 @@ def completed(
             yield spec, _outcome(spec, future)
 
 
-UNSENT = "its task cannot be sent to another process"
-
-
 def _outcome(spec: RunSpec, future: Future) -> Outcome:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
@@ -65,8 +62,11 @@ def _outcome(spec: RunSpec, future: Future) -> Outcome:
             " own must be importable there; or give jobs=1"
         )
     except pickle.PicklingError as error:
-        remembers = "as where a function of yours remembers: give jobs=1 (--jobs 1)"
-        why = f"{UNSENT} ({_cause(error)}), {remembers}"
+        why = (
+            f"its task cannot be sent to another process ({_cause(error)}), as where a function of"
+            " yours remembers: give jobs=1 (--jobs 1)"
+        )
+        return RunFailure(spec, why, unsent=True)
     except Exception as error:  # noqa: BLE001  a lost worker must not stop the other runs
         why = said(error)
     return RunFailure(spec, why)

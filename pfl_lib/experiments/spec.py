@@ -23,7 +23,7 @@ from pfl_lib.results.files import key_of
 PRIVATE_COST = 2  # a step by DP-SGD in plain ones, on FedFomo's network; 3 on LeNet-5
 
 
-MOST_BYTES = 60
+MOST_BYTES = 60  # of each part of a long name
 
 
 def _key(run: "RunSpec | FederationRun") -> str:
@@ -295,10 +295,11 @@ def described(of: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """A spec that could not be run, and why, in one line."""
+    """A spec that could not be run, and why, in one line; `unsent`: no other process can run it."""
 
     spec: RunSpec
     message: str
+    unsent: bool = False
 
 
 @dataclass(frozen=True)

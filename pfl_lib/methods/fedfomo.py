@@ -49,8 +49,9 @@ class FedFomo:
       the next one in the released code, which adds one after the last round: where all clients
       take part it is the same.  With some, the released code's clients meet models of the round
       before, and here those of their own round.
-    * `warm_up`: before the first round every client trains one local epoch, as in the released code
-      where some of them take part in a round; else a client's first reference is the initial model.
+    * `warm_up`: before the first round every client trains one local epoch; in the released code,
+      where a part of the clients is drawn, this takes the first round's place.  Else a client's
+      first reference is the initial model.
     * `norm`: the paper writes |.|, read as the Euclidean distance; "l1" is the released default.
     * `affinity`: "signed" adds w (paper); "normalised" adds w / |sum w| [released code].
     * L_i is the mean over validation examples, without augmentation; the released code augments
