@@ -349,7 +349,7 @@ BUDGETS = {
     "data": 682,
     "experiments": 1905,
     "results": 1327,
-    "papers": 2739,
+    "papers": 2742,
     "display": 1046,
     "explore": 435,
     "pages": 1449,

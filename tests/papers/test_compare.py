@@ -42,6 +42,9 @@ def test_the_papers_best_is_that_of_all_methods_of_the_row(accuracies, ours, agr
     top = max(accuracies.values()) - 0.4
     level = {names[name] for name, value in accuracies.items() if value >= top}
     assert {*compare.leaders(runs)["MNIST", "C"]} == level
+    changed = compare.leaders(Runs((TABLE.scheduled(lr=9),), find))
+    assert {*changed["MNIST", "C, lr 9"]} == level
+    assert compare.leaders(Runs((TABLE,), lambda spec: None)).reset_index().empty
 
 
 def test_a_table_tells_what_a_column_changes_of_the_schedule():
