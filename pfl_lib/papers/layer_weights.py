@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfl_lib.engine.layout import Layout
+from pfl_lib.errors import BadInput
 from pfl_lib.models import build
 from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
 from pfl_lib.results.result import Result
@@ -32,8 +33,8 @@ def layers_of(model: str) -> list[str]:
 
 
 def by_layer(runs: Runs) -> pd.DataFrame:
-    """The weights of every stored run that has them by client: a row for each layer, kept round and
-    pair of clients.
+    """The weights of every stored run that did not diverge and has them by client: a row for each
+    layer, kept round and pair of clients.  BadInput where no run does.
 
     Columns dataset, setting, method, step (the hypernetwork's; NaN of other methods), place (these
     in words, and the data that are run in place of the paper's), seed, layer, norm (whether it is
@@ -42,10 +43,10 @@ def by_layer(runs: Runs) -> pd.DataFrame:
     """
     of_pair = ["layer", "norm", "round", "client", "source", "weight"]
     columns = [*IN_TABLE, "step", "place", "seed", *of_pair]
-    frames = [pd.DataFrame(columns=columns)]
+    frames = []
     for run in runs.planned:
         result = runs.find(run.spec)
-        if result is None or getattr(result.weights, "ndim", 0) < 3 or not len(result.weights):
+        if result is None or result.diverged is not None or np.ndim(result.weights) < 3:
             continue
         weights, layers = np.float64(result.weights), layers_of(run.spec.model)
         if weights.ndim == 3:  # whole models: the same weights in all layers
@@ -58,7 +59,9 @@ def by_layer(runs: Runs) -> pd.DataFrame:
         step = getattr(run.spec.method, "step", np.nan)
         frame = frame.assign(**run.place, step=step, place=place_of(run), seed=run.spec.seed)
         frames.append(frame.assign(norm=frame["layer"].str.startswith("norm"))[columns])
-    return pd.concat(frames[1:] or frames, ignore_index=True)
+    if not frames:
+        raise BadInput("no run of this page has weights by client: lower lr if they diverged")
+    return pd.concat(frames, ignore_index=True)
 
 
 def place_of(run: Planned) -> str:

@@ -15,6 +15,7 @@ from pfl_lib.papers.runs import Runs
 from pfl_lib.partitions import Classes, Dominant
 from pfl_lib.results.result import Result
 from pfl_lib.results.store import Store
+from tests.common import refused
 
 TABLES = (pfedla.TABLE1, pfedla.TABLE2, pfedla.TABLE3)
 QUICK, SMALL, FULL = pfedla.profiles(*TABLES).values()
@@ -129,7 +130,10 @@ def test_weights_of_whole_models_are_the_same_in_all_layers_and_others_have_none
 
 def test_without_runs_there_are_no_weights_and_no_accuracies():
     runs = runs_with(lambda spec: None)
-    assert layer_weights.by_layer(runs).empty and pfedla.served_and_trained(runs).empty
+    refused("no run of this page has weights", lambda: layer_weights.by_layer(runs))
+    assert pfedla.served_and_trained(runs).empty
+    lost = runs_with(lambda spec: Result({}, None, np.ones((1, 2, 2)), 2, 0.0))
+    refused("lower lr if they diverged", lambda: layer_weights.by_layer(lost))
 
 
 @pytest.mark.parametrize(
