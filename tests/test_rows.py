@@ -33,6 +33,8 @@ def test_average_is_the_weighted_sum_of_models_by_hand():
     assert one["theta"].tolist() == [7, 3] and one["statistics"].tolist() == [6]
     many = average(matrix([[0.25, 0.75], [1, 0]]), rows)
     assert many["theta"].tolist() == [[7, 3], [4, 0]] and many["statistics"].tolist() == [[6], [0]]
+    floats = average(uniform(2), {"theta": rows["theta"].float(), "statistics": torch.zeros(2, 0)})
+    assert floats["theta"].dtype == torch.float32 and floats["statistics"].shape == (0,)
 
 
 @pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
@@ -62,12 +64,6 @@ def test_rows_are_finite_without_nan_and_infinity():
     theta = matrix([[1, 2], [math.nan, 1], [1, math.inf], [-math.inf, 1], [1e300, -1e300]])
     assert finite_rows(theta).tolist() == [True, False, False, False, True]
     assert finite_rows(torch.zeros(2, 0)).tolist() == [True, True]
-
-
-def test_average_keeps_the_rows_type_whatever_the_weights():
-    rows = {"theta": matrix([[4, 0], [8, 4]], torch.float32), "statistics": torch.zeros(2, 0)}
-    assert average(uniform(2), rows)["theta"].dtype == torch.float32
-    assert average(uniform(2), rows)["statistics"].shape == (0,)
 
 
 @pytest.mark.parametrize("n", [1, 3, 10, 49])

@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import os
 import struct
-import sys
 import types
 from pathlib import Path
 
@@ -137,14 +136,6 @@ def test_constants_for_normalising_are_those_of_the_training_images(name, reques
     assert std.item() == pytest.approx(dataset.std[0], abs=6e-5)
 
 
-def test_mnist_is_the_published_set(mnist_dir):
-    mnist = data.load("mnist", mnist_dir)
-    assert mnist.train_x.shape == (60000, 1, 28, 28) and mnist.test_x.shape == (10000, 1, 28, 28)
-    counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert torch.bincount(mnist.train_y).tolist() == counts
-    assert mnist.train_y[:5].tolist() == [5, 0, 4, 1, 9]
-
-
 def test_fingerprints_are_known_without_the_data_differ_and_never_change():
     found = {name: source.fingerprint for name, source in data.DATASETS.items()}
     assert len(set(found.values())) == len(found)
@@ -228,12 +219,6 @@ def test_changed_digits_are_noticed(monkeypatch):
     bunch.images[0, 0, 0] += 1
     monkeypatch.setattr(datasets, "load_digits", lambda: bunch)
     told = r"^dataset 'digits' of this scikit-learn has fingerprint \w{16}, expected bb9f5f47"
-    refused(told, data.DATASETS["digits"].read, Path())
-
-
-def test_digits_without_scikit_learn_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    told = "comes with scikit-learn, which is missing: pip install scikit-learn"
     refused(told, data.DATASETS["digits"].read, Path())
 
 

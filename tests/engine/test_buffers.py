@@ -49,22 +49,6 @@ def replaced_later(network: Centred, m: torch.Tensor) -> None:
     (replaced if network.passes > 3 else in_place)(network, m)
 
 
-def counted(network: Centred, m: torch.Tensor) -> None:
-    network.calls += 1
-
-
-def counted_anew(network: Centred, m: torch.Tensor) -> None:
-    network.calls = network.calls + 1
-
-
-def made(network: Centred, m: torch.Tensor) -> None:
-    network.register_buffer("last", m)
-
-
-def with_gradient(network: Centred, m: torch.Tensor) -> None:
-    network.mean.mul_(network.fc.bias.sum())
-
-
 def data() -> list[tuple[torch.Tensor, torch.Tensor]]:
     x = torch.randn(3, 8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return [(x[client] + 3 * client, torch.arange(8) % 2) for client in range(3)]
@@ -91,10 +75,10 @@ def test_statistics_written_in_place_are_each_clients_own(own):
     ("keep", "sentence"),
     [
         (replaced, "the model's forward replaces buffer mean by another tensor, .*copy_"),
-        (counted, "the model's forward writes into buffer calls of whole numbers"),
-        (counted_anew, "the model's forward replaces buffer calls by another tensor"),
-        (made, "the model makes buffer last in training"),
-        (with_gradient, "the model's forward writes a value with a gradient into buffer mean"),
+        (lambda net, _: net.calls.add_(1), "the model's forward writes into buffer calls of whole"),
+        (lambda net, _: setattr(net, "calls", net.calls + 1), "the .* replaces buffer calls by an"),
+        (lambda net, m: net.register_buffer("last", m), "the model makes buffer last in training"),
+        (lambda net, _: net.mean.mul_(net.fc.bias.sum()), "the .* writes a value with a gradient"),
     ],
 )
 def test_buffers_that_would_carry_statistics_from_client_to_client_are_refused(keep, sentence, own):
@@ -194,22 +178,9 @@ def renormed(network: nn.Module) -> torch.Tensor:
     return network.weight
 
 
-def through_data(network: nn.Module) -> torch.Tensor:
-    network.weight.data.clamp_(-0.1, 0.1)
-    return network.weight
-
-
 def remembered(network: nn.Module) -> torch.Tensor:
     network.last = 2 * getattr(network, "last", 1)
     return network.weight * network.last
-
-
-def by_python(network: nn.Module) -> torch.Tensor:
-    return network.weight * random.random()
-
-
-def by_numpy(network: nn.Module) -> torch.Tensor:
-    return network.weight * np.random.rand()  # noqa: NPY002
 
 
 @pytest.mark.parametrize(
@@ -217,10 +188,10 @@ def by_numpy(network: nn.Module) -> torch.Tensor:
     [
         (clamped, "the model's forward writes into its parameters"),
         (renormed, "the model's forward writes into its parameters"),
-        (through_data, "the model's forward writes into its parameters"),
+        (lambda net: net.weight.data.clamp_(-0.1, 0.1), "the model's forward writes into its par"),
         (remembered, "the model gives other scores when it is given a batch again"),
-        (by_python, "the model gives other scores when it is given a batch again"),
-        (by_numpy, "the model draws random numbers in training"),
+        (lambda net: net.weight * random.random(), "the model gives other scores when it is given"),
+        (lambda net: net.weight * np.random.rand(), "the model draws random numbers in"),  # noqa: NPY002
     ],
 )
 def test_a_forward_that_is_no_function_of_parameters_buffers_and_batch_is_refused(weight, sentence):

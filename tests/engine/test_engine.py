@@ -12,7 +12,7 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.engine import LOSSES, Pool
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation import evaluation
-from pfl_lib.methods import APFL, FedAvg, Local, Scaffold
+from pfl_lib.methods import APFL, FedAvg, Scaffold
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
@@ -70,22 +70,11 @@ def played(method, fed: Federation) -> list[dict[str, torch.Tensor]]:
     return states
 
 
-def engines_agree(method, rtol: float, atol: float, *network, **settings) -> None:
-    loop, vmap = (
-        played(method, ragged(*network, rounds=1, engine=engine, **settings))[-1]
-        for engine in ("loop", "vmap")
-    )
-    for name in loop:
-        torch.testing.assert_close(vmap[name], loop[name], rtol=rtol, atol=atol)
-
-
 def test_loop_and_vmap_agree_in_float32():
-    engines_agree(Scaffold(), 1e-4, 1e-6, dtype=torch.float32)
-
-
-def test_equally_sized_clients_take_the_same_road_as_ragged_ones():
-    """Without ragged clients vmap never gathers rows; the numbers must not care."""
-    engines_agree(Local(), 1e-9, 1e-11, "batchnorm", sizes=(8, 8, 8))
+    feds = (ragged(rounds=1, engine=one, dtype=torch.float32) for one in ("loop", "vmap"))
+    [loop], [vmap] = (played(Scaffold(), fed) for fed in feds)
+    for name in loop:
+        torch.testing.assert_close(vmap[name], loop[name], rtol=1e-4, atol=1e-6)
 
 
 def twice_frozen(rows, gradient, batch) -> None:
@@ -134,20 +123,6 @@ def test_training_leaves_its_input_as_it_was(engine):
     assert all(torch.equal(rows[name], before[name]) for name in before)
 
 
-class Noisy(nn.Linear):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(F.dropout(x, 0.5, self.training))
-
-
-@ENGINES
-@pytest.mark.parametrize(
-    "drops", [[nn.Dropout(0.5), nn.Linear(784, 3)], [Noisy(784, 3)]], ids=["module", "function"]
-)
-def test_random_numbers_in_training_are_refused(engine, drops):
-    network = nn.Sequential(nn.Flatten(), *drops)
-    refused("^the model draws random numbers in training, as", ragged, network, engine=engine)
-
-
 @ENGINES
 def test_dropout_of_nothing_is_taken(engine):
     network = nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 3))
@@ -175,12 +150,6 @@ def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
     refused("batch of one: Expec", fed.train, copies(fed.initial(), 1), 1, [1], epochs=1)
     refused("batch of 1, client 1's last", ragged, rounds=3, local_batches=1, **of)
     assert len(ragged(rounds=3, availability=((1, 4, 9),), **of)) == 2  # never there
-
-
-@ENGINES
-def test_a_batchnorm_that_counts_batches_is_refused(engine):
-    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 3), nn.BatchNorm1d(3, momentum=None))
-    refused("^BatchNorm with momentum=None weighs by a count of", ragged, network, engine=engine)
 
 
 @ENGINES
@@ -336,7 +305,6 @@ def test_bytes_are_normalised_as_torchvision_does(mean, std):
         torchvisions = (x[[4, 1]].double() / 255 - shaped[0]) / shaped[1]
         assert found.dtype == dtype
         torch.testing.assert_close(found.double(), torchvisions, rtol=tolerance, atol=tolerance)
-    assert torch.equal(x, dataset.train_x), "the pool itself was written to"
     side_by_side = split.pool.inputs(torch.tensor([[4, 1], [0, 5]]))
     torch.testing.assert_close(side_by_side[0], split.pool.inputs(torch.tensor([4, 1])))
 

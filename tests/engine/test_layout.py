@@ -66,21 +66,9 @@ def federation(network: nn.Module, shape: tuple[int, ...]) -> Federation:
     return Federation.from_arrays(data, data, network, Schedule(1, batch_size=4), device="cpu")
 
 
-def layers_of(name: str, shape: tuple[int, ...]) -> tuple[Layer, ...]:
-    return federation(models.build(name, shape, 2), shape).layout.layers
-
-
-def test_lenet5_has_five_layers_in_forward_order():
-    """156 = 6 * 25 + 6; 2,416 = 16 * 6 * 25 + 16; 400, 120 and 84 inputs; two classes."""
-    layers = layers_of("lenet5", (1, 28, 28))
-    full = [("fc1", 401 * 120), ("fc2", 121 * 84), ("fc3", 85 * 2)]
-    found = [(layer.name, layer.size) for layer in layers]
-    assert found == [("conv1", 156), ("conv2", 2416), *full]
-    assert not any(layer.norm for layer in layers)
-
-
 def test_pfedlas_network_has_its_norms_among_its_layers_with_their_statistics():
-    layers = layers_of("pfedla_cnn-norm", (3, 16, 16))
+    shape = (3, 16, 16)
+    layers = federation(models.build("pfedla_cnn-norm", shape, 2), shape).layout.layers
     assert [layer.name for layer in layers] == "conv1 norm1 conv2 norm2 fc1 fc2 fc3".split()
     assert [layer.name for layer in layers if layer.norm] == ["norm1", "norm2"]
     # The running means and variances of 16 channels, then those of 32.

@@ -26,13 +26,11 @@ SHAPES |= dict.fromkeys(("pfedla_cnn", "pfedla_cnn-norm"), (3, 16, 16))
 
 
 @pytest.fixture(autouse=True)
-def nothing_recorded_yet():
-    recording.recordings.cache_clear()
-
-
-@pytest.fixture(autouse=True)
 def counted(monkeypatch):
-    """Each module counts the gradients that it was asked for and those that it computed."""
+    """Nothing is recorded yet; each module counts the gradients that it was asked for and those
+    that it computed.
+    """
+    recording.recordings.cache_clear()
 
     def counting(name, call):
         def count(self, *given):
@@ -220,16 +218,10 @@ class Mine(models.Architecture):
         return Steep(2.0)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *(linear(), linear, functools.partial(models.build, "linear", (9,), 2)),
-        *(lambda: Steep(1e9), Mine("linear", (9,), 2)),
-    ],
-    ids=["module", "function", "partial", "own", "subclass"],
-)
-def test_no_other_network_is_recorded(model, at_once):
-    assert federation(model)._modules[0].recordings is None
+def test_no_other_network_is_recorded(at_once):
+    partial = functools.partial(models.build, "linear", (9,), 2)
+    for model in (linear(), linear, partial, lambda: Steep(1e9), Mine("linear", (9,), 2)):
+        assert federation(model)._modules[0].recordings is None
 
 
 def test_a_network_of_ones_own_that_is_put_among_the_packages_is_not_recorded(monkeypatch):

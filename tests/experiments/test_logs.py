@@ -59,9 +59,8 @@ def test_of_many_rounds_weights_for_clients_are_all_kept_and_matrices_of_fifty()
     assert "affinity" not in matrices.metrics and "weights" not in matrices.metrics
 
 
-@pytest.mark.parametrize(
-    ("rounds", "numbers", "kept"),
-    [
+def test_rounds_kept_are_evenly_spaced_and_end_with_the_last():
+    for rounds, numbers, kept in (
         (1, 16, [1]),
         (2, 10**9, [1, 2]),
         (20, 15 * 15, list(range(1, 21))),
@@ -69,10 +68,8 @@ def test_of_many_rounds_weights_for_clients_are_all_kept_and_matrices_of_fifty()
         (9, MOST_NUMBERS // 3, [1, 5, 9]),
         # A hundred clients and seven layers
         (20, 70_000, [1, 4, 7, 10, 14, 17, 20]),
-    ],
-)
-def test_rounds_kept_are_evenly_spaced_and_end_with_the_last(rounds, numbers, kept):
-    assert kept_rounds(rounds, numbers) == kept
+    ):
+        assert kept_rounds(rounds, numbers) == kept
 
 
 def test_a_matrix_of_the_participants_leaves_the_others_their_own_models():
@@ -153,9 +150,8 @@ def test_where_a_method_does_not_tell_no_bytes_are_known():
         assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
+def test_a_log_that_holds_something_else_is_told_in_one_line():
+    for name, value, sentence in (
         ("drift", torch.ones(4, 4), f"drift [4, 4] in its log; {A_NUMBER}"),
         ("drift", torch.ones(3), f"drift [3] in its log; {A_NUMBER}"),
         ("note", "good", f"note str in its log; {A_NUMBER}"),
@@ -168,8 +164,6 @@ def test_where_a_method_does_not_tell_no_bytes_are_known():
         ("matrices", [1], f"matrices [1] in its log; {TENSORS}"),
         ("matrices", {"a b": torch.ones(2)}, f"matrices ['a b'] in its log; {TENSORS}"),
         ("matrices", {"p": torch.tensor(1.0)}, "the number p among the matrices of its log; it"),
-    ],
-)
-def test_a_log_that_holds_something_else_is_told_in_one_line(name, value, sentence):
-    line = refusal(told, **{name: lambda r: value})
-    assert line.startswith(f"method 'fedavg': its round gives {sentence}")
+    ):
+        line = refusal(told, **{name: lambda r, value=value: value})
+        assert line.startswith(f"method 'fedavg': its round gives {sentence}")

@@ -210,18 +210,8 @@ def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_sa
 
 
 def test_results_of_one_recipe_are_compared_whether_they_are_stored_or_not(tmp_path):
-    @dataclass(frozen=True)
-    class Kept:
-        name = "kept"
-
-        def start(self, fed):
-            return fed.initial()
-
-        def round(self, fed, state, r):
-            return state, {}
-
-        def served(self, fed, state):
-            return state
+    class Kept(FedAvg):
+        name, version = "kept", None
 
     given = {"partition": Odd(), "dataset": "digits", "model": "linear", "rounds": 1, "alice": None}
     both = {
@@ -245,19 +235,15 @@ class Thawed:
     name, version = "thawed", 1
 
 
-@pytest.mark.parametrize(
-    ("method", "why"),
-    [
+def test_what_cannot_be_described_is_told_in_one_line():
+    for method, why in (
         (Thawed(), "make it a frozen dataclass"),
         (Shaped([1]), "its field 'size' is no number, text or tuple of them"),
         (Shaped(float("inf")), "its field 'size' is no number, text or tuple of them"),
         (Shaped((1, torch)), "its field 'size' is no number, text or tuple of them"),
-    ],
-    ids=["not frozen", "list", "infinity", "module"],
-)
-def test_what_cannot_be_described_is_told_in_one_line(method, why):
-    told = refusal(own.check, "method", method, ["fedavg"])
-    assert told == f"method {method!r} cannot be stored: {why}"
+    ):
+        told = refusal(own.check, "method", method, ["fedavg"])
+        assert told == f"method {method!r} cannot be stored: {why}"
 
 
 @pytest.mark.parametrize(("value", "taken"), [(True, ()), ("1", ()), (None, ()), (1, ("shaped",))])
@@ -267,9 +253,8 @@ def test_a_version_is_a_whole_number_and_a_name_is_ones_own(value, taken):
 
 
 # --- naming a method on the command line ---
-@pytest.mark.parametrize(
-    ("named", "says"),
-    [
+def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path):
+    for named, says in (
         ("mine.py", "give module:Class or path/to/file.py:Class"),
         ("/nowhere/mine.py:Mine", "method file /nowhere/mine.py does not exist"),
         ("{file}:Mine", "has no Mine; it has Shrunk"),
@@ -280,22 +265,19 @@ def test_a_version_is_a_whole_number_and_a_name_is_ones_own(value, taken):
         ),
         ("{leaving}:Mine", "cannot be loaded: SystemExit: 0"),
         (3, "give module:Class or path/to/file.py:Class"),
-    ],
-)
-def test_a_name_that_leads_to_no_method_is_told_in_one_line(tmp_path, named, says):
-    (tmp_path / "broken.py").write_text("1 / 0\n")
-    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
-    places = {name: tmp_path / f"{name}.py" for name in ("broken", "leaving")}
-    places["file"] = method_file(tmp_path).rpartition(":")[0]
-    assert says in refusal(own.load, named.format(**places) if isinstance(named, str) else named)
+    ):
+        (tmp_path / "broken.py").write_text("1 / 0\n")
+        (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+        places = {name: tmp_path / f"{name}.py" for name in ("broken", "leaving")}
+        places["file"] = method_file(tmp_path).rpartition(":")[0]
+        assert says in refusal(
+            own.load, named.format(**places) if isinstance(named, str) else named
+        )
 
 
-def test_a_long_name_makes_a_folders_name_that_fits(tmp_path):
-    named = FederationRun(FedAvg(), federation(name="\u6f22" * 300))
-    assert (
-        len(named.slug.encode()) < 255
-        and named.slug != FederationRun(FedAvg(), federation(name="\u6f22" * 301)).slug
-    )
+def test_a_long_name_makes_a_folders_name_that_fits():
+    one, other = (FederationRun(FedAvg(), federation(name="\u6f22" * n)).slug for n in (300, 301))
+    assert len(one.encode()) < 255 and one != other
 
 
 def test_a_file_given_as_a_module_is_told_with_its_name(tmp_path, monkeypatch):

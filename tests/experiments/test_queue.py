@@ -41,24 +41,20 @@ def test_an_entry_keeps_what_it_names_by_seed_and_short_runs_first(tmp_path):
     assert {run.method.name for run in runs[4:]} == {"local"} and len(runs) == 4 + 23
 
 
-@pytest.mark.parametrize(
-    ("entry", "says"),
-    [
+def test_a_misspelt_entry_is_told_in_one_line(tmp_path):
+    for entry, says in (
         ("page: waffle-tabel1", "table or figure 'waffle-tabel1' (did you mean "),
         ("methods: [local]", "{'methods': ['local']} names no page"),
-        (
-            "{page: waffle-table1, method: [local]}",
-            "field 'method' (did you mean methods?)",
-        ),
+        ("{page: waffle-table1, method: [local]}", "field 'method' (did you mean methods?)"),
         ("{page: waffle-table1, seeds: 1}", "seeds 1: give a list"),
         ("{page: waffle-table1, methods: [loacl]}", "waffle-table1, methods 'loacl' (did you mean"),
         ("{page: waffle-table1, seeds: [6]}", "waffle-table1, seeds 6 is not one of 1, 2, 3, 4, 5"),
-    ],
-)
-def test_a_misspelt_entry_is_told_in_one_line(entry, says, tmp_path):
-    (tmp_path / "queue.yaml").write_text(f"profile: paper\nruns:\n- page: waffle-fig4\n- {entry}\n")
-    told = refusal(queued, tmp_path / "queue.yaml", "paper", of_page)
-    assert told.startswith(f"{tmp_path / 'queue.yaml'}, entry 2: {says}")
+    ):
+        (tmp_path / "queue.yaml").write_text(
+            f"profile: paper\nruns:\n- page: waffle-fig4\n- {entry}\n"
+        )
+        told = refusal(queued, tmp_path / "queue.yaml", "paper", of_page)
+        assert told.startswith(f"{tmp_path / 'queue.yaml'}, entry 2: {says}")
 
 
 @pytest.mark.parametrize("text", ["runs: [", "- page: a", "profile: paper\nruns: {}", "\xff"])

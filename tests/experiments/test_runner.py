@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from torch import nn
 
 from pfl_lib import Federation, Schedule
 from pfl_lib import methods as m
@@ -20,6 +18,7 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.store import NotStored, Store
 from tests.common import no_room, refusal, refused
 from tests.experiments.common import drawn, method_file, same_bits, spec
+from tests.methods.conftest import normed
 
 OTHERS = {
     "weight_erosion": m.WeightErosion(p_d=0.1),
@@ -35,9 +34,8 @@ EVERY = [OTHERS.get(name) or kind() for name, kind in m.METHODS.items()]
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
+def test_a_cell_that_cannot_be_is_refused():
+    for wrong, sentence in (
         ({"dataset": "minst"}, "dataset 'minst' (did you mean mnist?) is not one of mnist, digits"),
         ({"partition": "D"}, "distribution 'D' is not one of A, B, C, A*, B*"),
         ({"model": "resnet"}, "model 'resnet' is not one of lenet5, lenet5-relu"),
@@ -50,19 +48,8 @@ ALICES = ("weight_erosion", "waffle")  # the methods that make one client's mode
         ({"alice": 2}, "alice 2 is not one of the clients 0 to 1"),
         ({"validation": 1}, "validation 1: give a share from 0 up to below 1"),
         ({"validation": float("nan")}, "validation nan: give a share from 0 up to below 1"),
-    ],
-)
-def test_a_cell_that_cannot_be_is_refused(wrong, sentence):
-    assert refusal(spec, **wrong).startswith(sentence)
-
-
-class Normed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
+    ):
+        assert refusal(spec, **wrong).startswith(sentence)
 
 
 def small(alice: int | None = 0) -> Federation:
@@ -71,7 +58,7 @@ def small(alice: int | None = 0) -> Federation:
         6, batch_size=3, momentum=0.9, participation=0.7, lr_decay=0.9, availability=((3, 3, 6),)
     )
     return Federation.from_arrays(
-        data, data, Normed, schedule, validation=data[::-1], alice=alice, device="cpu"
+        data, data, normed, schedule, validation=data[::-1], alice=alice, device="cpu"
     )
 
 
@@ -112,19 +99,6 @@ def test_a_damaged_checkpoint_starts_from_round_one_and_is_told_in_one_line(stor
         shutil.rmtree(store.folder(chosen))
 
 
-OTHER_PARTS = {
-    "nothing": lambda held: {},
-    "no state": lambda held: {"done": 2},
-    "no rows": lambda held: {**held, "state": {}},
-    "rows of other numbers": lambda held: {
-        **held, "state": {name: row.double() for name, row in held["state"].items()}
-    },
-    "narrower rows": lambda held: {
-        **held, "state": {name: row[:1] for name, row in held["state"].items()}
-    },
-}  # fmt: skip
-
-
 def test_a_checkpoint_that_holds_something_else_starts_from_round_one():
     """Its checksum is right, so that nothing else tells."""
     chosen, first = m.Waffle(), Run(m.Waffle(), small())
@@ -133,9 +107,12 @@ def test_a_checkpoint_that_holds_something_else_starts_from_round_one():
             break
     held = first.checkpoint()
     assert Run(chosen, small()).restore(held)
-    for what, change in OTHER_PARTS.items():
+    rows = held["state"].items()
+    wide, narrow = {n: row.double() for n, row in rows}, {n: row[:1] for n, row in rows}
+    wrong = [{**held, "state": state} for state in ({}, wide, narrow)]
+    for other in ({}, {"done": 2}, *wrong):
         run = Run(chosen, small())
-        assert not run.restore(change(held)) and run.done == 0, what
+        assert not run.restore(other) and run.done == 0, other
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "model.pt"])

@@ -74,9 +74,8 @@ def test_unsigned_numbers_are_taken(kind):
     assert split.pool.inputs(torch.arange(2)).tolist() == [[60_000.0], [1.0]]
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
+def test_pairs_that_are_no_examples_are_refused_in_one_line():
+    for x, y, message in (
         ([[0.0]] * 2, [0.5, 1.5], "client 1's test split has labels that are no whole numb"),
         ([[0.0]] * 2, [[0], [1]], "client 1's test split has labels that are no whole numb"),
         ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split has texts as labels: num"),
@@ -88,8 +87,6 @@ def test_unsigned_numbers_are_taken(kind):
         ),
         ([["a"]], 3, "client 1's test split is no pair of numbers"),
         ([[0.0], [np.nan]], [0, 1], "client 1's test split has inputs that are infinite or"),
-    ],
-)
-def test_pairs_that_are_no_examples_are_refused_in_one_line(x, y, message):
-    fine = (torch.zeros(2, 1), torch.tensor([0.0, 1.0]))  # whole numbers, whatever their type
-    refused("^" + message, from_arrays, [fine, fine], [fine, (x, y)])
+    ):
+        fine = (torch.zeros(2, 1), torch.tensor([0.0, 1.0]))  # whole numbers, whatever their type
+        refused("^" + message, from_arrays, [fine, fine], [fine, (x, y)])

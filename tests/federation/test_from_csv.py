@@ -149,16 +149,8 @@ def test_numbers_with_a_mark_and_a_blank_are_numbers_and_a_column_may_be_named_a
         assert found.input_shape == (2,) and found.classes == 3
 
 
-def test_rows_of_more_cells_than_the_header_names_are_refused(table):
-    """Pandas would take the first column for names of rows, and every other for its neighbour."""
-    path = table("site,ill,age,weight", ["0,1,3,2,", "1,0,4,1,"] * 4)
-    told = refusal(from_csv.from_csv, path, label="ill", split_by="site")
-    assert "table.csv has rows of more cells than its header line" in told
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_what_does_not_fit_is_refused_in_one_line(people):
+    for given, words in (
         ({"label": "sick"}, "lacks column 'sick'; it has age, town, weight, ill"),
         ({"split_by": "height"}, "lacks column 'height'"),
         ({"inputs": ["weight", "shoe size"]}, "lacks column 'shoe size'"),
@@ -179,23 +171,8 @@ def test_rows_of_more_cells_than_the_header_names_are_refused(table):
         ({"alice": 4}, "alice 4 is not the number of one of the clients that age makes: 0 up to"),
         ({"split_by": "town"}, "holds words, which bins cannot split"),
         ({"bins": None}, "is empty in 3 rows: whose are they?"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(people, given, words):
-    assert words in refusal(from_csv.from_csv, people, **BY_AGE | given)
-
-
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        (range(60), "60 different values (0, 1, 2, 3, 4, ...): a label has 2 to 50 classes"),
-        ("aaaaa", "1 different value (a): a label has 2 to 50 classes"),
-    ],
-    ids=["60", "1"],
-)
-def test_labels_of_one_class_or_too_many_are_refused(table, labels, words):
-    path = table("group,x,y", (f"1,{i},{label}" for i, label in enumerate(labels)))
-    assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
+    ):
+        assert words in refusal(from_csv.from_csv, people, **BY_AGE | given)
 
 
 def test_three_classes_are_numbered_in_alphabetical_order(table):
@@ -237,16 +214,32 @@ def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
     assert "clients by age: 0 up to 7, 1 above 7, 2 unknown;" in second
 
 
-@pytest.mark.parametrize("mark, name", [(";", "semicolons"), ("\t", "tabs")])
-def test_other_marks_between_cells_are_named(table, mark, name):
-    head = f"site{mark}dose, mg{mark}y"
-    path = table(head, (f"{i % 2}{mark}{i},5{',5' * i}" for i in range(8)))
-    refused(f"has {name} between its cells: write commas", from_csv.from_csv, path, "y", "site")
+def labelled(classes: int) -> list[str]:
+    return ["g,x,y", *(f"1,{i},{i % classes}" for i in range(60))]
 
 
-@pytest.mark.parametrize(
-    ("cells", "words"),
-    [
+def marked(mark: str) -> list[str]:
+    return [f"g{mark}dose, mg{mark}y", *(f"{i % 2}{mark}{i},5{',5' * i}" for i in range(8))]
+
+
+def test_a_table_that_cannot_be_understood_is_refused(table):
+    """Of rows of more cells than heads pandas would take the first column for names of rows."""
+    one_value = [f"{i % 2},0x1f,{i % 3 % 2}" for i in range(12)]
+    for lines, words in (
+        (labelled(60), "60 different values (0, 1, 2, 3, 4, ...): a label has 2 to 50 classes"),
+        (labelled(1), "1 different value (0): a label has 2 to 50 classes"),
+        (["g,y,age,weight", *["0,1,3,2,", "1,0,4,1,"] * 4], "has rows of more cells than its"),
+        (marked(";"), "has semicolons between its cells: write commas"),
+        (marked("\t"), "has tabs between its cells: write commas"),
+        (["g,x,y", *one_value], "each input (x) has one value"),
+        (["g,y, y", *["1,0,0"] * 4], "has two columns 'y': give each a name of its own"),
+    ):
+        path = table(lines[0], lines[1:])
+        assert words in refusal(from_csv.from_csv, path, label="y", split_by="g")
+
+
+def test_a_column_that_is_no_input_is_refused(table):
+    for cells, words in (
         (["n.a.!", *range(8)], "holds numbers but for 1 rows, such as 'n.a.!': mend them"),
         (["1,5", "-2,25"] * 5, "numbers with a comma or a sign, such as '1,5', which would"),
         (["$1", "$2.50"] * 5, "such as '$1', which would count as words"),
@@ -256,22 +249,9 @@ def test_other_marks_between_cells_are_named(table, mark, name):
         (["5%", "12.5%"] * 5, "such as '5%', which would count as words: write digits and a point"),
         ([f"name {i % 59}" for i in range(60)], "holds 59 different words in 60 rows; at most 50"),
         ([f"name {i}" for i in range(20)], "in 20 rows; at most 50, and not another in each row"),
-    ],
-    ids=str,
-)
-def test_a_column_that_is_no_input_is_refused(cells, words, table):
-    path = table("group,x,y", (f'{i % 2},"{cell}",{i % 3 % 2}' for i, cell in enumerate(cells)))
-    assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
-
-
-def test_inputs_of_one_value_are_refused(table):
-    path = table("group,x,y", (f"{i % 2},0x1f,{i % 3 % 2}" for i in range(12)))
-    refused(r"each input \(x\) has one value", from_csv.from_csv, path, label="y", split_by="group")
-
-
-def test_two_columns_of_one_name_are_refused(table):
-    told = "has two columns 'y': give each a name of its own"
-    refused(told, from_csv.from_csv, table("site,y, y", ["1,0,0"] * 4), label="y", split_by="site")
+    ):
+        path = table("group,x,y", (f'{i % 2},"{cell}",{i % 3 % 2}' for i, cell in enumerate(cells)))
+        assert words in refusal(from_csv.from_csv, path, label="y", split_by="group")
 
 
 @pytest.mark.parametrize("text", [None, "", "a,b\n"])
@@ -292,11 +272,3 @@ def test_run_takes_the_papers_whole_setting(results_dir):
     spec = table.spec("client 2", "WE", profile, 1)
     expected = run_one(dataclasses.replace(spec, measures=()), Store(results_dir))
     assert result.config["key"] == expected.config["key"]
-
-
-def test_the_titanic_runs_by_name(titanic_dir, results_dir):
-    where = {"data_dir": titanic_dir, "results_dir": results_dir}
-    result = run(
-        "weight_erosion", dataset="titanic", partition="age_strict", alice=2, rounds=2, **where
-    )
-    assert result.weights.shape == (2, 4) and result.last_accuracy > 0.4

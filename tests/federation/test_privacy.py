@@ -35,22 +35,13 @@ def test_the_full_batch_is_the_gaussian_mechanism():
         assert epsilon(sigma, 1.0, steps, 1e-5) == pytest.approx(by_hand, rel=1e-9)
 
 
-def test_it_falls_with_noise_and_delta_and_rises_with_steps_and_rate():
-    usual = epsilon(1.0, **SETTING)
-    assert epsilon(2.0, **SETTING) < usual
-    assert epsilon(1.0, **SETTING | {"delta": 1e-4}) < usual
-    assert epsilon(1.0, **SETTING | {"steps": 6000}) > usual
-    assert epsilon(1.0, **SETTING | {"rate": 60 / 2667}) > usual
-
-
 def test_without_noise_it_is_infinite_and_without_steps_0():
     assert epsilon(0, **SETTING) == math.inf
     assert epsilon(1.0, 0.1, 0, 1e-5) == epsilon(0, 0.1, 0, 1e-5) == 0
 
 
-@pytest.mark.parametrize(
-    "wrong, told",
-    [
+def test_bad_input_is_refused_in_one_line():
+    for wrong, told in (
         ({"delta": 0}, "delta 0: give a number above 0 and below 1"),
         ({"delta": 1}, "delta 1: give a number above 0 and below 1"),
         ({"delta": -1e-5}, "delta -1e-05: give"),
@@ -58,10 +49,8 @@ def test_without_noise_it_is_infinite_and_without_steps_0():
         ({"rate": 0}, "sampling rate 0: give"),
         ({"steps": 2.5}, "steps 2.5: give a whole number"),
         ({"noise": -1}, "noise -1: give a number 0 or more"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(wrong, told):
-    refused(told, epsilon, **{"noise": 1.0, **SETTING, **wrong})
+    ):
+        refused(told, epsilon, **{"noise": 1.0, **SETTING, **wrong})
 
 
 def test_without_opacus_the_error_says_how_to_get_it(monkeypatch):

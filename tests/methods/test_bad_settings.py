@@ -65,7 +65,7 @@ TABLE = [
     (m.PFedMe, "restart", [1], FLAG),
     (m.Similarity, "by", ["tensor"], "not one of layer, model"),
     (m.Similarity, "entropy", [1.5], "give a share from 0 to 1"),
-    (m.Waffle, "slope", [math.inf, "steep"], "give a number 0 or more, as 3.2"),
+    (m.Waffle, "slope", [-1, math.inf, "steep"], "give a number 0 or more, as 3.2"),
     (m.Waffle, "control", ["sum"], "not one of mean, literal"),
     (m.Waffle, "transition", ["flat"], "not one of sigmoid, linear, step"),
     (m.Waffle, "psi", ["slow"], "not one of same, sigmoid, linear, step"),

@@ -9,6 +9,7 @@ from torch import nn
 from pfl_lib import Federation, Schedule
 from pfl_lib import methods as m
 from pfl_lib.methods import METHODS, make_method
+from tests.experiments.common import drawn
 from tests.methods.conftest import same
 
 ALL = [
@@ -137,11 +138,8 @@ class Centred(nn.Module):
     "method", [m.PerFedAvg(), m.PerFedAvg(hessian="differences"), m.Scaffold("I")], ids=repr
 )
 def test_constants_in_buffers_count_in_every_gradient_whatever_the_engine(method, play):
-    random = torch.Generator().manual_seed(0)
-    x, y = torch.randn(3, 8, 4, generator=random), torch.randint(3, (3, 8), generator=random)
-    data = list(zip(x, y, strict=True))
+    data, found = drawn(3), []
     settings = {"device": "cpu", "dtype": torch.float64}
-    found = []
     for engine in ("loop", "vmap"):
         schedule = Schedule(2, batch_size=4)
         fed = Federation.from_arrays(data, data, Centred, schedule, engine=engine, **settings)

@@ -1,6 +1,5 @@
 """FedAvg with shared data: two rounds by hand, who gives how much, and FedAvg at share 0."""
 
-import pytest
 import torch
 
 from pfl_lib.experiments.spec import described
@@ -44,9 +43,8 @@ def test_runs_of_the_released_codes_pool_keep_the_keys_they_had_before_there_was
     assert described(FedAvgData())["pool"] == "all"
 
 
-@pytest.mark.parametrize(
-    ("pool", "sizes", "share", "total", "least", "most"),
-    [
+def test_the_pool_is_the_share_of_all_examples_or_of_a_clients_mean_and_all_give_alike():
+    for pool, sizes, share, total, least, most in (
         ("client", [2666] * 15, 0.05, 133, 8, 9),  # FedFomo's 15 clients
         ("client", [400] * 100, 0.05, 20, 0, 1),  # its 100, where a whole share would be none
         ("client", [100, 300], 0.1, 20, 5, 15),  # in proportion to what they have
@@ -55,17 +53,12 @@ def test_runs_of_the_released_codes_pool_keep_the_keys_they_had_before_there_was
         ("all", [400] * 100, 0.05, 2000, 20, 20),
         ("all", [100, 300], 0.1, 40, 10, 30),
         ("all", [10] * 4, 1, 40, 10, 10),
-    ],
-    ids=str,
-)
-def test_the_pool_is_the_share_of_all_examples_or_of_a_clients_mean_and_all_give_alike(
-    pool, sizes, share, total, least, most
-):
-    given = gifts(sizes, share, 1, pool)
-    counts = [len(given.get(client, ())) for client in range(len(sizes))]
-    assert (sum(counts), min(counts), max(counts)) == (total, least, most)
-    for client, places in given.items():
-        assert len(places.unique()) == len(places) and places.max() < sizes[client]
+    ):
+        given = gifts(sizes, share, 1, pool)
+        counts = [len(given.get(client, ())) for client in range(len(sizes))]
+        assert (sum(counts), min(counts), max(counts)) == (total, least, most)
+        for client, places in given.items():
+            assert len(places.unique()) == len(places) and places.max() < sizes[client]
 
 
 def test_clients_with_as_many_examples_give_others_of_them():

@@ -8,7 +8,7 @@ import torch
 from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, WeightErosion
-from tests.experiments.common import finished, with_lost
+from tests.experiments.common import drawn, finished, with_lost
 
 federation = functools.partial(with_lost, since=1)
 
@@ -29,9 +29,7 @@ def test_a_lost_client_has_no_weight_and_the_run_goes_on(method, since):
 @pytest.mark.parametrize("method", [WeightErosion(p_d=0.1), Waffle(), FedFomo(n=4)], ids=repr)
 def test_a_client_whose_running_statistics_alone_are_infinite_has_no_weight(method):
     """Inputs of 1e20, a fill value: their variance overflows, what BatchNorm makes of them not."""
-    random = torch.Generator().manual_seed(0)
-    x, y = torch.randn(4, 8, 4, generator=random), torch.randint(3, (4, 8), generator=random)
-    data = [(x * 1e20 if i == 3 else x, y) for i, (x, y) in enumerate(zip(x, y, strict=True))]
+    data = [(x * 1e20 if i == 3 else x, y) for i, (x, y) in enumerate(drawn(4))]
     make = lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3))  # noqa: E731
     held = {"test": data[:1] * 4, "validation": data[:1] * 4, "alice": 0, "device": "cpu"}
     fed = Federation.from_arrays(data, model=make, schedule=Schedule(3), **held)
@@ -85,14 +83,10 @@ def test_a_client_that_was_lost_once_counts_again_for_waffle():
         earlier = control
 
 
-@pytest.mark.parametrize(
-    ("method", "lost"),
-    [
+def test_where_it_counts_the_run_diverges_and_names_the_client():
+    for method, lost in (
         *((WeightErosion(p_d=0.1), 0), (Waffle(), 0), (FedAvg(), 2), (Scaffold(), 2)),
         (WeightErosion(p_d=0.0), 2),
-    ],
-    ids=repr,
-)
-def test_where_it_counts_the_run_diverges_and_names_the_client(method, lost):
-    run = finished(Run(method, federation(lost)))
-    assert run.diverged == 1 and run.non_finite == {lost: 1}
+    ):
+        run = finished(Run(method, federation(lost)))
+        assert run.diverged == 1 and run.non_finite == {lost: 1}

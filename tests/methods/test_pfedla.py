@@ -28,15 +28,6 @@ def begin(method: PFedLA, fed: Federation) -> dict:
     return state
 
 
-def self_weights(fed: Federation, method: PFedLA, state: dict, sharp: float) -> dict:
-    """The state with `sharp` added to each client's scores of herself, in all layers."""
-    [bias] = [block for block in method._blocks(fed) if block.name == "head bias"]
-    networks, herself = state["hypernetworks"].clone(), sharp * torch.eye(len(fed))
-    scores = networks[:, bias.start : bias.stop]
-    scores += herself.repeat(1, (bias.stop - bias.start) // len(fed))
-    return {**state, "hypernetworks": networks}
-
-
 def shaken(fed: Federation, state: dict) -> dict:
     """Clients' models apart, no parameter of a hypernetwork zero."""
     random = torch.Generator().manual_seed(3)
@@ -125,7 +116,11 @@ def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, pl
 def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settings):
     fed = small(alice=None, **settings)
     method = PFedLA(step=0.0)
-    state = self_weights(fed, method, method.start(fed), sharp=1e6)
+    state = method.start(fed)
+    state["hypernetworks"] = state["hypernetworks"].clone()
+    [bias] = [block for block in method._blocks(fed) if block.name == "head bias"]
+    scores = state["hypernetworks"][:, bias.start : bias.stop]
+    scores += 1e6 * torch.eye(4).repeat(1, (bias.stop - bias.start) // 4)
     runs = play(method, fed, state=state), play(Local(), fed)
     for (mine, _), (theirs, _) in zip(*runs, strict=True):
         for name in ("theta", "statistics"):

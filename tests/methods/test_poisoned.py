@@ -187,17 +187,14 @@ def test_a_method_of_ones_own_stays_unstored_when_it_is_poisoned(tmp_path):
     assert len(result.metrics) == 1 and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
+def test_what_cannot_be_poisoned_is_refused_in_one_line(small):
+    for wrong, sentence in (
         ({"clients": (0,)}, "client 0 is Alice, who is honest: leave her out"),
         ({"clients": (4,)}, "client 4 is poisoned, and the clients are 0 to 3"),
         ({"clients": [1]}, "clients [1]: give a tuple of clients' numbers"),
         ({"clients": (True,)}, "clients (True,): give a tuple of clients' numbers"),
         ({"attack": "model"}, "attack 'model' is not one of " + ", ".join(ATTACKS)),
         ({"scale": float("nan")}, "scale nan: give a finite number"),
-    ],
-)
-def test_what_cannot_be_poisoned_is_refused_in_one_line(small, wrong, sentence):
-    given = {"method": m.FedAvg(), "clients": (1,), **wrong}
-    assert refusal(lambda: Poisoned(**given).start(small())) == sentence
+    ):
+        given = {"method": m.FedAvg(), "clients": (1,), **wrong}
+        assert refusal(lambda given=given: Poisoned(**given).start(small())) == sentence

@@ -203,9 +203,8 @@ def test_psi_is_omega_or_has_a_transition_of_its_own():
         assert method.degrees(75, 100) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("distances", "omega", "psi", "expected"),
-    [
+def test_weights_by_hand():
+    for distances, omega, psi, expected in (
         # Alice's own becomes 27: (.5, .5 - 9/45, 0) / .8.  Her entry is not read.
         ([0.0, 36.0, 72.0], 0.5, 0.5, [0.625, 0.375, 0]),
         ([1e6, 36.0, 72.0], 0.5, 0.5, [0.625, 0.375, 0]),
@@ -214,13 +213,11 @@ def test_psi_is_omega_or_has_a_transition_of_its_own():
         ([0.0, 36.0, 72.0], 0.5, 0.2, [1, 0, 0]),
         # Alice's is the smallest of the others', and alpha_i = 1 - (d_i - dm)/(dM - dm).
         ([0.0, 1.0, 2.0, 3.0], 1.0, 1.0, [0.4, 0.4, 0.2, 0]),
-    ],
-)
-def test_weights_by_hand(distances, omega, psi, expected):
-    found = waffle.weights(distances, 0, omega, psi)
-    assert found.tolist() == pytest.approx(expected, abs=1e-12 if psi == 0.2 else 1e-15)
-    moved = waffle.weights([*distances[1:], distances[0]], len(distances) - 1, omega, psi)
-    assert moved.tolist() == pytest.approx([*found[1:], found[0]], abs=1e-15)
+    ):
+        found = waffle.weights(distances, 0, omega, psi)
+        assert found.tolist() == pytest.approx(expected, abs=1e-12 if psi == 0.2 else 1e-15)
+        moved = waffle.weights([*distances[1:], distances[0]], len(distances) - 1, omega, psi)
+        assert moved.tolist() == pytest.approx([*found[1:], found[0]], abs=1e-15)
 
 
 def test_a_shift_is_added_to_the_round_as_a_share_of_all_rounds():
@@ -250,30 +247,24 @@ def test_omega_refuses_rounds_that_do_not_exist(round):
     refused(f"^round {round} is not between 1 and 100", waffle.omega, round, 100)
 
 
-@pytest.mark.parametrize(
-    ("round", "expected"),
-    [
+def test_weights_of_the_worked_example():
+    """R = 100, Alice at 0, the others at distances 1.0, 1.2, ..., 2.6."""
+    for round, expected in (
         (1, [0.1896, 0.1865, 0.1622, 0.1378, 0.1135, 0.0891, 0.0648, 0.0404, 0.0161, 0]),
         (50, [0.4079, 0.2763, 0.1908, 0.1053, 0.0197, 0, 0, 0, 0, 0]),
         (75, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-    ],
-)
-def test_weights_of_the_worked_example(round, expected):
-    """R = 100, Alice at 0, the others at distances 1.0, 1.2, ..., 2.6."""
-    personal = waffle.omega(round, 100)
-    found = waffle.weights([0.0, *(1 + 0.2 * k for k in range(9))], 0, personal, personal)
-    assert found.tolist() == pytest.approx(expected, abs=5e-5)
+    ):
+        personal = waffle.omega(round, 100)
+        found = waffle.weights([0.0, *(1 + 0.2 * k for k in range(9))], 0, personal, personal)
+        assert found.tolist() == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("distances", "expected"),
-    [
+def test_weights_are_uniform_where_distances_say_nothing():
+    for distances, expected in (
         *(([0.0], [1.0]), ([0.0, 5.0], [0.5, 0.5]), ([0.0, 0.0], [0.5, 0.5])),
         *(([0.0, 2.0, 2.0, 2.0], [0.25] * 4), ([0.0, 0.0, 0.0], [1 / 3] * 3)),
-    ],
-)
-def test_weights_are_uniform_where_distances_say_nothing(distances, expected):
-    assert waffle.weights(distances, 0, 0.3, 0.3).tolist() == pytest.approx(expected, abs=1e-15)
+    ):
+        assert waffle.weights(distances, 0, 0.3, 0.3).tolist() == pytest.approx(expected, abs=1e-15)
 
 
 LENGTHS = st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_size=12)
@@ -314,9 +305,8 @@ def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, person
     assert permuted.tolist() == pytest.approx(found[list(order)].tolist(), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+def test_weights_refuse_what_is_no_distance_client_or_share():
+    for arguments, sentence in (
         *(
             (([0.0, d, 2.0], 0, 0.5, 0.5), f"distances [{d}, 2.0]: give finite numbers, 0 or more")
             for d in (-1.0, math.inf, math.nan)
@@ -325,7 +315,5 @@ def test_weights_depend_on_ratios_and_not_on_the_clients_order(distances, person
         (([0.0, 1.0, 2.0], -1, 0.5, 0.5), "alice -1 is not one of the clients 0 to 2"),
         (([0.0, 1.0, 2.0], 0, 0.0, 0.5), "omega 0.0 and psi 0.5: each is above 0 and at most 1"),
         (([0.0, 1.0, 2.0], 0, 0.5, 1.5), "omega 0.5 and psi 1.5: each is above 0 and at most 1"),
-    ],
-)
-def test_weights_refuse_what_is_no_distance_client_or_share(arguments, sentence):
-    assert refusal(waffle.weights, *arguments) == sentence
+    ):
+        assert refusal(waffle.weights, *arguments) == sentence

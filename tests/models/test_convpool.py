@@ -36,14 +36,6 @@ def test_values_and_gradients_are_those_of_convolution_and_pooling_and_then_of_t
     torch.testing.assert_close(*slopes, rtol=1e-11, atol=1e-11)
 
 
-def test_gradients_agree_with_finite_differences():
-    x, weight, bias = _inputs(1, 2, 8, batch=2)
-    for activation in ("none", "tanh"):
-        assert torch.autograd.gradcheck(
-            lambda *args, unit=activation: conv_pool(*args, 2, unit), (x, weight, bias)
-        )
-
-
 def test_tanh_by_the_sigmoid_is_tanh_to_the_rounding_of_one():
     x = torch.linspace(-100, 100, 20_001)
     assert (ACTIVATIONS["tanh"].in_place(x.clone()) - torch.tanh(x)).abs().max() <= 2e-7

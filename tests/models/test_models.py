@@ -41,18 +41,15 @@ def test_every_network_of_pictures_is_counted_above_and_a_linear_one_has_no_stat
     assert not any("linear" in name for name in models.WITH_STATISTICS)
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "message"),
-    [
+def test_an_input_that_does_not_fit_is_refused():
+    for name, shape, message in (
         ("tf_cnn", (3, 16, 16), r"^model tf_cnn takes images of 18x18 pixels or more, not 3x16x16"),
         ("pfedla_cnn", (9,), r"^model pfedla_cnn takes images of 16x16 pixels or more, not 9"),
         ("dla", (1, 28, 28), "^model dla takes images of 8x8 pixels or more, in multiples of 8"),
         ("lenet5", (3, 32, 32), "^model lenet5 takes 1x28x28 images, not 3x32x32; choose another"),
         ("lenet5", (9,), "^model lenet5 takes 1x28x28 images, not 9; choose model linear$"),
-    ],
-)
-def test_an_input_that_does_not_fit_is_refused(name, shape, message):
-    refused(message, models.build, name, shape, 10)
+    ):
+        refused(message, models.build, name, shape, 10)
 
 
 @pytest.mark.parametrize(

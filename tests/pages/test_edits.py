@@ -22,21 +22,14 @@ CSV = "site,dose,sex,outcome\n" + "".join(
 EDITS = {
     "01_quickstart.ipynb": {
         "rounds, partition, clients, clinics and the method's body": {
-            "digits = waffle.QUICK.make(waffle.MNIST)": (
-                "digits = waffle.QUICK.make(waffle.MNIST).scheduled(rounds=2)"
-            ),
+            ".make(waffle.MNIST)": ".make(waffle.MNIST).scheduled(rounds=2)",
             '"rounds": 10': '"rounds": 2',
             "Schedule(rounds=15": "Schedule(rounds=3",
             "import pandas as pd\n": "import pandas as pd\nfrom pfl_lib import partitions\n",
             '"partition": "C"': '"partition": partitions.Dirichlet(0.3), "clients": 5',
             "(60, 150), (150, 300), (300, 469)": "(60, 150), (150, 469)",
-            "weights = weights / weights.sum()\n        return average": (
-                "weights = (weights / weights.sum()) ** 2\n        weights = weights"
-                " / weights.sum()\n        return average"
-            ),
-            'version = "same direction", "Same direction", 1': (
-                'version = "same direction", "Same direction", 2'
-            ),
+            "weights = weights / weights.sum()": "weights = weights**2 / (weights**2).sum()",
+            '"Same direction", 1\n': '"Same direction", 2\n',
         }
     },
     "03_your_method.ipynb": {

@@ -69,9 +69,8 @@ def made(tmp_path, *outputs, stamp=STAMP, there=None, **cells):
     return stamp, (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "page, fault",
-    [
+def test_what_a_page_would_fetch_or_leaves_unsaid_is_found():
+    for page, fault in (
         ('<script src="https://cdn.example/x.js"></script>', "script src"),
         ('<script src=""></script>', "script src=''"),
         ('<link rel="stylesheet" href="style.css">', "link href"),
@@ -82,10 +81,8 @@ def made(tmp_path, *outputs, stamp=STAMP, there=None, **cells):
         ("<style>body { background: url(https://example.org/x.png) }</style>", "url("),
         ('<p style="background: url(x.png)">x</p>', "url("),
         ("<script>fetch('x')</script>", "reaches for the network"),
-    ],
-)
-def test_what_a_page_would_fetch_or_leaves_unsaid_is_found(page, fault):
-    assert any(fault in found for found in html.faults(f"<html><body>{page}</body></html>"))
+    ):
+        assert any(fault in found for found in html.faults(f"<html><body>{page}</body></html>"))
 
 
 def test_what_stands_in_the_page_itself_is_no_fault():
@@ -113,20 +110,16 @@ def test_a_page_stands_alone_and_carries_its_alt_text_and_code(tmp_path):
     assert page.count('href="index.html"') == 2 and "<details" in page
 
 
-@pytest.mark.parametrize(
-    ("output", "says"),
-    [
+def test_a_page_with_a_fault_fails_and_says_so_in_one_line(tmp_path):
+    for output, says in (
         (picture(None), "without alt text"),
         (picture("  "), "without alt text"),
         (shown({"text/html": '<img src="x.png" alt="x">'}), "would be fetched"),
         (shown({"text/html": "x" * 1_100_000}), " MB and may have 1 MB"),
-    ],
-    ids=["no alt text", "blanks", "a file", "large"],
-)
-def test_a_page_with_a_fault_fails_and_says_so_in_one_line(tmp_path, output, says):
-    stamp, page = made(tmp_path, output)
-    assert stamp.status == "failed" and says in stamp.error and "\n" not in stamp.error
-    assert "This page is incomplete" in page
+    ):
+        stamp, page = made(tmp_path, output)
+        assert stamp.status == "failed" and says in stamp.error and "\n" not in stamp.error
+        assert "This page is incomplete" in page
 
 
 def test_links_between_notebooks_become_links_between_pages(tmp_path):

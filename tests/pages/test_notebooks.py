@@ -49,9 +49,8 @@ def test_defaults_are_accepted_and_the_text_true_is_the_truth():
     assert settings(plots_only="False").plots_only is False
 
 
-@pytest.mark.parametrize(
-    "changed, words",
-    [
+def test_unknown_names_and_bad_values_are_refused_in_one_line():
+    for changed, words in (
         ({"profil": "small"}, ["'profil'", "profile"]),
         ({"profile": "huge"}, ["'huge'", "quick, small, paper"]),
         ({"profile": 1}, ["profile", "1", "string"]),
@@ -61,11 +60,9 @@ def test_defaults_are_accepted_and_the_text_true_is_the_truth():
         ({"device": "tpu"}, ["device", "'tpu'", "cuda"]),
         ({"plots_only": "perhaps"}, ["plots_only", "'perhaps'"]),
         ({"data_dir": "/does/not/exist"}, ["data_dir", "/does/not/exist"]),
-    ],
-)
-def test_unknown_names_and_bad_values_are_refused_in_one_line(changed, words):
-    line = refusal(settings, **changed)
-    assert all(word in line for word in words)
+    ):
+        line = refusal(settings, **changed)
+        assert all(word in line for word in words)
 
 
 def test_a_notebooks_own_parameters_are_checked_by_the_types_it_declares():

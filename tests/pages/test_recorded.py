@@ -41,20 +41,17 @@ def test_values_within_the_tolerance_pass_and_the_line_names_only_it_and_their_n
     assert capsys.readouterr().out == "accuracy: 4 values as recorded to within 1\n"
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
+def test_a_value_further_off_another_word_and_another_name_are_failures(compare):
+    for values, words in (
         ({"WAFFLE": [97.7, 1.0]}, ["1 of 4", "WAFFLE: 0 is 97.7, recorded 96.666"]),
         ({"ended": "diverged at round 4"}, ["ended is diverged at round 4"]),
         ({"gone": 1.0}, ["gone is 1.0, recorded nan"]),
         ({"WAFFLE": ["not run", 1.0]}, ["is not run, recorded"]),
         ({"more": 1.0}, ["found", "more"]),
-    ],
-)
-def test_a_value_further_off_another_word_and_another_name_are_failures(compare, values, words):
-    with pytest.raises(AssertionError) as failed:
-        compare({**VALUES, **values})
-    assert all(word in str(failed.value) for word in words)
+    ):
+        with pytest.raises(AssertionError) as failed:
+            compare({**VALUES, **values})
+        assert all(word in str(failed.value) for word in words)
 
 
 @pytest.mark.parametrize(
@@ -70,21 +67,17 @@ def test_without_a_tolerance_values_are_equal_and_a_relative_one_is_a_share_of_t
         compare({**VALUES, "WAFFLE": [differs, 1.0]}, **limits)
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
+def test_of_other_profiles_or_parameters_and_what_is_only_drawn_nothing_is_compared(
+    compare, capsys
+):
+    for changed, why in (
         ({"profile": "small"}, "those are the quick profile's"),
         ({"seeds": 2}, "those are for other seeds"),
         ({"plots_only": True}, "runs may be missing"),
         ({"slope": 10}, "those are for other slope"),
-    ],
-    ids=str,
-)
-def test_of_other_profiles_or_parameters_and_what_is_only_drawn_nothing_is_compared(
-    compare, changed, why, capsys
-):
-    compare({"another": 0}, usual(**changed))
-    assert capsys.readouterr().out.endswith(f"not compared with recorded values ({why})\n")
+    ):
+        compare({"another": 0}, usual(**changed))
+        assert capsys.readouterr().out.endswith(f"not compared with recorded values ({why})\n")
 
 
 def test_what_was_never_recorded_is_refused_in_one_line(compare):

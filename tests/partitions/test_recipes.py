@@ -61,17 +61,12 @@ def test_a_recipe_runs_with_its_papers_clients_and_is_stored_with_its_settings(
     assert len(torch.cat(parts).unique()) == sum(map(len, parts))
 
 
-@pytest.mark.parametrize(
-    ("recipe", "words"),
-    [
-        (p.Shards, "give a short name"),
-        ("halves", "distribution 'halves' is not one of"),
-        (3, "give a short name"),
-        (lambda dataset: None, "or of a frozen dataclass of your own with name, default_clients"),
-    ],
-)
-def test_what_is_no_recipe_is_refused_in_one_line(recipe, words):
-    assert words in refusal(p.find, recipe)
+def test_what_is_no_recipe_is_refused_in_one_line():
+    refused("distribution 'halves' is not one of", p.find, "halves")
+    for wrong in (p.Shards, 3):
+        refused("give a short name", p.find, wrong)
+    told = "or of a frozen dataclass of your own with name, default_clients"
+    refused(told, p.find, lambda dataset: None)
 
 
 def made_by(parts) -> object:
@@ -89,9 +84,8 @@ def made_by(parts) -> object:
 A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=torch.int64)
 
 
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
+def test_a_partition_from_outside_is_checked(digits):
+    for parts, words in (
         (None, "its split gives None, not a Partition"),
         (((A,), (A,)), "its split makes 1 of 2 clients"),
         (((A, B), (A,)), " of 2 clients"),
@@ -101,10 +95,8 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
         (((A, B), (A, B - 3)), "has positions -1 to 0"),
         (((A, torch.tensor([5, 5])), (A, B)), "gives client 1 an example twice"),
         (((A, B), (A, B), (B, B)), "gives client 1 an example twice"),
-    ],
-)
-def test_a_partition_from_outside_is_checked(digits, parts, words):
-    assert words in refusal(p.make, made_by(parts), digits)
+    ):
+        assert words in refusal(p.make, made_by(parts), digits)
 
 
 @pytest.mark.parametrize("draw", [torch.randperm, np.random.permutation])
@@ -120,39 +112,27 @@ def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
     refused("gives client 0 an example twice", p.make, made_by(((A, B), (A, A))), table)
     others = made_by(((A, B), (B, A)))
     for recipe in (others, p.Dirichlet(), p.Shards(), p.Latent(groups=2)):
-        refused(
-            "tests clients on examples of .breast_cancer. that clients train on",
-            p.make,
-            recipe,
-            table,
-        )
+        told = "tests clients on examples of .breast_cancer. that clients train on"
+        refused(told, p.make, recipe, table)
 
 
 def test_labels_and_targets_of_a_split_of_ones_own_have_to_fit():
     digits = data.load("digits")
     for relabel in (torch.full((2, 10), 10), torch.zeros(2, 9).long(), torch.zeros(2, 10)):
-        refused(
-            "its relabel is no whole numbers",
-            p.make,
-            made_by(((A, B), (A, B), (), relabel)),
-            digits,
-        )
+        labels = made_by(((A, B), (A, B), (), relabel))
+        refused("its relabel is no whole numbers", p.make, labels, digits)
     targets = made_by(((A, B), (A, B), (), None, False, (0, 9)))
     refused("give each of 2 clients the number of one", p.make, targets, digits, validation=0.5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "title"),
-    [
+def test_a_split_by_a_column_says_its_groups():
+    for settings, title in (
         ({"bins": (20, 35), "unknown": True}, "up to 20, above 20 up to 35, above 35, unknown"),
         ({"bins": (20, 35), "mixed": True}, "two random halves of those up to 35, above 35"),
         ({"bins": [20]}, "up to 20, above 20"),
         ({"bins": (20,), "mixed": True}, "two random halves of all rows"),
-    ],
-    ids=str,
-)
-def test_a_split_by_a_column_says_its_groups(settings, title):
-    assert p.ByColumn("age", **settings).title == f"age: {title}"
+    ):
+        assert p.ByColumn("age", **settings).title == f"age: {title}"
 
 
 @pytest.mark.parametrize("bins", [(), (35, 20), (20, 20), 20, "ab", (1, "2"), (float("inf"),)])
@@ -160,13 +140,9 @@ def test_bins_that_are_none_are_refused(bins):
     refused("give one number or more, in ascending order", p.ByColumn, "age", bins)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "clients", "words"),
-    [
-        (p.ByColumn("mean radius", (12,), unknown=True), 3, "is never unknown: give unknown=False"),
-        (p.ByColumn("mean radius", (12,)), 3, "makes 2; give clients=2"),
-        (p.ByColumn("age", (12,)), 2, "by age, which dataset 'breast_cancer' lacks"),
-    ],
-)
-def test_a_table_that_cannot_be_split_so_is_refused(recipe, clients, words):
-    refused(words, p.make, recipe, data.load("breast_cancer"), clients)
+def test_a_table_that_cannot_be_split_so_is_refused():
+    cancer, unknown = data.load("breast_cancer"), p.ByColumn("mean radius", (12,), unknown=True)
+    refused("is never unknown: give unknown=False", p.make, unknown, cancer, 3)
+    refused("makes 2; give clients=2", p.make, p.ByColumn("mean radius", (12,)), cancer, 3)
+    told = "by age, which dataset 'breast_cancer' lacks"
+    refused(told, p.make, p.ByColumn("age", (12,)), cancer, 2)

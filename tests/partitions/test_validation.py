@@ -1,6 +1,5 @@
 """Validation examples: a fixed share of each client's training examples."""
 
-import pytest
 import torch
 
 from pfl_lib import data, partitions
@@ -25,17 +24,14 @@ def test_a_table_whose_pools_are_one_keeps_all_three_apart():
     assert sorted(rows.tolist()) == list(range(569))
 
 
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
+def test_a_share_that_leaves_a_client_without_data_is_refused(digits):
+    for share, words in (
         (0.001, "leaves client 0 with its 100 training examples without validation data"),
         (0.999, "leaves client 0 with its 100 training examples without training data"),
         (1.0, "validation 1.0: give a share from 0 up to below 1"),
         (-0.1, "validation -0.1: give a share"),
-    ],
-)
-def test_a_share_that_leaves_a_client_without_data_is_refused(digits, share, words):
-    assert words in refusal(partitions.make, "A", digits, validation=share)
+    ):
+        assert words in refusal(partitions.make, "A", digits, validation=share)
 
 
 def test_validation_examples_are_not_held_out_twice():
