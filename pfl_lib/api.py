@@ -120,8 +120,8 @@ def run(
     `split`.  `validation` is the share of each client's training examples that is held out.
     `measures` are recorded beside each round's accuracy and loss: "validation" (on held out data),
     "trained" (after the client's own local work) and others of `experiments.measures`.  The
-    schedule's settings, from `rounds` to `private`, are those of `Schedule`.  The results that come
-    with the package hold no model to save; `with_model` trains them again.  `on_round` is called
+    schedule's settings, from `rounds` to `private`, are those of `Schedule`.  Most results of
+    the package hold no model to save; `with_model` trains those again.  `on_round` is called
     with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
     stored.
 

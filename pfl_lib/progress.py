@@ -30,14 +30,7 @@ def progress(total: int, label: str, unit: str) -> Iterator["Bar"]:
     """Show progress over `total` steps, by the `Bar` that is given."""
     if headless():
         yield Bar()
-    elif not _watched():
-        yield _Lines(total, label, unit)
-    elif not (_in_notebook() and find_spec("ipywidgets")):
-        from tqdm import tqdm
-
-        with tqdm(total=total, desc=label, unit=unit, leave=False, dynamic_ncols=True) as bar:
-            yield _Shown(bar)
-    else:
+    elif _in_notebook() and find_spec("ipywidgets"):
         from IPython.display import display
         from tqdm.notebook import tqdm
 
@@ -47,6 +40,13 @@ def progress(total: int, label: str, unit: str) -> Iterator["Bar"]:
                 yield _Shown(bar)
             finally:  # a notebook that is kept would show an error in place of a widget
                 place.update({"text/html": "", "text/plain": ""}, raw=True)
+    elif _in_notebook() or _watched():
+        from tqdm import tqdm
+
+        with tqdm(total=total, desc=label, unit=unit, leave=False, dynamic_ncols=True) as bar:
+            yield _Shown(bar)
+    else:
+        yield _Lines(total, label, unit)
 
 
 class Bar:
@@ -113,9 +113,7 @@ def _in_notebook() -> bool:
 
 
 def _watched() -> bool:
-    """True in a terminal that has a width, and in a notebook."""
-    if _in_notebook():
-        return True
+    """True in a terminal that has a width."""
     try:
         return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
     except (OSError, ValueError):

@@ -344,12 +344,12 @@ BUDGETS = {
     "partitions": 1510,
     "data": 682,
     "experiments": 1905,
-    "results": 1327,
-    "papers": 2743,
-    "display": 1046,
-    "explore": 435,
-    "pages": 1449,
-    "cli": 689,
+    "results": 1318,
+    "papers": 2689,
+    "display": 1015,
+    "explore": 429,
+    "pages": 1437,
+    "cli": 688,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

@@ -32,9 +32,8 @@ FORMATS = (
 def command(only, further, method, profile, seeds, store, format) -> None:
     """Print the papers' values beside ours, in percent, with difference and verdict.
 
-    Ours is read as the paper's table is: WAFFLE's in the best round (its last one stands beside
-    it), FedFomo's and pFedLA's in the last.  Spreads and the verdicts' reasons are in --format csv.
-    Nothing is trained.
+    Ours is read as the paper's table is: WAFFLE's in the best round, FedFomo's and pFedLA's in the
+    last.  Our last round and the verdicts' reasons are in --format csv.  Nothing is trained.
     """
     import pandas as pd
 

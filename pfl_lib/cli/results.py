@@ -28,7 +28,7 @@ def list_(store, words) -> None:
     """
     import pandas as pd
 
-    from pfl_lib.results.summary import status
+    from pfl_lib.results.result import status
 
     rows = []
     if not store.root.is_dir():

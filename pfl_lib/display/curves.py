@@ -21,8 +21,8 @@ def accuracy(
     there are several; returns the axes.
 
     `frame`: rows with method, seed, round (or what `x` names) and what `y` names, in percent for
-    an accuracy; several rows of one seed and round (clients) are averaged.  A line ends before the
-    first round that one of its seeds lacks, or has NaN in: that run diverged.
+    an accuracy; several rows of one seed and round (clients) are averaged.  A round that
+    one of its seeds lacks, or has NaN in, is left out: a line ends where a run diverged.
     """
     if ax is None:
         ax = theme.blank(4.4)[1]
@@ -97,7 +97,7 @@ def of_result(result: Result) -> Figure:
     name = result.config["method"]["name"].replace("_", " ")
     panels[0].set(title=f"{name}{ended}", xlabel="round", ylabel="accuracy (%)")
     if dimensions == 2:
-        heat_maps.weights(panels[1], weights, result.config.get("alice"))
+        heat_maps.weights(panels[1], weights, result.config.get("alice"), result.weights_rounds)
     elif dimensions:
         shown = weights[-1] if dimensions == 3 else weights[-1].mean(axis=0)
         heat_maps.matrix(panels[1], shown, quantity="weight")

@@ -17,14 +17,16 @@ GREY = "#bbbbbb"  # behind a value that does not exist
 HAIR = 1e-9
 
 
-def weights(axes: Axes, weights: np.ndarray, alice: int | None = None) -> None:
+def weights(
+    axes: Axes, weights: np.ndarray, alice: int | None = None, rounds: Sequence[int] | None = None
+) -> None:
     """Each client's share of the average by round, Alice in the centre (WAFFLE, Figure 3).
 
-    `weights` [rounds, N].  White is a weight of exactly 0; colours follow the square root of the
-    share, so that a tenth is told from a hundredth.
+    `weights` [rounds, N], `rounds`: their numbers (default: 1, 2, 3, ...).  White is a weight of
+    exactly 0; colours follow the square root of the share: a tenth differs from a hundredth.
     """
     share = shares(weights)
-    rounds, clients = share.shape
+    count, clients = share.shape
     first = 0 if alice is None else alice - clients // 2
     order = [(first + place) % clients for place in range(clients)]
     _heat_map(axes, share[:, order].T, (0.0, 1.0), "share of the average")
@@ -32,8 +34,8 @@ def weights(axes: Axes, weights: np.ndarray, alice: int | None = None) -> None:
     shown = range(clients) if clients <= EACH else [0 if alice is None else clients // 2]
     names = ["Alice" if order[place] == alice else order[place] for place in shown]
     axes.set_yticks([place + 0.5 for place in shown], names, rotation=0)
-    every = max(1, -(-rounds // 10))
-    axes.set_xticks(np.arange(0, rounds, every) + 0.5, range(1, rounds + 1, every), rotation=0)
+    every, names = max(1, -(-count // 10)), range(1, count + 1) if rounds is None else rounds
+    axes.set_xticks(np.arange(0, count, every) + 0.5, names[::every], rotation=0)
     axes.set(xlabel="round", ylabel="client")
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import html
 import re
-from collections.abc import Iterable
 
 import pandas as pd
 from pandas.io.formats.style import Styler
@@ -32,11 +31,10 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
         {"selector": f".col{place}", "props": _layout(frame.iloc[:, place])}
         for place in range(frame.shape[1])
     ]
-    rules += [
-        {"selector": ", ".join(cells), "props": f"background-color: {SHADES[word]}"}
-        for word in SHADES
-        if (cells := list(_cells(frame, word)))
-    ]
+    for word, shade in SHADES.items():
+        places = zip(*(frame.astype(object) == word).to_numpy().nonzero(), strict=True)
+        if cells := [f"td.row{row}.col{column}" for row, column in places]:
+            rules.append({"selector": ", ".join(cells), "props": f"background-color: {shade}"})
     padded = {"selector": "th, td", "props": "padding: 0.3rem 0.75rem 0.3rem 0"}  # in a widget
     rules += [{"selector": "caption", "props": "text-align: left"}, padded]
     return shown.set_table_styles(rules).set_caption(html.escape(caption))
@@ -54,12 +52,6 @@ def _layout(column: pd.Series) -> str:
         return "text-align: right; font-variant-numeric: tabular-nums"
     wide = "; min-width: 13rem" if column.astype(str).str.len().max() > 40 else ""
     return f"text-align: left; white-space: normal; max-width: 30rem{wide}"
-
-
-def _cells(frame: pd.DataFrame, word: str) -> Iterable[str]:
-    """The places where a word stands alone, as CSS selectors."""
-    for row, column in zip(*(frame.astype(object) == word).to_numpy().nonzero(), strict=True):
-        yield f"td.row{row}.col{column}"
 
 
 def _formatted(shown: Styler, digits: int, escape: str) -> Styler:

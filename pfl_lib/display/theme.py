@@ -33,9 +33,8 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     for known in (name, method.title, short_name(method))
 }
 """Colour (of seaborn's colour-blind palette), marker and line of a method, by each of its names."""
-FEDFOMO = ("#a6001a", "h", "-")
 LOOKS |= {  # other readings of three methods, on one page with them
-    **dict.fromkeys(["fedfomo", "fedfomo (n=5)"], FEDFOMO),
+    **dict.fromkeys(["fedfomo", "fedfomo (n=5)"], ("#a6001a", "h", "-")),
     "fedfomo (n=10)": ("#e7298a", "p", "-"),
     "waffle, c as printed": ("#de8f05", "d", ":"),
     "apfl, by round": ("#5b2a86", "<", ":"),

@@ -45,11 +45,9 @@ class Training:
             self._thread = threading.Thread(target=self._train, daemon=True)
             self._thread.start()
 
-    def stop(self, wait: float | None = None) -> None:
-        """Stop after the round that it is in, which is kept; `wait` for it, seconds at most."""
+    def stop(self) -> None:
+        """Stop after the round that it is in, which is kept."""
         self._stop.set()
-        if self._thread is not None and wait is not None:
-            self._thread.join(wait)
 
     def _train(self) -> None:
         try:

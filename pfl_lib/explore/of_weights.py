@@ -1,14 +1,13 @@
-"""Whose models a client's model is made of, by round: the others around the client (`weights`), or
-who listens to whom as heat maps (`matrix`).
-"""
+"""Whose models a client's model is made of, by round."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from pfl_lib.display import heat_maps, play
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.results.result import Result
+from pfl_lib.results.weights import shares as shares_of_average
 
 LARGEST = 11_000  # points^2: the disc of the whole average
 OWN, OTHERS = "#de8f05", "#0173b2"
@@ -35,7 +34,7 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
     def says(client: int, layer: int, place: int) -> str:
         of = shares[place, layer, client if own else 0]
         largest = [int(k) for k in np.argsort(-of, kind="stable")[:3] if of[k] > 0]
-        parts = ", ".join(f"{100 * of[k]:.1f} % {called(k)}'s" for k in largest)
+        parts = ", ".join(f"{100 * of[k]:.1f} % {called(k)}'s" for k in largest) or "nobody's"
         where = f"Round {list(rounds)[place]}, " + f"{names[layer]}: " * (count > 1)
         whose = called(client) + "'s model" * (client >= 0)
         return f"{where}{whose} is {parts}; {int((of > 0).sum())} of {len(of)} clients count."
@@ -66,6 +65,7 @@ def matrix(
     rounds a page has at most.  Raises BadInput where the result has no such matrix.
     """
     _check(result)
+    whole("pictures", pictures, 1)
     several = result.weights is not None and result.weights.ndim > 2
     known = {**({"weights": result.weights} if several else {}), **result.matrices}
     if not known:
@@ -73,6 +73,8 @@ def matrix(
         raise BadInput(f"{result.config['method']['name']} has no matrix of clients{cure}")
     frames = np.asarray(known[choose("matrix", what, known)], float)
     frames = frames[:, None] if frames.ndim == 3 else frames
+    if frames.ndim != 4 or frames.shape[2] != frames.shape[3]:
+        raise BadInput(f"matrix {what!r} is {list(frames.shape[1:])} a round: give one of [N, N]")
     of_weights = what == "weights"
     rounds = result.weights_rounds if of_weights else result.matrices_rounds
     quantity = "weight" if of_weights else what
@@ -126,9 +128,9 @@ def shares_of(result: Result) -> np.ndarray:
     values = np.nan_to_num(np.asarray(result.weights, float))
     if (values < 0).any():
         raise BadInput("a negative weight is no share of an average: see matrix()")
-    values = values.reshape(len(values), *[1] * (4 - values.ndim), *values.shape[1:])
-    sums = values.sum(-1, keepdims=True)
-    return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
+    return shares_of_average(
+        values.reshape(len(values), *[1] * (4 - values.ndim), *values.shape[1:])
+    )
 
 
 def discs(figure, share: np.ndarray, client: int, name: str) -> None:

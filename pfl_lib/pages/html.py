@@ -1,8 +1,6 @@
-"""Executed notebooks as web pages that need nothing else.
+"""Executed notebooks as web pages of one file that need nothing else (`faults` checks it).
 
-A page carries its pictures, styles and numbers in one file: opened offline it asks the network for
-nothing (`faults` checks it), and every figure has its alt text.  What a page looks like stands in
-`templates/page`.
+What a page looks like stands in `templates/page`.
 """
 
 import errno

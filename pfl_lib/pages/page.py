@@ -3,16 +3,13 @@ checks, and where its numbers come from.
 
     page = Page("waffle-table1", globals(), waffle.ALL_PROFILES)
     runs = page.run(page.scaled(waffle.TABLE1))
-
-While the runs of all pages are being collected (`pages.collect`), `run` trains nothing: it says
-what it needs and ends the cell.
 """
 
-import json
 import math
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,7 +40,7 @@ from pfl_lib.results.store import Store
 
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
-"""Outputs for the scorecard: a sentence's answer, and what came of a page's printed values."""
+"""Outputs: a sentence's answer for the scorecard, and counted verdicts and orders for the index."""
 
 
 class NotRun(BadInput):
@@ -81,7 +78,7 @@ class Page:
             self.profile = self.profile.with_seeds(self.settings.seeds)
         self.specs: tuple[RunSpec, ...] = ()
         self._results: dict[str, Result] = {}
-        self._sources = ""
+        self._sources: dict[str, None] = {}  # each once, also of a cell that is run again
         self._missing: set[str] = set()
         if needed is not None:
             needed.size = self.profile
@@ -102,7 +99,7 @@ class Page:
         """Train what is missing of the tables' runs and of `specs`, which are then the page's, in
         place of those of an earlier call; returns the tables' runs.
 
-        `models`: the trained models are needed too, which published results do not carry.  With
+        `models`: the trained models are needed too, which few published results carry.  With
         `plots_only` nothing is trained, and fewer than `least` stored runs raise `NotRun`.  Raises
         BadInput, with its reason, where a run fails; a line says so where the method is a reader's
         own, and the page goes on without it.
@@ -123,8 +120,8 @@ class Page:
         """
         every = (one for some in results for one in (some if isinstance(some, Results) else [some]))
         self._results |= {one.config["key"]: one for one in every if "key" in one.config}
-        self._sources += own.source_of(*of) if of else ""
-        self._sources += "" if given is None else repr(given)
+        self._sources |= {own.source_of(*of): None} if of else {}
+        self._sources |= {} if given is None else {repr(given): None}
 
     def _train(self, models: bool, least: int) -> None:
         given, count = self.settings, len(self.specs)
@@ -189,9 +186,7 @@ class Page:
 
         theme.show(figure, says)
 
-    def table(self, frame: pd.DataFrame, caption: str, digits: int = 2, folded=False) -> None:
-        """Show a table with its caption; `folded`: below its caption, which opens it."""
-        show_table(frame, caption, digits, folded)
+    table = staticmethod(show_table)
 
     def setting(self, *tables: Table) -> None:
         """Show what each table runs: its settings and its methods' hyper-parameters."""
@@ -202,12 +197,11 @@ class Page:
             self.table(table.methods(), f"The methods' hyper-parameters{of}", folded=True)
 
     def compare(self, runs: Runs) -> pd.DataFrame:
-        """The frame of `compare.beside`, whose verdicts and pairs the scorecard counts."""
-        beside, pairs = compare.beside(runs), compare.pairs(runs)
+        """The frame of `compare.beside`; the index counts its verdicts and the orders of pairs."""
+        beside = compare.beside(runs)
         if len(beside) and self.settings.profile != "quick":
-            frames = {"values": beside[~beside["own"]], "pairs": pairs}
-            told = {name: json.loads(of.to_json(orient="records")) for name, of in frames.items()}
-            self._display({COMPARED: told})
+            words = [*beside["verdict"][~beside["own"]], *compare.pairs(runs)["order"]]
+            self._display({COMPARED: Counter(words)})
         return beside
 
     def show_beside(self, runs: Runs, beside: pd.DataFrame) -> None:
@@ -217,8 +211,9 @@ class Page:
         from pfl_lib.display.beside import bundle, dots
 
         shown = beside[beside["printed"].notna() | beside["own"]]
-        first = shown[shown["metric"] == shown["metric"].iloc[0]]
-        self._display(bundle(dots(first)))
+        if len(shown):
+            first = shown[shown["metric"] == shown["metric"].iloc[0]]
+            self._display(bundle(dots(first)))
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
             layout, told = compare.as_printed(rows).droplevel("dataset"), dataset
@@ -254,10 +249,6 @@ class Page:
         shown = ["quote", "where", "answer", "seeds", *sentences.COUNTS, "against"]
         told = found[[*shown, "by the paper's numbers"]]
         self.table(told, "The paper's sentences, answered by these runs")
-        names = ["page", "quote", "where", "answer", "profile"]
-        for line in found.to_dict("records"):
-            evidence = "; ".join(f"{line[name]} {name}" for name in sentences.COUNTS)
-            self._display({ANSWER: {n: line[n] for n in names} | {"evidence": evidence}})
         return found
 
     def split(self, setting: Setting, seed: int = 1):
@@ -296,8 +287,10 @@ class Page:
         """
         from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
 
-        runs = "".join(sorted([*(spec.key for spec in self.specs), *self._results])) + self._sources
-        recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
+        runs = [*sorted([*(spec.key for spec in self.specs), *self._results]), *self._sources]
+        recorded.compare_with_recorded(
+            self.id, self.settings, what, values, within, relative, "".join(runs)
+        )
 
     def provenance(self) -> None:
         """Show the profile, the code, and every run with its key, versions and time."""

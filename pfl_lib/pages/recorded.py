@@ -28,7 +28,7 @@ def compare_with_recorded(
     values: Mapping[str, object],
     within: float = 0.0,
     relative: float = 0.0,
-    runs: str | None = None,
+    runs: str = "",
 ) -> None:
     """Assert that `values` (numbers and words, in mappings and lists) are those recorded for a page
     under the name `what`, and print how many they are.
@@ -42,8 +42,7 @@ def compare_with_recorded(
     own = settings.model_dump(exclude={*Settings.model_fields})
     file = _file(page)
     recorded = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if runs is not None:
-        runs = sha256(runs.encode())[:16]
+    runs = sha256(runs.encode())[:16]
     found = dict(_leaves(values))
     recording = bool(os.environ.get(RECORD))
     other = ["seeds"] * bool(settings.seeds)
@@ -53,7 +52,7 @@ def compare_with_recorded(
         (settings.profile != "quick", "those are the quick profile's"),
         (settings.plots_only, "runs may be missing"),
         (other, f"those are for other {', '.join(other)}"),
-        (not recording and runs not in (None, recorded.get(RUNS, runs)), "changed: other runs"),
+        (not recording and runs != recorded.get(RUNS, runs), "changed: other runs"),
     ):
         if applies:
             print(f"{what}: not compared with recorded values ({reason})")
@@ -61,7 +60,7 @@ def compare_with_recorded(
     if recording:
         # Six digits: many more than any tolerance asks for, and few enough to be read.
         kept = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
-        recorded |= ({RUNS: runs} if runs else {}) | {OWN: own, what: kept}
+        recorded |= {RUNS: runs, OWN: own, what: kept}
         file.parent.mkdir(exist_ok=True)
         text = json.dumps(recorded, indent=1, ensure_ascii=False)
         file.write_text(text + "\n", encoding="utf-8")

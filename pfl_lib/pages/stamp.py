@@ -74,10 +74,8 @@ def summary(notebook) -> dict[str, object]:
             if "answer" in cell.metadata.get("tags", []):
                 answers += [data[kind] for kind in ("text/markdown",) if kind in data]
             pictures += [data[kind] for kind in ("image/png",) if kind in data]
-            compared = data.get(COMPARED, {"values": [], "pairs": []})
-            verdicts.update(value["verdict"] for value in compared["values"])
-            orders = (pair["order"] for pair in compared["pairs"])  # some could not be compared
-            verdicts.update(PAIRS[order] for order in orders if order in PAIRS)
+            compared = data.get(COMPARED, {})
+            verdicts.update({PAIRS.get(word, word): count for word, count in compared.items()})
     return {
         "answer": "".join(answers[:1]),
         "picture": small(base64.b64decode(pictures[0])) if pictures else "",

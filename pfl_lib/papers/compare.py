@@ -15,6 +15,7 @@ from pfl_lib.papers import judge
 from pfl_lib.papers.judge import ORDERS, Seeds
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.runs import PLACE, VALUE, Runs
+from pfl_lib.papers.table import UNPRINTED
 from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
@@ -120,13 +121,7 @@ def leaders(runs: Runs) -> pd.Series:
     return pd.Series([*ran.values()], index, dtype=object, name="best first")
 
 
-def one_model(runs: Runs) -> frozenset[str]:
-    """The columns whose method makes one model for all clients."""
-    methods = ((run.column.name, run.spec.method) for run in runs.planned)
-    return frozenset(name for name, method in methods if getattr(method, "one_model", False))
-
-
-def as_printed(compared: pd.DataFrame, digits: int = 2) -> pd.DataFrame:
+def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     """The frame of `beside` in the paper's layout: a column for each method, for each setting a
     line with the printed values, ours, the difference and the verdicts, as far as there are any.
     A column `mark`, where the frame has one, stands behind our values.
@@ -134,26 +129,22 @@ def as_printed(compared: pd.DataFrame, digits: int = 2) -> pd.DataFrame:
     became = compared["status"].where(
         compared["status"] != "diverged", "diverged at round " + compared["diverged"].astype(str)
     )
-    ours = with_spread(compared["ours"], compared["ours std"], digits)
+    ours = with_spread(compared["ours"], compared["ours std"])
     frame = compared.assign(
-        printed=with_spread(compared["printed"], compared["printed std"], digits),
+        printed=with_spread(compared["printed"], compared["printed std"]),
         ours=ours.where(compared["status"] == "ran", became) + compared.get("mark", ""),
-        difference=compared["difference"].map(f"{{:+.{digits}f}}".format, na_action="ignore"),
+        difference=compared["difference"].map("{:+.2f}".format, na_action="ignore"),
     )
     shown = ["printed", "ours", "difference"] + ["verdict"] * bool(compared["verdict"].any())
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
-    tables = {name: frame.pivot(index=index, columns="method", values=name) for name in shown}
-    table = pd.concat(tables, names=["value"]).fillna("–")
-    table = table.reorder_levels([*index, "value"])
-    rows = frame[index].drop_duplicates().itertuples(index=False, name=None)
-    table = table.loc[[(*row, name) for row in rows for name in shown]]
-    return table[list(dict.fromkeys(compared["method"]))]
+    cells = frame.set_index([*index, "method"])[shown].rename_axis(columns="value")
+    return cells.stack(future_stack=True).unstack("method", sort=False).fillna("–")
 
 
-def with_spread(means: pd.Series, spreads: pd.Series, digits: int = 2) -> pd.Series:
+def with_spread(means: pd.Series, spreads: pd.Series) -> pd.Series:
     """Numbers as "98.50 ± 0.12", without a spread where there is none, "–" without a number."""
     words = [
-        "–" if math.isnan(m) else f"{m:.{digits}f}" + ("" if s != s else f" ± {s:.{digits}f}")
+        "–" if math.isnan(m) else f"{m:.2f}" + ("" if math.isnan(s) else f" ± {s:.2f}")
         for m, s in zip(means, spreads, strict=True)
     ]
     return pd.Series(words, means.index)
@@ -169,15 +160,13 @@ def _places(runs: Runs) -> pd.DataFrame:
         known = table.printed()
         for row, metric, column in product(table.rows, table.metrics, table.columns):
             place = (row.dataset, row.setting, column.name, metric.name)
-            value = known.get(place)  # None of what the paper does not have
-            if value is None or not math.isnan(value.value):
+            value = known.get(place, UNPRINTED)
+            if place not in known or not math.isnan(value.value):
                 line = dict(zip(VALUE, (table.paper, table.name, *place), strict=True))
                 line |= {"of": metric, "profile": table.profile, "own": row.own or column.own}
-                line |= {"printed": value.value if value else NAN}
-                line |= {"printed std": value.std if value else NAN}
-                lines.append(
-                    line | {"paper seeds": table.paper_seeds, "stands in": bool(row.stands_in)}
-                )
+                line |= {"printed": value.value, "printed std": value.std}
+                line |= {"paper seeds": table.paper_seeds, "stands in": bool(row.stands_in)}
+                lines.append(line)
     return pd.DataFrame(lines)
 
 

@@ -204,13 +204,10 @@ def smaller(setting: Setting) -> Setting:
     15 clients on MNIST, where ten rounds at a rate of 0.01 are too few.  By DP-SGD, whose steps are
     slower, 300 images a client.
     """
-    mnist = setting.dataset == "mnist"
-    if setting.schedule.private:
-        return replace(setting, images=300 * setting.clients).scheduled(rounds=10, augment="none")
+    mnist, private = setting.dataset == "mnist", setting.schedule.private
+    images = 300 * setting.clients if private else min(600 * setting.clients, 20_000)
     rounds = setting.schedule.rounds // (1 if mnist and setting.clients != MANY else 2)
-    return replace(setting, images=min(600 * setting.clients, 20_000)).scheduled(
-        rounds=rounds, augment="none"
-    )
+    return replace(setting, images=images).scheduled(rounds=rounds, augment="none")
 
 
 def profiles(table: Table, seeds: int = 3) -> dict[str, Profile]:

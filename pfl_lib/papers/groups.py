@@ -14,8 +14,7 @@ from pfl_lib.papers.runs import IN_TABLE, Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.partitions import Latent
 from pfl_lib.partitions.latent import group_of, targets
-from pfl_lib.results.result import Result
-from pfl_lib.results.summary import status
+from pfl_lib.results.result import Result, status
 
 SPLITS = [
     *(*IN_TABLE, "seed", "clusters", "splits", "FedAvg until", "may split from"),
@@ -41,29 +40,20 @@ def targets_of(setting: Setting, seed: int) -> np.ndarray | None:
     return truth[targets(setting.clients, seed)]
 
 
-def groups_found(affinity: np.ndarray, groups: int) -> np.ndarray:
-    """Clients put into so many groups by their affinities [N, N], both ways averaged: always the
-    two groups are joined whose clients are nearest on average (average linkage).  Labels [N].
-    """
-    from sklearn.cluster import AgglomerativeClustering
-
-    near = (affinity + affinity.T) / 2
-    apart = near.max() - near
-    np.fill_diagonal(apart, 0)
-    clusters = AgglomerativeClustering(groups, metric="precomputed", linkage="average")
-    return clusters.fit_predict(apart)
-
-
 def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> pd.DataFrame:
     """How well P tells the latent groups.  `affinity` [rounds, N, N], `truth` [N].
 
     Columns round, within and across (mean P for other clients of the same group, and of others),
     clients (how many of those that share their group have a higher mean P for it than for the
-    others), of (how many share it) and Rand index (adjusted, of the groups that P gives against
-    the true ones: 1 where they are the same, about 0 where they have nothing to do with them).
+    others), of (how many share it) and Rand index (adjusted, of the groups that P gives, both ways
+    averaged, by average linkage against the true ones: 1 where they are the same, about 0 where
+    they have nothing to do with them).
     """
+    from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics import adjusted_rand_score
 
+    count = len(np.unique(truth))
+    clusters = AgglomerativeClustering(count, metric="precomputed", linkage="average")
     same = truth[:, None] == truth[None]
     own = np.eye(len(truth), dtype=bool)
     lines = []
@@ -71,7 +61,8 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
         means = (np.ma.array(p, mask=~where).mean(axis=1) for where in (same & ~own, ~same))
         inside, outside = (mean.filled(np.nan) for mean in means)
         shares = ~np.isnan(inside)
-        found = groups_found(p, len(np.unique(truth)))
+        apart = (p + p.T).max() - (p + p.T)
+        np.fill_diagonal(apart, 0)
         lines.append(
             {
                 "round": int(r),
@@ -79,7 +70,7 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
                 "across": float(p[~same].mean()),
                 "clients": int((inside[shares] > outside[shares]).sum()),
                 "of": int(shares.sum()),
-                "Rand index": float(adjusted_rand_score(truth, found)),
+                "Rand index": float(adjusted_rand_score(truth, clusters.fit_predict(apart))),
             }
         )
     return pd.DataFrame(lines)
@@ -94,7 +85,7 @@ def recoveries(runs: Runs) -> pd.DataFrame:
         each.setdefault(run.spec, run)
     for run in each.values():
         result, truth = runs.find(run.spec), truth_of(run.row.at)
-        if result is not None and truth is not None and len(result.matrices_rounds):
+        if result is not None and truth is not None and "affinity" in result.matrices:
             found = recovery(result.matrices["affinity"], result.matrices_rounds, truth)
             frame = found.assign(**run.place, seed=run.spec.seed)
             frames.append(frame[[*IN_TABLE, "seed", *found]])
@@ -157,10 +148,8 @@ def _splits_of(run: RunSpec, result: Result | None) -> dict[str, object]:
     line: dict[str, object] = {"splits": status(result)}
     means, longest = [], []
     if result is not None and "cluster" in result.metrics:
-        by_round = result.metrics.pivot(index="round", columns="client", values="cluster")
-        norms, largest = (
-            result.metrics.pivot(index="round", columns="client", values=f"{what}_update_norm")
-            for what in ("mean", "max")
+        by_round, norms, largest = (
+            result.by_round(name) for name in ("cluster", "mean_update_norm", "max_update_norm")
         )
         count = by_round.nunique(axis=1)
         apart = count[count > count.shift(fill_value=1)]

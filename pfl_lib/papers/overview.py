@@ -1,5 +1,5 @@
 """What came of every value that the papers print: in the exact setting, else in a smaller run, else
-not run; of the papers' sentences; and the headline made of both.
+not run; and the headline made of that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,8 @@ def overview(shown: Iterable[Shown], find: Find) -> Overview:
     for one in shown:
         for runs in one.runs(find):
             beside.append(compare.beside(runs).assign(page=one.page))
-            shared = compare.one_model(runs)
+            methods = ((run.column.name, run.spec.method) for run in runs.planned)
+            shared = {name for name, method in methods if getattr(method, "one_model", False)}
             found = compare.pairs(runs).assign(page=one.page)
             found["one model"] = found["higher"].isin(shared) | found["lower"].isin(shared)
             pairs.append(found)

@@ -1,7 +1,7 @@
 """pFedLA: Layer-wised Model Aggregation for Personalized Federated Learning (Ma, Zhang, Guo, Xu;
 2022).
 
-Its Tables 1 to 3 with the settings of section 4, what is run for its figures, and its pages.  Ten
+Its Tables 1 to 3 with the settings of section 4, and what is run for its figures.  Ten
 clients who all take part (600 rounds of 10 local epochs), or a hundred of whom ten do (2,500 rounds
 of 20); plain SGD at 0.01 (CIFAR) or 0.005, batches of 32; accuracies are means over all clients
 after the last round.
@@ -51,20 +51,17 @@ OURS = ("pFedLA", "HeurpFedLA")
 FEW = "non_iid_1_10_clients"
 
 STEPS_OF_AN_EPOCH = {"cifar10": 10.0, "cifar100": 10.0, "fashion_mnist": 60.0, "mnist": 60.0}
-QUICK_STEP = 20.0  # for the digits of the quick profile, whose weights then move and stay apart
 """The hypernetwork's step times the local epochs of a round, with the highest accuracy on
-validation data in the last round: ten clients, non-IID.1, a fifth of the training examples held
-out, one seed.  docs/results.md has the steps that were tried, their accuracies, and which ones
-cannot be told apart.  The steps of CIFAR100 and MNIST are those of the data like them, unmeasured.
+validation data (docs/results.md).  Those of CIFAR100 and MNIST are those of the data like them,
+unmeasured.
 """
+QUICK_STEP = 20.0  # for the digits of the quick profile, whose weights then move and stay apart
 
 
 def hypernetwork_step(setting: Setting) -> float:
-    """The step of a setting's hypernetworks: the measured one, by the local epochs of a round.
-
-    Weights are moved by step times the clients' updates, which grow with their local epochs.  The
-    number of rounds is left out: weights part long before the last one, and a step that is divided
-    by the rounds too leaves all weights near 1/N, as FedAvg has them (docs/results.md).
+    """The measured step, by the local epochs of a round: weights are moved by step times the
+    clients' updates, which grow with these.  Divided by the rounds too, it would leave all weights
+    near 1/N, as FedAvg has them (docs/results.md).
     """
     step = STEPS_OF_AN_EPOCH.get(setting.dataset, QUICK_STEP)
     return step / setting.schedule.local_epochs
@@ -132,10 +129,6 @@ def _fedbn(setting: Setting) -> methods.Method | None:
     return methods.FedBN() if setting.model in WITH_STATISTICS else None
 
 
-def _validated(setting: Setting) -> Setting:
-    return replace(setting, validation=0.2)  # FedFomo's own share (its appendix A.6)
-
-
 def _row(dataset: str, name: str, at: Setting) -> Row:
     return Row(dataset, name, at, "MNIST stands in for EMNIST" if dataset == "EMNIST" else "")
 
@@ -160,7 +153,8 @@ COLUMNS = (
     Column("pFedHN", methods.PFedHN()),
     Column("FedBN", _fedbn),
     Column("FedRep", methods.FedRep()),
-    Column("FedFomo", methods.FedFomo(), _validated),
+    # Held out: FedFomo's own share (its appendix A.6)
+    Column("FedFomo", methods.FedFomo(), lambda setting: replace(setting, validation=0.2)),
     Column("pFedLA", pfedla),
     Column("HeurpFedLA", partial(pfedla, retained=1)),
     TUNED,

@@ -62,16 +62,6 @@ class Profile:
         return replace(self, seeds=tuple(range(1, count + 1)))
 
     @property
-    def seed_words(self) -> str:
-        """ "seed 1", "seeds 1 to 5" or "seeds 1, 4"."""
-        first, last = self.seeds[0], self.seeds[-1]
-        if len(self.seeds) == 1:
-            return f"seed {first}"
-        if self.seeds == tuple(range(first, last + 1)):
-            return f"seeds {first} to {last}"
-        return "seeds " + ", ".join(map(str, self.seeds))
-
-    @property
     def banner(self) -> str:
         """What a page shows, and how that differs from the paper: fields, seeds, left out."""
         made = {setting: self.make(setting) for setting in self.settings}
@@ -83,13 +73,14 @@ class Profile:
                 told.append(f"{name.replace('_', ' ')} {ours} in place of {paper}")
         if len(kept) < len(made):
             told.append(f"{len(made) - len(kept)} of {len(made)} settings left out")
-        as_many = len(self.seeds) == self.paper_seeds
+        several, as_many = len(self.seeds) > 1, len(self.seeds) == self.paper_seeds
+        seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if several else f"seed {self.seeds[0]}"
         count = "" if as_many else f" (number of seeds in the paper: {self.paper_seeds})"
         shown = ", ".join(told) or "the paper's setting, where it gives one"
         known = {setting.dataset for setting in self.settings}
         other = not {setting.dataset for setting in kept.values()} <= known
         warning = "These numbers show that the code works, not whether the paper's hold."
-        words = [f"{self.name.capitalize()} profile, {self.seed_words}{count}: {shown}."]
+        words = [f"{self.name.capitalize()} profile, {seeds}{count}: {shown}."]
         return " ".join(words + [warning] * other + [self.note] * bool(self.note))
 
 

@@ -126,10 +126,8 @@ class Runs:
             table, model = run.table, run.column.model or run.table.model
             for metric in table.metrics:
                 value = last = float("nan")
-                status = "not run" if result is None else "ran"
-                if result is not None and result.diverged is not None:
-                    status = "diverged"
-                elif result is not None:
+                status = "not run" if result is None else "diverged"
+                if result is not None and result.diverged is None:
                     value = metric.read(result, table.protocol, table.over, model)
                     last = metric.read(result, "last", table.over, model)
                     status = "not measured" if value != value else "ran"

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable
-from importlib.resources import files
+from pathlib import Path
 
 import pandas as pd
 
@@ -29,19 +29,15 @@ def answered(shown: Iterable[Shown], find: Find) -> pd.DataFrame:
 
 def of_pages() -> pd.DataFrame:
     """The sentences that a page answers in its own cells, as collected."""
-    text = files("pfl_lib.papers").joinpath("answers.csv")
-    with text.open(encoding="utf-8") as file:
-        return pd.read_csv(file, keep_default_na=False)[COLUMNS]
+    file = Path(__file__).with_name("answers.csv")
+    return pd.read_csv(file, keep_default_na=False)[COLUMNS]
 
 
 def counts(found: pd.DataFrame) -> pd.DataFrame:
     """Columns paper, sentences, then how many of `answered` have each answer; `all` in the end."""
     table = pd.crosstab(found["paper"], found["answer"], margins=True, margins_name="all")
-    table = table.reindex(columns=[*ANSWERS, "all"], fill_value=0).rename(
-        columns={"all": "sentences"}
-    )
-    table = table.reindex([*PAPERS.values(), "all"], fill_value=0)
-    return table[["sentences", *ANSWERS]].rename_axis(columns=None).reset_index()
+    table = table.reindex([*PAPERS.values(), "all"], columns=["all", *ANSWERS], fill_value=0)
+    return table.rename(columns={"all": "sentences"}).rename_axis(columns=None).reset_index()
 
 
 def _compared(shown: Shown, find: Find) -> pd.DataFrame:

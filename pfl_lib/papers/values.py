@@ -11,14 +11,11 @@ number where it prints none. WAFFLE prints some CIFAR10 accuracies as "0.771%"; 
 import functools
 import math
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import pandas as pd
-
-PLACE = ["dataset", "setting", "method", "metric"]
-"""A place within one table."""
 
 
 class Printed(NamedTuple):
@@ -35,21 +32,16 @@ def load() -> pd.DataFrame:
     `kind` is "setting" for what a reader puts into an experiment (WAFFLE's Tables 2 and 3, and
     FedFomo's infinite epsilons, which say that no noise is added) and "result" for what comes out.
     """
-    return _read().copy()
+    frame = pd.read_csv(Path(__file__).with_name("paper_values.csv"))
+    is_setting = (frame.paper == "waffle") & frame.table.isin(["table2", "table3"])
+    is_setting |= frame.value == math.inf
+    return frame.assign(kind=is_setting.map({True: "setting", False: "result"}))
 
 
 @functools.cache
 def of_table(paper: str, table: str) -> Mapping[tuple[str, str, str, str], Printed]:
     """A table's values by (data set, setting, method, metric); none for one not in the file."""
-    of = _read().query("paper == @paper and table == @table")
-    rows = of[[*PLACE, "value", "std"]].itertuples(index=False, name=None)
+    of = load().query("paper == @paper and table == @table")
+    printed = of[["dataset", "setting", "method", "metric", "value", "std"]]
+    rows = printed.itertuples(index=False, name=None)
     return MappingProxyType({tuple(place): Printed(value, std) for *place, value, std in rows})
-
-
-@functools.cache
-def _read() -> pd.DataFrame:
-    with files("pfl_lib.papers").joinpath("paper_values.csv").open(encoding="utf-8") as file:
-        frame = pd.read_csv(file)
-    is_setting = (frame.paper == "waffle") & frame.table.isin(["table2", "table3"])
-    is_setting |= frame.value == math.inf
-    return frame.assign(kind=is_setting.map({True: "setting", False: "result"}))

@@ -35,9 +35,7 @@ from pfl_lib.partitions.label_skew import ONE_MAIN_LABEL, shifted_labels
 PAPER = "waffle"
 ALICE = 0
 ROUNDS = 100
-SLOPE = (
-    3.2  # dOmega: "a fixed default value" (section 6), Table 3's for every distribution of MNIST
-)
+SLOPE = 3.2  # dOmega: "a fixed default value" (section 6), Table 3's for all of MNIST
 DISTRIBUTIONS = ("A", "B", "C", "A*", "B*")
 SHIFTED = ("A*", "B*")  # where clients label the classes otherwise than Alice
 WEIGHTED = ("WE", "WAFFLE")  # those that weigh clients, Figure 3
@@ -69,7 +67,6 @@ COLUMNS = (
     Column("WAFFLE", Waffle(slope=SLOPE)),
     Column("APFL", APFL()),
 )
-METHODS = tuple(column.name for column in COLUMNS)
 MNIST = Setting(
     dataset="mnist",
     partition="C",

@@ -24,8 +24,8 @@ disagree:
 """
 
 from dataclasses import replace
-from importlib.resources import files
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 
@@ -75,8 +75,8 @@ def authors_weights() -> dict[tuple[str, str], pd.DataFrame]:
     """The weights that the authors' own program printed for AGE_STRICT: (split, Alice's setting) to
     a row for each round, from 1, and a column for each client.
     """
-    with (files("pfl_lib.papers") / "alpha_traces_AGE_STRICT.csv").open(encoding="utf-8") as lines:
-        printed = pd.read_csv(lines, index_col="round")
+    file = Path(__file__).with_name("alpha_traces_AGE_STRICT.csv")
+    printed = pd.read_csv(file, index_col="round")
     by_alice = {}
     for alice, rows in printed.groupby("user"):
         # The file has Alice first, then the others in ascending order.

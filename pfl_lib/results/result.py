@@ -1,7 +1,8 @@
 """What one run gave."""
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class Result:
     of matrices (`experiments.logs.kept_rounds`).  `diverged`: the round at which the loss became
     NaN or infinite; the run stopped there.  `seconds`: training and evaluation, over all sessions
     of a resumed run.  `model`: tensors of the served model by name, [evaluated_clients, ...], or
-    [1, ...] where it is the same for all; None for published results, which carry no model.
+    [1, ...] where it is the same for all; None for most published results.
     `matrices`: what else the method logs by client and client, such as FedFomo's "affinity",
     [rounds, N, N]; `matrices_rounds` are their rounds.  `bytes`: what all clients together sent
     and received in all rounds (up, down), at 4 bytes a number; None where the method does not tell.
@@ -80,17 +81,17 @@ class Result:
     def lost_clients(self) -> str:
         """Who brought NaN or infinity into the round that diverged: " (client 2)", or nothing."""
         lost = sorted(k for k, round in self.non_finite.items() if round == self.diverged)
-        some = f", {len(lost)} in all" if len(lost) > 5 else ""
+        some = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
         names = ", ".join(map(str, lost[:5]))
         return f" (client{'s' if len(lost) > 1 else ''} {names}{some})" if lost else ""
 
-    def _by_client(self, metric: str) -> pd.DataFrame:
+    def by_round(self, metric: str) -> pd.DataFrame:
         """A metric with a row for each evaluated round and a column for each client."""
         return self.metrics.pivot(index="round", columns="client", values=metric)
 
     def accuracy_by_round(self) -> pd.Series:
         """Test accuracy (0 to 1) by round: Alice's where there is one, else the clients' mean."""
-        return self._by_client("accuracy").mean(axis=1).rename("accuracy")
+        return self.by_round("accuracy").mean(axis=1).rename("accuracy")
 
     @property
     def best_accuracy(self) -> float:
@@ -122,10 +123,11 @@ class Result:
           so that mean and spread speak of the same models.
         * `model`: "served", or "trained", after each client's own epochs (measure "trained").
 
-        NaN where a run has no such number: no round, no Alice, or a metric, model or split that was
-        not measured.  A round in which one client's number is NaN has no mean: it is never the
+        NaN where a run has no such number: no round, no Alice, or a metric or model that was not
+        measured.  A round in which one client's number is NaN has no mean: it is never the
         best, and where it is the last the answer is NaN, for the worst client too.  Raises BadInput
-        for an unknown metric, protocol, over or model.
+        for an unknown metric, protocol, over or model, and for "best on validation" where no
+        validation accuracy was measured.
         """
         if isinstance(metric, str) and metric == "bytes":
             return float("nan") if self.bytes is None else float(sum(self.bytes))
@@ -164,11 +166,11 @@ class Result:
         nothing = float("nan"), pd.Series(dtype=float)
         if not {column, by} <= set(self.metrics.columns):
             return nothing
-        each = self._by_client(column)
+        each = self.by_round(column)
         clients = each.columns if of is None else [of]
         read = chosen_by = each[clients].mean(axis=1, skipna=False)
         if by != column:
-            chosen_by = self._by_client(by)[clients].mean(axis=1, skipna=False)
+            chosen_by = self.by_round(by)[clients].mean(axis=1, skipna=False)
         if protocol != "last":
             chosen_by = chosen_by[read.notna() & chosen_by.notna()]
         if not len(chosen_by):
@@ -221,6 +223,37 @@ def _lower_is_better(metric: str) -> bool:
     return metric.startswith("loss")
 
 
+def status(result: Result | None) -> str:
+    """What became of one run: "ran", "not run" or "diverged at round 7"."""
+    if result is None:
+        return "not run"
+    return "ran" if result.diverged is None else f"diverged at round {result.diverged}"
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """`values` of finished runs by seed; `diverged`: by seed, the round of a loss not finite."""
+
+    values: pd.Series
+    diverged: Mapping[int, int]
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds; not a number where a run diverged."""
+        return math.nan if self.diverged else float(self.values.mean(skipna=False))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation over seeds; NaN for a single one, and where a run diverged."""
+        return math.nan if self.diverged else float(self.values.std(skipna=False))
+
+    @property
+    def status(self) -> str:
+        """ "ran" or "diverged at round 7 (seed 2)"."""
+        lost = ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged.items())
+        return f"diverged at {lost}" if lost else "ran"
+
+
 def of_each_alice(results: Sequence[Result]) -> Result:
     """The runs of one setting with each client as Alice in turn as one result: a row of metrics for
     every client and round; row i of the weights, [rounds, N, N] or [rounds, L, N, N] by layer, is
@@ -230,6 +263,9 @@ def of_each_alice(results: Sequence[Result]) -> Result:
     end = min(ends, default=None)
     metrics = pd.concat([result.metrics for result in results], ignore_index=True)
     metrics = metrics.sort_values(["round", "client"], ignore_index=True)
+    non_finite: dict[int, int] = {}
+    for client, r in (pair for result in results for pair in result.non_finite.items()):
+        non_finite[client] = min(r, non_finite.get(client, r))
     weights = weights_rounds = None
     if all(result.weights is not None for result in results):
         rounds = min(len(result.weights) for result in results)
@@ -243,5 +279,5 @@ def of_each_alice(results: Sequence[Result]) -> Result:
         end,
         sum(result.seconds for result in results),
         weights_rounds=weights_rounds,
-        non_finite={k: v for result in results for k, v in result.non_finite.items()},
+        non_finite=non_finite,
     )

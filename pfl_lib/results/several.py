@@ -11,8 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from pfl_lib.errors import BadInput, choose, flag
-from pfl_lib.results.result import Result
-from pfl_lib.results.summary import Summary
+from pfl_lib.results.result import Result, Summary
 from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
@@ -40,9 +39,8 @@ class Results:
     @property
     def metrics(self) -> pd.DataFrame:
         """All results' `Result.metrics`, one below the other, with their seed in front."""
-        each = [result.metrics.assign(seed=result.config["seed"]) for result in self.results]
-        frame = pd.concat(each, ignore_index=True)
-        return frame[["seed", *frame.columns.drop("seed")]]
+        each = {result.config["seed"]: result.metrics for result in self.results}
+        return pd.concat(each, names=["seed"]).reset_index("seed").reset_index(drop=True)
 
     def summary(
         self,
@@ -85,10 +83,8 @@ class Results:
 
     def __repr__(self) -> str:
         best, last = self.summary(), self.summary("last")
-        said = (
-            f"accuracy best {best.mean:.2f} ± {best.std:.2f} %,"
-            f" last {last.mean:.2f} ± {last.std:.2f} %"
-        )
+        spreads = [f" ± {of.std:.2f}" if len(self) > 1 else "" for of in (best, last)]
+        said = f"accuracy best {best.mean:.2f}{spreads[0]} %, last {last.mean:.2f}{spreads[1]} %"
         return (
             f"<Results of {self.results[0].config['method']['name']}: seeds"
             f" {', '.join(map(str, self.seeds))}, {best.status if best.diverged else said};"
@@ -128,12 +124,8 @@ class Comparison:
         """All that was measured: a row for each name, seed, round and client, with accuracy (0 to
         1), loss and what the method logs.
         """
-        frame = pd.concat(
-            [several.metrics.assign(name=name) for name, several in self.results.items()],
-            ignore_index=True,
-        )
-        front = ["name", "seed", "round", "client"]
-        return frame[[*front, *frame.columns.difference(front, sort=False)]]
+        each = {name: several.metrics for name, several in self.results.items()}
+        return pd.concat(each, names=["name"]).reset_index("name").reset_index(drop=True)
 
     @property
     def frame(self) -> pd.DataFrame:

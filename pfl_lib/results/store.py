@@ -61,7 +61,7 @@ class Store:
     def find(self, spec, with_model: bool = False) -> Result | None:
         """The spec's result, or None if there is none or it is damaged (then it will be run again).
 
-        `with_model`: only a result that carries its model, which published ones do not.  Raises
+        `with_model`: only a result that carries its model, as few published ones do.  Raises
         BadInput where the source of a user's own method, partition or model has changed since and
         its version has not.
         """

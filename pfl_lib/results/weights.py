@@ -5,9 +5,12 @@ import pandas as pd
 
 
 def shares(weights: np.ndarray) -> np.ndarray:
-    """Aggregation weights [rounds, N] as shares of each round's average (every row sums to 1)."""
+    """Aggregation weights [..., N] as shares of each average: every row sums to 1, one without any
+    weight to 0.
+    """
     weights = np.asarray(weights, dtype=float)
-    return weights / weights.sum(axis=1, keepdims=True)
+    sums = weights.sum(axis=-1, keepdims=True)
+    return np.divide(weights, sums, out=np.zeros_like(weights), where=sums != 0)
 
 
 def vanishing(weights: np.ndarray) -> pd.Series:

@@ -154,6 +154,12 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
 
 
+def test_weights_logged_in_some_rounds_are_drawn_at_these():
+    axes = theme.blank(3)[1]
+    heat_maps.weights(axes, np.eye(3), rounds=[2, 4, 6])
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2", "4", "6"]
+
+
 def test_curves_of_runs_that_all_diverged_at_once_are_drawn_empty():
     frame = pd.DataFrame(columns=["method", "seed", "round", "accuracy"], dtype=float)
     ax = curves.accuracy(frame)

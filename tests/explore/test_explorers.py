@@ -134,6 +134,8 @@ def test_a_sentence_says_what_a_picture_shows():
     assert first in shown.to_html()
     layered = explore.weights(BY_LAYER, ["conv", "head"]).to_html()
     assert "Round 2, head: client 2&#x27;s model is 33.3 % client 0&#x27;s" in layered
+    nobody = explore.weights(result(np.zeros((1, 3)))).words
+    assert "Alice's model is nobody's; 0 of 3 clients count" in nobody
 
 
 def test_in_jupyterlab_round_client_and_layer_draw_their_picture():
@@ -158,6 +160,10 @@ def test_a_matrix_is_the_weights_or_what_the_method_logs():
     assert explore.matrix(logged, "affinity").words.startswith("Round 2: own affinity 13.00")
     assert explore.matrix(BY_LAYER).words.startswith("Round 2: layer 1: own weight 1.00")
     refused("matrix 'gain' is not one of weights, affinity", explore.matrix, logged, "gain")
+    refused("pictures 0: give a whole number", explore.matrix, logged, pictures=0)
+    flat = replace(logged, matrices={"affinity": np.ones((2, 3))})
+    told = r"^matrix 'affinity' is \[3\] a round: give one of \[N, N\]"
+    refused(told, explore.matrix, flat, "affinity")
     refused("^result 3: give a Result", explore.matrix, 3)
     refused(r"has no matrix of clients; weights\(\) shows its weights", explore.matrix, OF_ALICE)
 

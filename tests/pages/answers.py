@@ -11,7 +11,6 @@ from pathlib import Path
 from pfl_lib.pages.page import ANSWER
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers.scorecard import COLUMNS
-from pfl_lib.papers.sentences import claims
 
 FACTS = ("answer", "profile", "evidence")
 FILE = Path(__file__).resolve().parents[2] / "pfl_lib" / "papers" / "answers.csv"
@@ -19,17 +18,15 @@ FILE = Path(__file__).resolve().parents[2] / "pfl_lib" / "papers" / "answers.csv
 
 def collected(folder: Path) -> list[dict[str, str]]:
     """The answers of the executed notebooks below a folder, those of the exact setting before
-    those of smaller runs; the sentences of `claims.yaml` are not among them.
+    those of smaller runs.
     """
-    compared = {claim.quote for claim in claims()}
     found: dict[tuple[str, str], dict[str, str]] = {}
     for profile in ("paper", "small"):
         for path in sorted((folder / profile).glob("*.ipynb")):
             for told in _answers(path):
                 paper = pages()[told["page"]].paper
                 line = {name: told.get(name, "") for name in COLUMNS} | {"paper": paper}
-                if told["quote"] not in compared:
-                    found.setdefault((told["page"], told["quote"]), line)
+                found.setdefault((told["page"], told["quote"]), line)
     order = list(pages())
     return sorted(found.values(), key=lambda line: order.index(line["page"]))
 

@@ -144,8 +144,7 @@ def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):
 
 def test_the_index_knows_a_pages_answer_picture_values_and_verdicts(tmp_path):
     kind = "application/vnd.pfl-lib.compared+json"
-    verdicts = [{"verdict": word} for word in ("reproduced", "reproduced", "not reproduced")]
-    told = {"values": verdicts, "pairs": [{"order": "stands"}, {"order": "not compared"}]}
+    told = {"reproduced": 2, "not reproduced": 1, "stands": 1}
     printed = "accuracy: 30 values as recorded to within 6.7\nshares: 1 values as recorded\n"
     printed += "loss: not compared with recorded values (those are for other seeds)\n"
     outputs = [picture("white"), shown({kind: told}), shown({"text/markdown": "**Yes**."})]

@@ -20,7 +20,8 @@ from pfl_lib.pages import parameters, recorded
 from pfl_lib.pages.execute import Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
-from pfl_lib.papers import waffle
+from pfl_lib.papers import compare, pfedla, waffle
+from pfl_lib.papers.runs import Runs
 from pfl_lib.progress import headless, progress
 from tests.common import refusal, refused
 from tests.pages.common import DEFAULTS, TYPES, run_cells, settings
@@ -241,6 +242,16 @@ def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, t
         page.run(table.scheduled(rounds=2))  # which the page's own command does not train
     with pytest.raises(NotRun, match="--profile quick --only waffle-table1 --seeds 1$"):
         page.run(page.scaled(waffle.TABLE1.only(["C"], ["FedAvg"])))
+
+
+def test_a_column_for_which_the_paper_prints_nothing_is_shown_without_dots(capsys, monkeypatch):
+    monkeypatch.setenv("PFL_PAGE", "1")
+    profiles = pfedla.profiles(pfedla.TABLE2)
+    page = Page("pfedla-table2", {"__annotations__": TYPES, **DEFAULTS}, profiles)
+    runs = Runs((page.scaled(pfedla.TABLE2.only(columns=[pfedla.TUNED.name])),), lambda spec: None)
+    page.show_beside(runs, compare.beside(runs))
+    told = capsys.readouterr().out
+    assert "CIFAR10: printed values and ours of other data" in told and "image/png" not in told
 
 
 def start_quickstart(folder: Path, **given) -> None:

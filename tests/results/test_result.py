@@ -138,8 +138,14 @@ def test_with_each_client_as_alice_a_row_of_weights_is_what_her_own_run_gave_her
 
 
 def test_shares_of_an_average_sum_to_one():
-    found = shares(np.array([[1.0, 0.5, 0.5], [1.0, 0.0, 0.0]]))
-    assert found.tolist() == [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]
+    found = shares(np.array([[1.0, 0.5, 0.5], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    assert found.tolist() == [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_with_each_client_as_alice_who_was_lost_first_is_named():
+    frame = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
+    lost = [Result({}, frame, None, r, 1.0, non_finite={2: r}) for r in (3, 5)]
+    assert of_each_alice(lost).lost_clients == " (client 2)"
 
 
 def test_a_client_is_gone_from_the_round_after_its_last_weight_and_alice_alone_from_the_last_ones():

@@ -34,6 +34,7 @@ def test_several_seeds_have_a_mean_and_a_spread():
     assert SEVERAL.by_client(protocol="last").to_dict() == {1: {0: 0.4}, 2: {0: 0.8}}
     assert (len(SEVERAL), SEVERAL.seeds, SEVERAL[1].best_accuracy) == (2, (1, 2), 0.8)
     assert math.isnan(BROKEN.mean) and "diverged at round 2 (seed 2)" in repr(BROKEN)
+    assert "best 30.00 %" in repr(Results((ONE,)))
     line = repr(SEVERAL)
     assert "best 70.00 ± 14.14 %" in line and "last 60.00 ± 28.28 %" in line and "\n" not in line
 
