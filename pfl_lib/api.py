@@ -332,10 +332,11 @@ def _unstored(
     rounds, bar = fed.schedule.rounds, None
     try:
         with one_thread(), progress(rounds, "training", "round") as bar:
-            run = Run(method, fed, given["measures"])
+            run, told = Run(method, fed, given["measures"]), 0
             for r in run.rounds():
                 bar.reach(r)
-                tell_rounds(run.metrics[-len(fed) :], given["on_round"], r)
+                tell_rounds(run.metrics[told:], given["on_round"])
+                told = len(run.metrics)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
         told = f"stopped after round {done} of {rounds} (seed {fed.seed}); nothing of it is kept"

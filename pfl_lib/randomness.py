@@ -21,6 +21,11 @@ def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
 
+def permutation(n: int, seed: int, purpose: str, *key: int) -> torch.Tensor:
+    """The numbers 0 to n - 1 in a random order, by `generator`."""
+    return torch.randperm(n, generator=generator(seed, purpose, *key))
+
+
 def number(seed: int, purpose: str, *key: int) -> int:
     """A whole number below 2**63 for one purpose: the seed for code that only takes a seed."""
     return generator(seed, purpose, *key).initial_seed()

@@ -140,6 +140,16 @@ def sgd(rows: Rows, gradient: Gradient, batch: Batch) -> None:
     descend(rows, "theta", gradient(rows["theta"], batch, rows["statistics"]), batch)
 
 
+def penalised(pull: Callable[[Rows], Tensor]) -> Step:
+    """A local step along the gradient of loss and penalty; `pull` gives the latter, [..., P]."""
+
+    def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
+        loss = gradient(rows["theta"], batch, rows["statistics"])
+        descend(rows, "theta", loss + pull(rows), batch)
+
+    return step
+
+
 def uniform(n: int) -> Tensor:
     """Weights 1/n, [n] in float64."""
     return torch.full((n,), 1 / n, dtype=torch.float64)

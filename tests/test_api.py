@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -418,10 +419,10 @@ def test_on_round_gets_the_rows_of_each_round_also_of_a_stored_result_and_of_a_r
     tmp_path,
 ):
     setting = {"model": "linear", "rounds": 3, "alice": None, "results_dir": tmp_path}
-    for _ in ("trained", "read"):
+    for _, measures in product(("trained", "read"), ([], ["start"])):  # "start": round 0 too
         seen = []
-        result = pfl_lib.run("fedavg", **setting, on_round=seen.append)
-        assert [len(rows) for rows in seen] == [10, 10, 10]
+        result = pfl_lib.run("fedavg", **setting, measures=measures, on_round=seen.append)
+        assert [len(rows) for rows in seen] == [10] * (3 + len(measures))
         pd.testing.assert_frame_equal(pd.concat(seen, ignore_index=True), result.metrics)
     told = []
 

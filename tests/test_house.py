@@ -337,15 +337,15 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1122,
-    "methods": 2686,
-    "federation": 1474,
-    "models": 551,
-    "partitions": 1510,
-    "data": 682,
-    "experiments": 1905,
+    "engine": 1061,
+    "methods": 2565,
+    "federation": 1436,
+    "models": 527,
+    "partitions": 1443,
+    "data": 643,
+    "experiments": 1863,
     "results": 1318,
-    "papers": 2689,
+    "papers": 2691,
     "display": 1015,
     "explore": 429,
     "pages": 1437,

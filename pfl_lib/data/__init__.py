@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.data import emnist, files, scikit_learn, titanic, torchvision_fix
-from pfl_lib.data.source import Arrays, Dataset, Source
+from pfl_lib.data.source import Arrays, Channels, Dataset, Source
 from pfl_lib.errors import BadInput, choose, path_of, whole
 
 
@@ -85,18 +85,12 @@ def _first(dataset: Dataset, images: int) -> Dataset:
         raise BadInput(
             f"images {images} is not between 1 and {size}, the training images of {dataset.name}"
         )
-    return dataclasses.replace(
-        dataset, train_x=dataset.train_x[:images], train_y=dataset.train_y[:images]
-    )
+    x, y = dataset.train_x[:images], dataset.train_y[:images]
+    return dataclasses.replace(dataset, train_x=x, train_y=y)
 
 
 def _torchvision_source(
-    title: str,
-    folder: str,
-    examples: int,
-    classes: int,
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
+    title: str, folder: str, examples: int, classes: int, mean: Channels, std: Channels
 ) -> Source:
     """A data set read and downloaded by the class of torchvision that is called `title`."""
 

@@ -25,10 +25,8 @@ def read(root: Path, split: str) -> Arrays:
         arrays = []
         for part in ("train", "test"):
             prefix = f"gzip/emnist-{split}-{part}"
-            arrays += [
-                _idx(archive, f"{prefix}-images-idx3-ubyte.gz").unsqueeze(1),
-                _idx(archive, f"{prefix}-labels-idx1-ubyte.gz").long() - FIRST_LABEL[split],
-            ]
+            labels = _idx(archive, f"{prefix}-labels-idx1-ubyte.gz").long() - FIRST_LABEL[split]
+            arrays += [_idx(archive, f"{prefix}-images-idx3-ubyte.gz").unsqueeze(1), labels]
     return tuple(arrays)
 
 

@@ -49,13 +49,11 @@ def missing_files(source: Source, root: Path) -> list[str]:
     return missing
 
 
-def absent(
-    name: str, source: Source, root: Path, missing: list[str], about_downloads: str
-) -> BadInput:
+def absent(name: str, source: Source, root: Path, missing: list[str], or_else: str) -> BadInput:
     return BadInput(
         f"{name}: {', '.join(missing)} missing in {root / source.folder}; point data_dir"
         f" (--data-dir, or PFL_DATA_DIR) at the folder that holds {source.folder}"
-        + (about_downloads if source.download is not None else "")
+        + (or_else if source.download is not None else "")
     )
 
 

@@ -1,5 +1,4 @@
-"""The data sets that come with scikit-learn and need no download, for the quick profile: digits in
-MNIST's format, and tumours as a table.
+"""Data sets that come with scikit-learn: digits in MNIST's format, and tumours as a table.
 
 Both are checked by content, so that a result's key says what it was computed from.
 """
@@ -27,8 +26,7 @@ CANCER_INPUTS = tuple(MEASUREMENTS.split(", "))
 
 
 def read_digits(root: Path) -> Arrays:
-    """scikit-learn's 1,797 digits, 8x8 values 0..16, enlarged to 28x28 bytes: the papers' networks
-    apply unchanged.
+    """scikit-learn's 1,797 digits, 8x8 values 0..16, enlarged to the 28x28 bytes of MNIST.
 
     The split is fixed: of each label, the 20 % (rounded) that come first in one fixed permutation
     are test images; both parts keep scikit-learn's order.
@@ -48,8 +46,7 @@ def read_digits(root: Path) -> Arrays:
 
 
 def read_cancer(root: Path) -> Arrays:
-    """scikit-learn's 569 tumours: the ten "mean" measurements, standardised, [569, 10]; labels 1
-    for malignant.
+    """scikit-learn's 569 tumours: ten "mean" measurements, standardised, [569, 10]; 1: malignant.
 
     Both pools hold all tumours; which of them test is the partition's choice, as with the Titanic.
     """

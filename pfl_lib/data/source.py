@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+Channels = tuple[float, ...]  # a mean or a standard deviation of each
 Arrays = tuple[Tensor, Tensor, Tensor, Tensor]  # train_x, train_y, test_x, test_y
 
 
@@ -26,8 +27,8 @@ class Dataset:
     test_x: Tensor
     test_y: Tensor
     classes: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Channels
+    std: Channels
     fingerprint: str
     columns: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
 
@@ -56,8 +57,8 @@ class Source:
     title: str
     examples: int
     classes: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Channels
+    std: Channels
     fingerprint: str
     read: Callable[[Path], Arrays]
     folder: str = ""

@@ -30,8 +30,7 @@ def titanic_fingerprint(as_run: bool) -> str:
 
 
 def read_titanic(root: Path, as_run: bool) -> Arrays:
-    """The 1,309 passengers of the Titanic as inputs [1309, 9] and labels (1: survived), as training
-    and as test pool.
+    """The Titanic's 1,309 passengers, inputs [1309, 9] and labels (1: survived), as both pools.
 
     `<root>/titanic/` holds `titanic_tfds_1309.csv`, which has the rows in the order of the authors'
     runs, or `titanic3.csv` (the published table, OpenML's 40945).  Both hold the same passengers
@@ -51,8 +50,7 @@ def prepared(table: pd.DataFrame, as_run: bool) -> pd.DataFrame:
     Fare and age are standardised over all passengers, age before its gaps get the median; the one
     missing fare stays -1, and counts in the mean.  A missing port becomes the most frequent one,
     Southampton.  Where the age is unknown, "minor" is the fraction of minors among the known ages;
-    with `as_run` it is 0.2009, the fraction of unknown ages, as in the authors' code: evidently a
-    slip.
+    with `as_run` it is 0.2009, the fraction of unknown ages, by a slip of the authors' code.
     """
     fare, age, port, pclass = (table[name] for name in ("fare", "age", "embarked", "pclass"))
     scaled_age = (age - age.mean()) / age.std()  # pandas and the authors divide by n - 1
@@ -80,15 +78,13 @@ def titanic_table(root: Path) -> pd.DataFrame:
     try:
         raw = pd.read_csv(path)
     except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
-        raise BadInput(
-            f"{path} cannot be read ({' '.join(str(error).split())}): replace it by an intact copy"
-        ) from None
+        why = " ".join(str(error).split())
+        raise BadInput(f"{path} cannot be read ({why}): replace it by an intact copy") from None
     for name in TITANIC_COLUMNS:
         if name not in raw:
             raise BadInput(f"{path} lacks column {name!r}; it needs {', '.join(TITANIC_COLUMNS)}")
     coded = _coded(raw)
-    # Values have at most four decimals, so whole numbers of ten-thousandths are the same whatever
-    # wrote the file.
+    # Values have at most four decimals: whole ten-thousandths are the same whatever wrote the file.
     exact = (coded.fillna(-9).to_numpy(dtype=float) * 10_000).round().astype("<i8")
     order = np.lexsort(exact.T)
     content = hashlib.sha256(exact[order].tobytes()).hexdigest()[:16]

@@ -1,5 +1,4 @@
-"""How rows are taken through local training: `loop`, one client at a time, or `vmap`, clients side
-by side.
+"""How rows go through local training: `loop`, one client at a time, or `vmap`, side by side.
 
 Both give the same numbers to float tolerance; no method knows which one runs.
 """
@@ -29,11 +28,9 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def half_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Weight Erosion's loss on the Titanic: the mean of -onehot * log p over both outputs, hence
-    half of it.
+    """Weight Erosion's loss on the Titanic: the mean of -onehot * log p over both outputs.
 
-    The L2 term beside it, 1e-3 * ||theta||^2 / 2 with the bias included, is the schedule's
-    weight_decay=1e-3.
+    The L2 term beside it, 1e-3 ||theta||^2 / 2 with the bias, is the schedule's weight_decay=1e-3.
     """
     return cross_entropy(logits, labels) / 2
 
@@ -43,11 +40,9 @@ LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "half_cross_entropy":
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """One client's local work in one round: its examples' place in the pool, their labels, and the
-    batches as positions in both.
+    """One client's local work in one round: its examples' places, labels, and batches of both.
 
-    `moves`, where images are augmented, holds [b, 3] for each batch (`augment.draw_moves`);
-    `noising`, under DP-SGD, the client's noise.
+    `moves`: [b, 3] for each batch (`augment.draw_moves`) or None; `noising`: DP-SGD's, or None.
     """
 
     index: Tensor
@@ -64,11 +59,9 @@ class Work:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pool:
-    """A data set's examples, kept as stored (uint8 images, float32 tables) and normalised batch by
-    batch.
+    """A data set's examples, kept as stored (uint8 images, float32 tables), normalised by batches.
 
-    x [n, C, H, W] or [n, F]; `scale` and `shift` broadcast over an example: input = x * scale +
-    shift.
+    x [n, C, H, W] or [n, F]; input = x * scale + shift, both of which broadcast over an example.
     """
 
     x: Tensor

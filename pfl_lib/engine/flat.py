@@ -37,8 +37,7 @@ class FlatModule:
         self.loss = loss
         self.constant = constant
         self.layout = Layout.of(self.module, constant)
-        rows = self.layout.rows(self.module)
-        self._theta, self._statistics = rows["theta"], rows["statistics"]
+        self._theta, self._statistics = self.layout.rows(self.module).values()
         self._parameters = list(self.module.parameters())
         of_theta = views(self.layout.parameters, self._theta).values()
         for parameter, view in zip(self._parameters, of_theta, strict=True):
@@ -68,10 +67,8 @@ class FlatModule:
         return self.layout.in_order(watch.names)
 
     def gradient(self, theta: Tensor, batch: Batch, statistics: Tensor | None = None) -> Tensor:
-        """The gradient [P] of the batch's mean loss at theta [P]; updates `statistics` [S] in place
-        where given.
-
-        The columns of a parameter that the forward pass does not use are 0.
+        """The gradient [P] of the batch's mean loss at theta [P], 0 for what the forward pass does
+        not use; updates `statistics` [S] in place where given.
         """
         self._mode(train=True)
         self.load(theta, statistics)
@@ -85,14 +82,12 @@ class FlatModule:
         return gradient
 
     def load(self, theta: Tensor, statistics: Tensor | None) -> None:
-        """Take over a row's values."""
         self._theta.copy_(theta)
         if statistics is not None:
             self._statistics.copy_(statistics)
 
     def _computed(self, batch: Batch) -> Tensor:
         loss = self.loss(self.network(batch.x), batch.y).mean()
-        # A parameter that this pass did not reach has a gradient of zero, as under vmap.
         parts = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
         return torch.cat([part.reshape(-1) for part in parts])
 
@@ -116,17 +111,14 @@ class Reads(TorchFunctionMode):
     """Notes in `names` the layers whose tensors operations are given, each once, in the order of
     first readings: some networks, the package's own too, read a weight without calling its module.
 
-    Functions are watched and not the operators below them: watching those loads torch's compiler,
-    two seconds in every process.
+    Watching the operators below functions would load torch's compiler, two seconds a process.
     """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.names: dict[str, None] = {}
         tensors = [*module.named_parameters(), *module.named_buffers()]
-        self._owners = {
-            id(one): name.rpartition(".")[0] for name, one in tensors if one.is_floating_point()
-        }
+        self._owners = {id(t): n.rpartition(".")[0] for n, t in tensors if t.is_floating_point()}
 
     def __torch_function__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -138,8 +130,7 @@ class Reads(TorchFunctionMode):
 
 
 class KeptBuffers(nn.Module):
-    """The network `module`, whose buffers stay where they are: the engine gives it each client's
-    running statistics as views of a row.
+    """The network `module`, whose buffers stay what the engine makes them: views of a client's row.
 
     A forward pass that puts another tensor in a view's place, or writes into a buffer of whole
     numbers or a `constant` one, would carry one client's statistics over to the next: BadInput.

@@ -15,11 +15,9 @@ MOST = 12  # recordings: each keeps tensors of its own
 
 
 class Played:
-    """The function `of` some tensors, which gives tensors, by recordings: one for each set of
-    shapes that comes often.
+    """The function `of` tensors, which gives tensors, by a recording for shapes that come often.
 
-    It must do the same operations whenever it is given tensors of the same shapes, and read nothing
-    on the CPU.
+    It must do the same operations for all tensors of the same shapes, and read nothing on the CPU.
     """
 
     def __init__(self, of: Callable[..., Sequence[Tensor]]) -> None:

@@ -22,8 +22,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Layer:
-    """The parameters and running statistics that one module holds itself (weight and bias
-    together): columns [start, stop) of each.
+    """The columns [start, stop) of parameters and running statistics that one module holds itself.
 
     `name` is the module's name in the network, "" for the network's own bare parameters.  `norm`
     says whether the module normalises (BatchNorm, GroupNorm, LayerNorm, InstanceNorm, RMSNorm), by
@@ -45,16 +44,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of `theta` [P] (parameters) and of `statistics` [S] (BatchNorm's running means
-    and variances).
+    """The columns of `theta` [P], parameters, and `statistics` [S], BatchNorm's means, variances.
 
-    Running statistics are kept apart, so that distances, norms and clipping of parameter rows never
-    see them.  Integer buffers (BatchNorm's batch counter) take part in neither, nor do those that
-    training leaves as they are (a mask).
+    Distances, norms and clipping of parameter rows never see running statistics.  In neither are
+    integer buffers (BatchNorm's batch counter) and those that training leaves as they are (a mask).
 
     Columns follow each other as the network registers its tensors.  Each column belongs to exactly
-    one of `layers`; a federation's `layout` lists these in the order in which the forward pass
-    reaches them.
+    one of `layers`; a federation's `layout` lists these as the forward pass reaches them.
     """
 
     parameters: tuple[Block, ...]
@@ -110,12 +106,7 @@ class Layout:
 
 def views(blocks: tuple[Block, ...], row: Tensor) -> dict[str, Tensor]:
     """Views of a row's (or matrix's) columns by name: [..., width] gives {name: [..., *shape]}."""
-    return {
-        b.name: row[..., b.start : b.stop]
-        .unflatten(-1, b.shape or (1,))
-        .reshape((*row.shape[:-1], *b.shape))
-        for b in blocks
-    }
+    return {b.name: row[..., b.start : b.stop].reshape((*row.shape[:-1], *b.shape)) for b in blocks}
 
 
 def blocks_of(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Block, ...]:

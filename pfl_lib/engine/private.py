@@ -6,7 +6,7 @@ seed can subtract it: a federation of real clients needs noise of their own.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -65,10 +65,6 @@ class Noising:
     settings: DPSGD
     expected: int | None
     random: torch.Generator
-
-    def afresh(self) -> "Noising":
-        """A copy whose generator stands here too; this one's stays: training again repeats it."""
-        return replace(self, random=self.random.clone_state())
 
     def noised(self, clipped: Tensor, taken: int) -> Tensor:
         """The noised mean [P] of the clipped gradients of `taken` examples, given their sum [P]."""
@@ -157,8 +153,7 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
             not len(a) == len(z) == len(y) or z.dim() < 2 or not z.requires_grad for _, a, z in met
         ):
             return None
-        outputs = [z for *_, z in met]
-        back = torch.autograd.grad(losses.sum(), outputs, materialize_grads=True)
+        back = torch.autograd.grad(losses.sum(), [z for *_, z in met], materialize_grads=True)
         squares, parts = 0, []
         for (layer, given, _), g in zip(met, back, strict=True):
             a, g = _inputs_and_outputs(layer, given.detach(), g)
@@ -220,9 +215,7 @@ def _pieces(x: Tensor, y: Tensor, at_once: int) -> Iterator[tuple[Tensor, Tensor
 def _close(found: Tensor, expected: Tensor) -> bool:
     """Whether both agree to a ten thousandth of the largest finite number, which is not 0."""
     largest = expected[expected.isfinite()].abs().amax().item() if expected.isfinite().any() else 0
-    return largest > 0 and torch.allclose(
-        found, expected, rtol=1e-4, atol=1e-4 * largest, equal_nan=True
-    )
+    return largest > 0 and torch.allclose(found, expected, 1e-4, 1e-4 * largest, equal_nan=True)
 
 
 def _is_plain(layer: nn.Module, name: str, known: set[str]) -> bool:

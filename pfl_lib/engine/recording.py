@@ -1,5 +1,4 @@
-"""A batch's gradient as a fixed list of the library's own operations, recorded once and played back
-without Python or autograd.
+"""A batch's gradient as a list of the library's operations, played without Python and autograd.
 
 On the papers' small networks a third of a local step is not arithmetic but the way to it: Python
 and autograd's graph.  The operations of a forward and a backward pass are the same for every batch
@@ -70,9 +69,8 @@ class Recordings:
         def gradient(theta: Tensor, statistics: Tensor, x: Tensor, y: Tensor) -> Tensor:
             named = views(self.layout.parameters, theta)
             parameters = {name: view.detach().requires_grad_() for name, view in named.items()}
-            logits = functional_call(
-                module, {**parameters, **views(self.layout.statistics, statistics)}, (x,)
-            )
+            held = {**parameters, **views(self.layout.statistics, statistics)}
+            logits = functional_call(module, held, (x,))
             gradients = torch.autograd.grad(self.loss(logits, y).mean(), list(parameters.values()))
             return torch.cat([gradient.reshape(-1) for gradient in gradients])
 
@@ -86,8 +84,7 @@ class Recordings:
             drawn = torch.randn(theta.shape, generator=generator(0, "recording"), dtype=theta.dtype)
             other = drawn / 10, torch.ones_like(statistics), -x.flip(0), y.flip(0)
             with warnings.catch_warnings():
-                # The interpreter is marked as deprecated, but what is to replace it needs a
-                # compiler on the user's machine.
+                # It is marked as deprecated, but what is to replace it needs a user's compiler.
                 warnings.simplefilter("ignore")
                 # Copies, of the same strides: a network may write into its inputs.
                 inputs = map(torch.clone, (theta, statistics, x, y))

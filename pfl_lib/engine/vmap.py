@@ -1,8 +1,7 @@
 """Clients side by side: `torch.func` over rows, one kernel launch for many clients' steps.
 
 The GPU's default for small networks.  At every local step the clients that still have a batch are
-grouped by its size, so that ragged clients and short last batches give the same numbers as `loop`,
-BatchNorm included.
+grouped by its size: ragged clients and short last batches give `loop`'s numbers, BatchNorm too.
 """
 
 from collections.abc import Sequence
@@ -28,16 +27,14 @@ def train(
     trained: Sequence[str],
     sgd: dict[str, float],
 ) -> Rows:
-    """As `loop.Loop.train`, by one module."""
-    rows = {
-        name: matrix.clone(memory_format=torch.contiguous_format) for name, matrix in rows.items()
-    }
+    """As `loop.train`, by one module."""
+    rows = {of: row.clone(memory_format=torch.contiguous_format) for of, row in rows.items()}
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     gradient, noising = gradients_of(flat), [client.noising for client in work]
     clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
     placed = [client.placed() for client in work]
-    for number in range(max(len(client.batches) for client in work)):
+    for number in range(max((len(client.batches) for client in work), default=0)):
         for group in _groups(work, number):
             part = rows
             if len(group) < len(work):
@@ -67,17 +64,14 @@ def gradients_of(flat: FlatModule) -> Gradient:
     """Models [n, P] and a batch each, x [n, b, ...], y [n, b], to the gradients [n, P]."""
     network, layout, loss = flat.network, flat.layout, flat.loss
     network.train()
-    counters = {
-        name: buffer for name, buffer in network.named_buffers() if not buffer.is_floating_point()
-    }
+    counters = {name: b for name, b in network.named_buffers() if not b.is_floating_point()}
     within = "" if network is flat.module else "module."
 
     def mean_loss(
         parameters: dict[str, Tensor], statistics: Tensor, x: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor]:
-        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote.
-        # Each copy is dense; into columns of a matrix vmap's rule would write nothing, without a
-        # word.
+        # BatchNorm writes into the buffers it is given: hand it copies, and return what it wrote;
+        # dense ones, since into columns of a matrix vmap's rule would write nothing.
         held = views(layout.statistics, statistics)
         running = {within + name: value.clone() for name, value in held.items()}
         counted = {name: counter.clone() for name, counter in counters.items()}

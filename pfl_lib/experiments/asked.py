@@ -5,7 +5,7 @@ BadInput, in one line, where it gives what a run could not go on with.
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from torch import Tensor
 
@@ -32,9 +32,7 @@ def start(method: Method, fed: Federation) -> Rows:
     return state
 
 
-def next_round(
-    method: Method, fed: Federation, state: Rows, r: int
-) -> tuple[Rows, Mapping[str, Any]]:
+def next_round(method: Method, fed: Federation, state: Rows, r: int) -> tuple[Rows, Mapping]:
     """The state after round r and the round's log."""
     before = {name: (list(row.shape), row.dtype) for name, row in state.items()}
     with _repeatable(method, "round", state):
@@ -62,10 +60,8 @@ def served(method: Method, fed: Federation, state: Rows) -> Rows:
     n, layout = len(fed), fed.layout
     if not isinstance(rows, Mapping):
         refuse(method, "served", type(rows).__name__, "a dict of theta and statistics")
-    shapes = [
-        list(row.shape) if isinstance(row, Tensor) else None
-        for row in (rows.get("theta"), rows.get("statistics"))
-    ]
+    given = rows.get("theta"), rows.get("statistics")
+    shapes = [list(row.shape) if isinstance(row, Tensor) else None for row in given]
     fitting = [[layout.P], [layout.S]], [[n, layout.P], [n, layout.S]]
     if shapes not in fitting:
         shown, *wanted = ("theta {}, statistics {}".format(*of) for of in (shapes, *fitting))
@@ -100,11 +96,7 @@ def _told(method: Method) -> str:
 
 def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:
     """BadInput unless a checkpoint could hold the state and a resumed run go on from it."""
-    odd = [
-        name
-        for name, row in state.items()
-        if not (isinstance(name, str) and isinstance(row, Tensor))
-    ]
+    odd = [n for n, row in state.items() if not (isinstance(n, str) and isinstance(row, Tensor))]
     if odd or not state:
         given = f"a state with {odd[0]!r}: {type(state[odd[0]]).__name__}" if odd else "no rows"
         refuse(method, part, given, "a flat dict of tensors by name")

@@ -8,9 +8,9 @@ import signal
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from uuid import uuid4
 
 from pfl_lib.errors import BadInput, needs, said
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
@@ -77,9 +77,6 @@ def _cause(error: Exception) -> str:
     return str(error.__cause__ or error).strip(' \n"').splitlines()[-1]
 
 
-# --- processes of this machine ---
-
-
 @contextlib.contextmanager
 def processes(call: Call, workers: int) -> Iterator[Submit]:
     """What submits a run to so many processes, which stay for the next call.
@@ -92,9 +89,7 @@ def processes(call: Call, workers: int) -> Iterator[Submit]:
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     def pool() -> Executor:
-        return get_reusable_executor(
-            workers, timeout=300, initializer=_start_process, env=ONE_THREAD
-        )
+        return get_reusable_executor(workers, timeout=300, initializer=_start, env=ONE_THREAD)
 
     def submit(spec: RunSpec) -> Future:
         try:
@@ -122,7 +117,7 @@ def processes(call: Call, workers: int) -> Iterator[Submit]:
 # as Ctrl-C would; before or after it is kept in mind, as SIG_IGN.
 
 
-def _start_process() -> None:
+def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _keep_in_mind)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
@@ -159,16 +154,12 @@ def _in_process(call: Call, spec: RunSpec) -> Outcome:
             os._exit(1)  # nobody is left to tell
 
 
-# --- a Dask cluster ---
-
-
 @contextlib.contextmanager
 def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
     """What submits a run to the workers of the Dask cluster whose scheduler has this address;
     BadInput where none answers.
 
-    A run whose worker dies is given to another one, which resumes from the last checkpoint; a run
-    that four workers died of counts as failed.
+    A run whose worker dies goes on at another one; one that four workers died of counts as failed.
     """
     with needs("a Dask cluster needs Dask, here too", "distributed"):
         from distributed import Client
@@ -185,9 +176,7 @@ def cluster(call: Call, scheduler: str) -> Iterator[Submit]:
     with client:
         pool = client.get_executor(pure=False)
         # A name of its own each time: Dask would remember what became of the last one.
-        yield lambda spec: pool.submit(
-            _one_at_a_time, call, spec, key=f"{spec.slug}-{uuid.uuid4().hex[:8]}"
-        )
+        yield lambda spec: pool.submit(_one_at_a_time, call, spec, key=f"{spec.slug}-{uuid4()}")
 
 
 def _one_at_a_time(call: Call, spec: RunSpec) -> Outcome:

@@ -30,8 +30,8 @@ def kept_rounds(rounds: int, numbers: int) -> list[int]:
 
 
 def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tensor | None:
-    """The log's weights: [N] in float64, [N, N] (row i: client i's model) or [L, N, N] (by layer)
-    in float32; None where it has none.
+    """The log's weights: [N] in float64, [N, N] (row i: client i's model) or [L, N, N] by layer,
+    both in float32; None where it has none.
 
     Weights [n] of the participants alone are put in their places; of theirs [n, n] too, and who was
     away keeps its own model.  Raises BadLog for other shapes.
@@ -103,8 +103,7 @@ def _copied(name: str, value: Any, wanted: str = "a tensor of real numbers") -> 
 
 
 def bytes_in(numbers: Mapping[str, Tensor], parameters: int) -> tuple[float, float]:
-    """Bytes that all clients together sent and received in a round, nan where the log does not
-    tell.
+    """Bytes that all clients sent and received in a round, nan where the log does not tell.
 
     They are the log's "bytes_up" and "bytes_down" ([N] by client, or one number for all together),
     else 4 bytes for each number of "models_up" and "models_down" models of so many parameters.

@@ -20,13 +20,11 @@ of one number for each client, [n] in float64.
 
 
 def batch_accuracy(fed: Federation, model: Rows, clients: Clients, round: int) -> Columns:
-    """Accuracy as Weight Erosion's code reports it: the plain mean over test batches, whatever
-    their size, 0 to 1.
+    """Accuracy as Weight Erosion's code reports it: the plain mean over test batches, 0 to 1.
 
     Batches are the schedule's, in the order of the test set, so a short last batch weighs as much
     as a full one.  In AGE_STRICT client 2's 162 test passengers make batches of 161 and of 1: that
-    one passenger is half of the accuracy, and is why the paper sees more than 90 % where 85 % are
-    right.
+    one passenger is half of the accuracy, so the paper sees more than 90 % where 85 % are right.
     """
     rows, means = _rows(model, clients), []
     for k, client in enumerate(clients):
@@ -72,8 +70,7 @@ def _rows(model: Rows, clients: Clients) -> Rows:
 
 
 MEASURES: dict[str, Measure] = {
-    measure.__name__: measure
-    for measure in (batch_accuracy, balanced_accuracy, trained, validation)
+    of.__name__: of for of in (batch_accuracy, balanced_accuracy, trained, validation)
 }
 
 VERSIONS: dict[str, int] = {}

@@ -78,9 +78,7 @@ def source_of(*kinds: type) -> str:
         parts = [part for kind in kinds for part in _parts(kind, seen)]
     except OSError:
         names = ", ".join(kind.__name__ for kind in kinds)
-        tell(
-            f"the source of {names} cannot be read: a change under the same version goes unnoticed"
-        )
+        tell(f"the source of {names} cannot be read: a change under one version goes unnoticed")
         return ""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16] if parts else ""
 
@@ -174,15 +172,13 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
             yield from sorted(part for one in value for part in _value(name, one, module, seen))
         else:
             held = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, one in sorted(
-                ((repr(k), one) for k, one in held if _is_plain(k)), key=lambda pair: pair[0]
-            ):
+            plain = ((repr(k), one) for k, one in held if _is_plain(k))
+            for key, one in sorted(plain, key=lambda pair: pair[0]):
                 yield from _value(f"{name}[{key}]", one, module, seen)
 
 
 def _of_bytes(name: str, value: Any, content: bytes) -> str:
-    digest = hashlib.sha256(content).hexdigest()
-    return f"{name} = {value.dtype} {tuple(value.shape)} {digest}"
+    return f"{name} = {value.dtype} {tuple(value.shape)} {hashlib.sha256(content).hexdigest()}"
 
 
 def _function(value: Any) -> Callable | None:

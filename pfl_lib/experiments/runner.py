@@ -63,8 +63,7 @@ def run_one(
     until: float = math.inf,
     on_round: OnRound = None,
 ) -> Result:
-    """The spec's result: from the store, else by running it, from its last checkpoint if it was
-    interrupted.
+    """The spec's result: from the store, else by running it, on from its last checkpoint.
 
     `progress` is called with the number of each finished round, `on_round` with the rows of
     `Result.metrics` of each evaluated one, also of those that are stored.  `with_model`: a result
@@ -81,20 +80,22 @@ def run_one(
     with contextlib.closing(training(spec, store, *settings)) as rounds:
         run = next(rounds)
         tell_rounds(run.metrics, on_round)
+        told = len(run.metrics)
         for _ in rounds:
             if progress is not None:
                 progress(run.done)
-            tell_rounds(run.metrics[-len(run.fed) :], on_round, run.done)
+            tell_rounds(run.metrics[told:], on_round)
+            told = len(run.metrics)
     result = run.result(stored_config(spec))
     store.save(spec, result)
     return result
 
 
-def tell_rounds(metrics: Sequence[Mapping[str, float]], on_round: OnRound, since: int = 0) -> None:
-    """Call `on_round` with the rows of each round from `since` on."""
-    rows = [row for row in metrics if row["round"] >= since] if on_round is not None else []
-    for _, of_round in pd.DataFrame(rows).groupby("round") if rows else ():
-        on_round(of_round)
+def tell_rounds(metrics: Sequence[Mapping[str, float]], on_round: OnRound) -> None:
+    """Call `on_round` with the rows of each round."""
+    if on_round is not None and metrics:
+        for _, of_round in pd.DataFrame(metrics).groupby("round"):
+            on_round(of_round)
 
 
 def training(
@@ -223,10 +224,7 @@ def run_many(
                 spec, outcomes[spec] = one
                 if not isinstance(outcomes[spec], RunLeft):
                     rounds.end(spec)
-    lost = (
-        f"its result is not in {store.root}: workers must see this folder and run the same version"
-        " of pfl_lib"
-    )
+    lost = f"its result is not in {store.root}: workers must see it and run this version of pfl_lib"
     results = {
         spec: outcomes.get(spec) or store.find(spec, with_model) or RunFailure(spec, lost)
         for spec in dict.fromkeys(specs)

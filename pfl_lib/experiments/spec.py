@@ -21,8 +21,6 @@ from pfl_lib.partitions import Recipe
 from pfl_lib.results.files import key_of
 
 PRIVATE_COST = 2  # a step by DP-SGD in plain ones, on FedFomo's network; 3 on LeNet-5
-
-
 MOST_BYTES = 60  # of each part of a long name
 
 
@@ -93,7 +91,7 @@ class RunSpec:
 
     def setting(self) -> dict[str, Any]:
         """The data that clients hold, as `config` has it; of a recipe not to be stored its name."""
-        recipe, partition = self.recipe, {"name": getattr(self.recipe, "name", None)}
+        recipe, partition = self.recipe, {"name": self.recipe.name}
         if isinstance(self.partition, str):
             partition = {"name": self.partition, "version": recipe.version}
         else:
@@ -101,7 +99,7 @@ class RunSpec:
                 own.check("distribution", recipe, ())
                 partition = described(recipe)
         told = {"dataset": self.dataset, "images": self.images, "partition": partition}
-        told |= {"clients": self.clients}
+        told["clients"] = self.clients
         return told | ({"validation": self.validation} if self.validation else {})
 
     def config(self) -> dict[str, Any]:
@@ -158,8 +156,7 @@ class RunSpec:
         schedule = self.schedule
         passes = float(schedule.local_epochs)
         if schedule.local_batches is not None:
-            batches = self.clients * schedule.local_batches
-            passes = min(1.0, batches * schedule.batch_size / images)
+            passes = min(1.0, self.clients * schedule.local_batches * schedule.batch_size / images)
         if hasattr(self.method, "cost"):
             passes = self.method.cost(passes, 1.0 if self.alice is None else 1 / self.clients)
         if schedule.private is not None:
@@ -254,8 +251,7 @@ def versions_of(method: Method, schedule: Schedule, statistics: bool) -> dict[st
 
 def check_storable(method: Method, recipe: Recipe | None = None) -> dict[str, dict[str, int]]:
     """Which of the two are a user's own, "method" and "partition", each with the versions of the
-    package's classes that it is made of; BadInput where one of them does not say what its results
-    are to be stored under.
+    package's classes that it is made of; BadInput for one that cannot be stored (`own.check`).
     """
     foreign = {}
     if not built_in(method):
@@ -278,8 +274,7 @@ def described(of: Any) -> dict[str, Any]:
     their default, or where `later` is a mapping at the value that it gives.  A run that could be
     described then keeps its key.
 
-    Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0 and -0.0 becomes
-    0.0.
+    Equal values give equal keys: where a number may be a fraction, 3 becomes 3.0, and -0.0 0.0.
     """
     values, later = dataclasses.asdict(of), getattr(of, "later", ())
     told = {"name": of.name, "version": of.version} if hasattr(of, "version") else {}

@@ -33,8 +33,7 @@ KEPT = (
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Torch's own threads off: the papers' networks are too small for them, and sums then never
-    depend on the number of cores.  Where there is a GPU, no TF32, torch's default in convolutions,
-    which put gradients 1 to 2 % off.
+    depend on the number of cores.  On a GPU no TF32, which puts gradients 1 to 2 % off.
     """
     gpu = torch.backends.cudnn, torch.backends.cuda.matmul
     kinds = gpu if torch.cuda.is_available() else ()
@@ -51,12 +50,10 @@ def one_thread() -> Iterator[None]:
 
 
 class Run:
-    """One method on one federation, round by round; all that a resumed run needs is in
-    `checkpoint()`.
+    """One method on one federation, round by round; `checkpoint()` is all that a resumed run needs.
 
     The served model is evaluated every `evaluate_every` rounds and after the last.  `made_with`:
-    the devices, versions and processors that took part, in order; only a run with one of each gives
-    the same bits again.
+    the devices, versions and processors that took part; with several of one, bits may differ.
     """
 
     def __init__(
@@ -83,8 +80,7 @@ class Run:
         return self.diverged is not None or self.done == self.fed.schedule.rounds
 
     def rounds(self) -> Iterator[int]:
-        """Run the rounds that are left, yielding the number of each when it is done; stop where the
-        loss is NaN or infinite.
+        """Run the rounds that are left, yielding each number; stop where the loss is not finite.
 
         In a round that is not evaluated the loss is unknown, and the run stops where the served
         model is NaN or infinite.  It is asked for there only where a client's training or the state
@@ -116,9 +112,7 @@ class Run:
             self.seconds += time.perf_counter() - began
             yield r
 
-    def _read(
-        self, log: Mapping[str, Any], r: int
-    ) -> tuple[Tensor | None, dict[str, Tensor], dict[str, Tensor]]:
+    def _read(self, log: Mapping[str, Any], r: int) -> tuple[Tensor | None, Rows, Rows]:
         """The weights, the further matrices and the numbers of a round's log; BadInput where they
         do not fit, or matrices have other shapes than before.
         """
@@ -158,15 +152,13 @@ class Run:
         BadInput where weights are NaN though all training was finite.
         """
         rounds = self.fed.schedule.rounds
-        if weights is not None and not self.fed.non_finite and weights.isnan().any():
-            asked.refuse(
-                self.method, "round", "weights with NaN in its log", "a number for each client"
-            )
-        if weights is not None and (
-            weights.dim() == 1 or r in logs.kept_rounds(rounds, weights.numel())
-        ):
-            self.weights.append(weights)
-            self.weights_rounds.append(r)
+        if weights is not None:
+            if not self.fed.non_finite and weights.isnan().any():
+                what = "weights with NaN in its log"
+                asked.refuse(self.method, "round", what, "a number for each client")
+            if weights.dim() == 1 or r in logs.kept_rounds(rounds, weights.numel()):
+                self.weights.append(weights)
+                self.weights_rounds.append(r)
         numbers = sum(matrix.numel() for matrix in matrices.values())
         if matrices and r in logs.kept_rounds(rounds, numbers):
             self.matrices.append(matrices)

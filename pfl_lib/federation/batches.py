@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfl_lib.engine.augment import draw_moves
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import generator, permutation
 
 
 def batches(
@@ -40,7 +40,7 @@ def batches(
 
     def one_pass(*key: int) -> tuple[Tensor, ...]:
         if schedule.order == "shuffled":
-            order = torch.randperm(examples, generator=generator(seed, purpose, *key))
+            order = permutation(examples, seed, purpose, *key)
         else:
             order = torch.arange(examples)
         return order.split(size)
@@ -59,6 +59,4 @@ def moves(
     if schedule.augment == "none":
         return None
     key = (seed, f"moves of {purpose}", round, client)
-    return tuple(
-        draw_moves(len(batch), generator(*key, number)) for number, batch in enumerate(batches)
-    )
+    return tuple(draw_moves(len(batch), generator(*key, k)) for k, batch in enumerate(batches))

@@ -102,15 +102,11 @@ def from_arrays(
     given = {"train": train, "test": test, "validation": validation}
     for name, pairs in given.items():
         if not isinstance(pairs, list | tuple):
-            raise BadInput(
-                f"{name} is {type(pairs).__name__}: give a list with a pair (inputs, labels) for"
-                " each client"
-            )
+            kind = type(pairs).__name__
+            raise BadInput(f"{name} is {kind}: give a list with a pair for each client")
     if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
-        raise BadInput(
-            f"train, test and validation hold {len(train)}, {len(test)} and {len(validation)}"
-            " clients: give each client one pair"
-        )
+        held = f"{len(train)}, {len(test)} and {len(validation)} clients"
+        raise BadInput(f"train, test and validation hold {held}: give each client one pair")
     tensors = {
         name: [_pair(name, i, pair) for i, pair in enumerate(pairs)]
         for name, pairs in given.items()
@@ -118,16 +114,13 @@ def from_arrays(
     }
     shapes = {tuple(x.shape[1:]) for pairs in tensors.values() for x, _ in pairs}
     if len(shapes) > 1:
-        raise BadInput(
-            f"examples have shapes {', '.join(map(str, sorted(shapes)))}: all clients need the same"
-        )
+        found = ", ".join(map(str, sorted(shapes)))
+        raise BadInput(f"examples have shapes {found}: all clients need the same")
     labels = torch.cat([y for pairs in tensors.values() for _, y in pairs])
-    classes = int(labels.max()) + 1 if classes is None else classes
-    if labels.min() < 0 or labels.max() >= classes:
-        raise BadInput(
-            f"labels run from {int(labels.min())} to {int(labels.max())}: allowed are 0 to"
-            f" {classes - 1}"
-        )
+    low, high = int(labels.min()), int(labels.max())
+    classes = high + 1 if classes is None else classes
+    if low < 0 or high >= classes:
+        raise BadInput(f"labels run from {low} to {high}: allowed are 0 to {classes - 1}")
     splits = {}
     for name, pairs in tensors.items():
         bounds = torch.tensor([0, *(len(y) for _, y in pairs)]).cumsum(0).tolist()

@@ -35,9 +35,8 @@ def evaluate(
     owner = torch.arange(len(clients), device=device).repeat_interleave(counts)
     sums = torch.zeros(2, len(clients), dtype=torch.float64, device=device)
     for part in torch.arange(len(index), device=device).split(BATCH):
-        losses, correct = module.losses(
-            model["theta"], model["statistics"], data.pool.inputs(index[part]), labels[part]
-        )
+        x = data.pool.inputs(index[part])
+        losses, correct = module.losses(model["theta"], model["statistics"], x, labels[part])
         sums.index_add_(1, owner[part], torch.stack([losses, correct]).double())
     loss, accuracy = (sums / counts).cpu()
     return loss, accuracy

@@ -83,15 +83,7 @@ class Federation:
                     f"client {client} has no test examples, so her model cannot be read: {what}"
                 )
         if not isinstance(schedule, Schedule):
-            raise BadInput(
-                f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(rounds=20,"
-                " lr=0.1)"
-            )
-        for client, _, _ in schedule.availability:
-            if client >= len(clients):
-                raise BadInput(
-                    f"availability names client {client}; the clients are 0 to {len(clients) - 1}"
-                )
+            raise BadInput(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(20)")
         check_availability(schedule, len(clients), alice)
         if schedule.augment != "none" and len(clients.input_shape) != 3:
             raise BadInput(
@@ -111,9 +103,7 @@ class Federation:
         # As made, since a forward may change them
         self.model_settings = settings_of(module) if name is not None else ""
         if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
-            raise BadInput(
-                "the model has a lazy layer, whose size is not known yet: give layers their sizes"
-            )
+            raise BadInput("the model has a lazy layer of no known size: give layers their sizes")
         if next(module.parameters(), None) is None:
             kind = type(module).__name__
             raise BadInput(f"model {kind} has no parameters: there is nothing to train")
@@ -146,7 +136,6 @@ class Federation:
         self.engine = engine
         others = threads - 1 if engine == "loop" else 0
         self._modules = [template, *(flat() for _ in range(others))]
-        self._loop = loop.Loop(self._modules)
         model_checks.check_private(template, train, schedule)
         model_checks.check(template, train, clients.classes, schedule)
         model_checks.check_vmap(template, train, schedule, engine)
@@ -170,9 +159,7 @@ class Federation:
         name: str | None = None,
         version: int = 1,
     ) -> "Federation":
-        """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays,
-        inputs as the model takes them.
-        """
+        """A federation of one's own data: a pair of arrays (x [n, ...], y [n]) for each client."""
         data = client_data.from_arrays(train, test, validation)
         x = data.splits["train"].pool.x
         pictures = len(data.input_shape) > 1 and x.min() >= 0 and 127 < x.max() <= 255
@@ -240,9 +227,8 @@ class Federation:
     def sizes(self, clients: Sequence[int] | None = None) -> Tensor:
         """Training examples of the given clients (all by default), [n] in float64."""
         ids = range(len(self)) if clients is None else clients
-        return torch.tensor(
-            [len(self.clients.splits["train"].index[i]) for i in ids], dtype=torch.float64
-        )
+        held = self.clients.splits["train"].index
+        return torch.tensor([len(held[i]) for i in ids], dtype=torch.float64)
 
     def participants(self, round: int) -> list[int]:
         """The clients that take part in a round, ascending: see `participation.participants`."""
@@ -268,8 +254,7 @@ class Federation:
         in float64.  Batches depend on (seed, purpose, round, client) only.  `epochs` replaces the
         schedule's local work by so many passes.  `shared` holds the positions of the training
         examples that a client gives to every other client, with its labels.  `uploaded`, the layers
-        of "theta" that leave the client (None: all), matters to clients that cheat alone
-        (`methods.poisoned`).
+        of "theta" that leave the client (None: all), matters to `methods.poisoned` alone.
         """
         whole("round", round, 0)  # 0: what a method's `start` trains
         clients = self._fitting(clients, rows)
@@ -296,11 +281,8 @@ class Federation:
             work.append(Work(index, labels, here, moved, noising))
             if private:
                 self.private_steps.append((i, purpose, round, len(drawn)))
-        schedule = self.schedule
-        lr, momentum = schedule.lr_at(round), schedule.momentum
-        sgd_settings = {"lr": lr, "momentum": momentum, "weight_decay": schedule.weight_decay}
         names = tuple(dict.fromkeys((*trained, "statistics")))
-        settings = (split.pool, rows, work, step, names, sgd_settings)
+        settings = (split.pool, rows, work, step, names, self.schedule.sgd_at(round))
         # A step of a user's own may take one client's rows apart, as theta[:10]: of many clients'
         # these would be whole clients, without a word.
         ours = (getattr(step, "__module__", None) or "").startswith("pfl_lib.")
@@ -308,14 +290,11 @@ class Federation:
             if self.engine == "vmap" and (self._chosen or ours):
                 out = vmap.train(self._modules[0], *settings)
             else:
-                out = self._loop.train(*settings)
+                out = loop.train(self._modules, *settings)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
-            raise BadInput(
-                f"the model cannot train on a client's batch of one: {error}; give another"
-                " batch_size"
-            ) from None
+            raise BadInput(f"a client's batch of one: {error}; give another batch_size") from None
         for matrix in out.values():
             self.non_finite.update(clients[k] for k in (~finite_rows(matrix)).nonzero()[:, 0])
         return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)
@@ -323,9 +302,7 @@ class Federation:
     def evaluate(
         self, model: Rows, split: str = "test", clients: Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mean loss [n] and accuracy [n] (0 to 1), in float64, of a model ([P]) or of each client's
-        own ([n, P]) on clients' data.
-        """
+        """Mean loss and accuracy (0 to 1), [n] each, float64, of one model ([P]) or n ([n, P])."""
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
         return evaluation.evaluate(self._modules[0], model, self._split(split), ids)
@@ -350,15 +327,13 @@ class Federation:
             if each and len(row) != len(ids):
                 raise BadInput(f"{len(row)} rows of {name!r} for {len(ids)} clients: give each one")
         if not rows["theta"].is_floating_point():
-            raise BadInput(
-                f"theta holds {rows['theta'].dtype}: give fractions, such as {self.dtype}"
-            )
+            raise BadInput(f"theta is {rows['theta'].dtype}: give fractions, such as {self.dtype}")
         return [int(client) for client in ids]
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples."""
-        data = self._split(split)
-        return evaluation.examples(self._modules[0], model, data, client)
+        [client] = self._fitting([client], model, each=False)
+        return evaluation.examples(self._modules[0], model, self._split(split), client)
 
 
 def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:

@@ -36,8 +36,7 @@ def from_csv(
     validation: float = 0.0,
     seed: int = 0,
 ) -> Clients:
-    """The rows of a CSV file as clients: `Federation(from_csv(...), model, schedule,
-    alice=...)`.
+    """The rows of a CSV file as clients: `Federation(from_csv(...), model, schedule, alice=...)`.
 
     `label`: the column to predict; its different values, in ascending or alphabetical order, are
     the classes 0, 1, ... `split_by`: with `bins=(20, 35)` three clients hold the rows up to
@@ -45,7 +44,7 @@ def from_csv(
     different value is a client, in ascending order.  `inputs`: the columns to predict from; by
     default all but the label, and without `bins` but `split_by`, of which a client has one value.
     Numbers are standardised and their gaps filled with the median; words become one column each
-    (see `preprocessing.mixed`); both use all rows of the file.  A line on standard error says, once
+    (see `_prepared`); both use all rows of the file.  A line on standard error says, once
     for each file, what every column became, and who the clients and which the classes are.
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
@@ -63,9 +62,7 @@ def from_csv(
     names = {name for name in inputs if isinstance(name, str)} if is_list else set()
     if inputs is not None and not (is_list and len(names) == len(inputs)):
         such = [inputs] if isinstance(inputs, str) else ["age", "weight"]
-        raise BadInput(
-            f"inputs {inputs!r}: give a list of columns, each once, such as inputs={such}"
-        )
+        raise BadInput(f"inputs {inputs!r}: give a list of columns, each once, such as {such}")
     for name, column in (("label", label), ("split_by", split_by)):
         if not isinstance(column, str):
             raise BadInput(f"{name} {column!r}: give the name of a column")
@@ -167,8 +164,7 @@ def _groups(
             raise BadInput(f"{where} is empty in {gaps} rows: whose are they?")
         if column.nunique() > MOST_WORDS and numeric:
             raise BadInput(
-                f"{where} has {column.nunique()} different numbers, each a client: group them with"
-                " bins=(..., ...)"
+                f"{where} has {column.nunique()} different numbers: group them with bins=(...)"
             )
         return sorted(column.unique()), by_column.by_value(column.tolist(), seed)
     if not numeric:
@@ -184,8 +180,6 @@ def _groups(
 
 
 def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
-    with needs("tables are prepared by scikit-learn", "scikit-learn"):
-        from pfl_lib.data import preprocessing
     for name in names:
         words, where = table[name].nunique(), f"column {name!r} of {path}"
         if not words:
@@ -216,14 +210,29 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 " inputs=[...]"
             )
     if not names:
-        raise BadInput(
-            f"{path} has no column to predict from: give it one beside the label, or name it with"
-            " inputs=[...]"
-        )
-    x = preprocessing.mixed(table[names]).fit_transform(table[names]).astype(np.float32)
+        raise BadInput(f"{path}: give a column to predict from beside the label, or inputs=[...]")
+    x = _prepared(table[names])
     if not x.shape[1]:
         raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")
     return x
+
+
+def _prepared(table: pd.DataFrame) -> np.ndarray:
+    """Numbers standardised, gaps filled with the median; words one-hot, gaps with the most
+    frequent.  The first of a word's values, in alphabetical order, is where all columns are 0.
+    """
+    with needs("tables are prepared by scikit-learn", "scikit-learn"):
+        from sklearn.compose import ColumnTransformer
+        from sklearn.impute import SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    numbers = list(table.select_dtypes(["number", "bool"]))
+    words = [name for name in table if name not in numbers]
+    number = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    one_hot = OneHotEncoder(drop="first", sparse_output=False)
+    word = make_pipeline(SimpleImputer(strategy="most_frequent"), one_hot)
+    prepared = ColumnTransformer([("numbers", number, numbers), ("words", word, words)])
+    return prepared.fit_transform(table).astype(np.float32)
 
 
 def _check_finite(where: str, column: pd.Series) -> None:

@@ -42,11 +42,8 @@ def recorded_as(model: object, module: nn.Module) -> tuple[Architecture, str] | 
     known to run the same operations at every batch of a shape.
     """
     ours = ("pfl_lib.models.", "torch.nn.modules.")
-    if type(model) is not Architecture or not all(
-        f"{type(part).__module__}.".startswith(ours) for part in module.modules()
-    ):
-        return None
-    return model, repr(module)
+    known = all(f"{type(part).__module__}.".startswith(ours) for part in module.modules())
+    return (model, repr(module)) if type(model) is Architecture and known else None
 
 
 def copied(flat: Callable[[], FlatModule]) -> FlatModule:
@@ -87,10 +84,7 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
     """BadInput for a module that local training would fail on or misread."""
     for part in flat.module.modules():
         if isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None:
-            raise BadInput(
-                "BatchNorm with momentum=None weighs by a count of batches that no row carries:"
-                " give it a number"
-            )
+            raise BadInput("BatchNorm with momentum=None counts batches: give it a number")
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.track_running_stats:
             raise BadInput(
                 "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"
@@ -147,8 +141,7 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
         )
     if graphs := [name for name, buffer in flat.module.named_buffers() if buffer.requires_grad]:
         raise BadInput(
-            f"the model's forward writes a value with a gradient into buffer {graphs[0]}: write its"
-            " detach()"
+            f"the model's forward writes a value with a gradient into buffer {graphs[0]}: detach it"
         )
     if not scores.requires_grad:
         raise BadInput(

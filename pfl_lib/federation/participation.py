@@ -2,11 +2,9 @@
 
 import math
 
-import torch
-
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import permutation
 
 
 def participants(
@@ -20,14 +18,17 @@ def participants(
         return there
     others = [i for i in there if i != alice]
     wanted = max(1, round_half_up(schedule.participation * len(there))) - (len(there) - len(others))
-    order = torch.randperm(len(others), generator=generator(seed, "participants", round)).tolist()
+    order = permutation(len(others), seed, "participants", round).tolist()
     drawn = [others[k] for k in order[:wanted]]
     return sorted(drawn if alice is None else [*drawn, alice])
 
 
 def check_availability(schedule: Schedule, clients: int, alice: int | None) -> None:
-    """BadInput unless somebody is available in every round, and Alice is, where there is one."""
+    """BadInput for unknown clients, and unless somebody is there in every round, Alice included."""
     entries = schedule.availability
+    for i, _, _ in entries:
+        if i >= clients:
+            raise BadInput(f"availability names client {i}; the clients are 0 to {clients - 1}")
     changes = {1, *(first for _, first, _ in entries), *(last + 1 for *_, last in entries)}
     for round in sorted(changes):
         if round <= schedule.rounds:

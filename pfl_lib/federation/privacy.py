@@ -45,20 +45,19 @@ def epsilons(result, delta: float) -> pd.Series:
     """Each client's epsilon after the last round of a `Result`, from its run's noise, the local
     steps that the client took (`private_steps`) and its sampling rate; a series by client.
 
-    Raises BadInput for anything but one run by DP-SGD with Poisson batches that was evaluated in
-    every round.
+    Raises BadInput for all but one run by DP-SGD with Poisson batches, evaluated in every round.
     """
     such = "such as run(..., private=DPSGD(noise=1.0, max_norm=1.0))"
     if not hasattr(result, "config"):
         raise BadInput(f"{type(result).__name__}: give the Result of one run, {such}")
     measured, schedule = result.metrics, result.config["schedule"]
-    if result.diverged and not len(measured):
-        raise BadInput(f"the run diverged in round {result.diverged}, before it was evaluated")
+    if result.diverged:  # nothing is recorded of that round, its steps neither
+        raise BadInput(f"the run diverged in round {result.diverged}: give one that did not")
     if missing := [name for name in ("private_steps", "sampling_rate") if name not in measured]:
         told = f"metrics without {' and '.join(missing)}: give a run by DP-SGD with Poisson batches"
         raise BadInput(f"{told}, {such}")
     rounds = measured[measured["round"] > 0].groupby("client")["round"].nunique()  # 0: untrained
-    if (rounds < (result.diverged or schedule["rounds"])).any():
+    if (rounds < schedule["rounds"]).any():
         raise BadInput("metrics of some rounds are missing: give a run evaluated in every round")
     noise = schedule["private"]["noise"]
     of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})

@@ -34,8 +34,7 @@ class Schedule:
     each round (at least one; Alice, where there is one, always).  `availability` lists (client,
     first round, last round) for clients that are not there all the time, several where one comes
     back.  `augment` "crop_flip" moves and mirrors the images of every training batch at random (by
-    seed, round, client and batch); data sets of images only.  `private` trains by DP-SGD (`DPSGD`,
-    which says how batches are then drawn).
+    seed, round, client and batch); data sets of images only.  `private` trains by DP-SGD (`DPSGD`).
     """
 
     later = ("augment", "private")
@@ -58,24 +57,20 @@ class Schedule:
         check_settings(self)
         if not isinstance(self.private, DPSGD | None):
             raise BadInput(f"private {self.private!r}: give DPSGD(noise=1.0, max_norm=1.0) or None")
+        such = "(client, first round, last round)"
         if not isinstance(self.availability, tuple):
-            raise BadInput(
-                f"availability {self.availability!r}: give a tuple of (client, first round, last"
-                " round)"
-            )
+            raise BadInput(f"availability {self.availability!r}: give a tuple of {such}")
         for entry in self.availability:
             three = isinstance(entry, tuple) and [type(part) for part in entry] == [int] * 3
             if not (three and 0 <= entry[0] and 1 <= entry[1] <= entry[2]):
-                raise BadInput(
-                    f"availability entry {entry!r}: give (client, first round, last round) with 1"
-                    " <= first <= last"
-                )
+                raise BadInput(f"availability entry {entry!r}: give {such} with 1 <= first <= last")
 
     @property
     def all_take_part(self) -> bool:
         """Whether every client is in every round."""
         return self.participation == 1 and not self.availability
 
-    def lr_at(self, round: int) -> float:
-        """Learning rate of a round, counted from 1."""
-        return self.lr * self.lr_decay ** (round - 1)
+    def sgd_at(self, round: int) -> dict[str, float]:
+        """SGD's settings in a round, counted from 1."""
+        lr = self.lr * self.lr_decay ** (round - 1)
+        return {"lr": lr, "momentum": self.momentum, "weight_decay": self.weight_decay}

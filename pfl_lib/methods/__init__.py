@@ -1,5 +1,4 @@
-"""The methods, one file each: frozen hyper-parameters and three pure functions over an explicit
-state.
+"""The methods, one file each: frozen hyper-parameters and three pure functions over a state.
 
 A method is a frozen dataclass with class attributes `name` and `title` and an integer `version`
 (part of every result's key; raised by hand when results change), and
@@ -14,8 +13,7 @@ A method is a frozen dataclass with class attributes `name` and `title` and an i
   passes over the participants' data a round takes (else `passes`, one local training of each;
   `read` is the share of the clients whose model is read);
 * `start(fed) -> state`: a flat mapping of names to tensors, enough to go on from;
-* `round(fed, state, r) -> (state, log)`: one communication round, r from 1; it changes neither
-  `fed` nor `state`;
+* `round(fed, state, r) -> (state, log)`: one round, r from 1, which changes neither argument;
 * `served(fed, state) -> rows`: the model each client would be given now, {"theta", "statistics"}:
   [P] and [S] when it is the same for all, else [N, P] and [N, S] (`rows.as_kept`: the state's).
 

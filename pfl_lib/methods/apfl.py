@@ -40,8 +40,7 @@ class APFL:
 
     * WAFFLE says only that the mixture is adapted.  `alpha` 0.5 is where it starts: the default of
       FedTorch, APFL's official code, and of iFedAvg by D. Roschewitz, whom WAFFLE's authors thank
-      for an implementation.  Where v starts at w, a mixture that moves once a round stays as it is
-      in round 1.
+      for an implementation.  From v = w, a mixture that moves once a round stays in round 1.
     * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
     * `mixture_step`: "first batch" moves the mixture once a round, as FedTorch does; "every batch"
       at each local step; "round" after training, by all that it did, as iFedAvg does:
@@ -54,8 +53,7 @@ class APFL:
 
     * `own_start="random"`: v starts at a random model of the client's own, not at w.
     * `averaged="mixtures"`: the server averages the clients' a v + (1 - a) w, so that all of them
-      keep a v.  (iFedAvg also tests each mixture with the client's own w, before averaging; here
-      the new w is served.)
+      keep a v.  (iFedAvg tests mixtures with the client's own w; here the new w is served.)
     * `own_gradient="outputs"`: the loss of v mixes log-probabilities, a log p_v + (1 - a) log p_w,
       whose gradient is a grad f(v); a mixture that moves then moves by the round.
 
@@ -112,12 +110,10 @@ class APFL:
         mixing = [i for i in clients if i in row_of]
         sharing = [i for i in clients if i not in row_of]
         # Which rows of the state's matrices belong to the mixing clients.
-        places = {
-            name: [row_of[i] for i in mixing] for name in ("personal", "personal statistics")
-        } | {"alpha": mixing}
-        before = copies(state, len(mixing)) | {
-            name: select_rows(state[name], rows) for name, rows in places.items()
-        }
+        own = [row_of[i] for i in mixing]
+        places = {"personal": own, "personal statistics": own, "alpha": mixing}
+        before = copies(state, len(mixing))
+        before |= {name: select_rows(state[name], rows) for name, rows in places.items()}
         mixed, _ = fed.train(before, r, mixing, self._step, trained=("theta", *places))
         if self.adaptive and self.mixture_step == "round":
             v, w = before["personal"], before["theta"]
@@ -131,9 +127,8 @@ class APFL:
             shared = {name: torch.cat([shared[name], others[name]])[order] for name in shared}
 
         weights = uniform(len(clients))
-        after = average(weights, shared) | {
-            name: with_rows(state[name], rows, mixed[name]) for name, rows in places.items()
-        }
+        after = average(weights, shared)
+        after |= {name: with_rows(state[name], rows, mixed[name]) for name, rows in places.items()}
         log = each_sends_a_model(weights, clients, len(fed))
         return after, log | {"alpha": after["alpha"][:, 0].double().cpu()}
 
@@ -153,10 +148,8 @@ class APFL:
         slope = ((v - w) * of_own).sum(-1, keepdim=True)
         descend(rows, "personal", alpha * of_own, batch)
         descend(rows, "theta", at_shared, batch)
-        moves = self.mixture_step == "every batch" or (
-            self.mixture_step == "first batch" and batch.index == 0
-        )
-        if self.adaptive and moves:
+        first = self.mixture_step == "first batch" and batch.index == 0
+        if self.adaptive and (first or self.mixture_step == "every batch"):
             alpha.sub_(batch.lr * slope).clamp_(0, 1)
 
 

@@ -14,8 +14,7 @@ from pfl_lib.rows import Rows, as_kept, average, copies, uniform
 
 @dataclass(frozen=True)
 class BrokenGlobal:
-    """What Weight Erosion's Figure 1 calls FedAvg, as its authors' code computes it.  For federated
-    averaging use `FedAvg`.
+    """What Weight Erosion's Figure 1 calls FedAvg, as its authors' code computes it; see `FedAvg`.
 
     The code adds the clients' updates with `reduce(lambda a, b: tree_multimap(sum, a, b), updates)`
     and divides by their number (EPFLiGHT/coML-Personalized-v2, Jax_federated_learning.ipynb,
@@ -29,8 +28,7 @@ class BrokenGlobal:
     81-fold.  Hence the small learning rate of 0.07, and the jumps from round to round.
 
     * Alice's update comes first, the others follow in ascending order, as in the authors' list.
-    * Haiku keeps weights as [inputs, outputs], torch as [outputs, inputs]: the authors' rows are
-      the last axis here.
+    * Haiku keeps weights as [inputs, outputs]: the authors' rows are the last axis in torch.
     * Made for linear models; running statistics, which those do not have, are averaged.
     """
 
@@ -41,10 +39,8 @@ class BrokenGlobal:
     def start(self, fed: Federation) -> Rows:
         for block in fed.layout.parameters:
             if len(block.shape) > 2:
-                raise BadInput(
-                    f"{self.title} is made for linear models: parameter {block.name} has shape"
-                    f" {block.shape}"
-                )
+                found = f"parameter {block.name} has shape {block.shape}"
+                raise BadInput(f"{self.title} is made for linear models: {found}")
         return fed.initial()
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:

@@ -29,14 +29,12 @@ class CFL:
       Neither is published.
     * With `relative=False` the epsilons are norms, which is the rule of the paper and of the
       authors' code (0.4 and 1.6; FedFomo's 0.42 and 1.6, which its tables take here).
-    * Until the first split CFL is FedAvg with uniform weights, and `cluster`, in each round's log,
-      is all zeros.
+    * Until the first split CFL is FedAvg with uniform weights, and `cluster` in the log is all 0.
     * No split before round `start_round`.  The authors' code waits for 20 rounds; in FedFomo's 20
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code, and a
       cluster is split only when all its clients have taken part since it was made: about 50 rounds
-      on average where a tenth of 100 clients is drawn each round.  A cluster without participants
-      keeps its model.
+      where a tenth of 100 clients is drawn each round.  One without participants is kept.
     """
 
     epsilon_1: float = setting(0.3, *NOT_NEGATIVE)
@@ -54,8 +52,7 @@ class CFL:
 
     def start(self, fed: Federation) -> Rows:
         """`cluster` [N] numbers each client's cluster; `updates` [N, P] holds the clients' last
-        ones, `met` [N] who has one since its cluster was made; `unit` [] is what the epsilons are
-        fractions of.
+        ones, `met` [N] who has one since its cluster was made; `unit` [] is the epsilons' unit.
         """
         return {
             **copies(fed.initial(), len(fed)),

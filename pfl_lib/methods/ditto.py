@@ -1,9 +1,8 @@
 """Ditto (Li et al. 2021): a model of each client's own, held near the shared one."""
 
-import math
 from dataclasses import dataclass
 
-from pfl_lib.errors import BadInput, check_settings, number, setting
+from pfl_lib.errors import NOT_NEGATIVE, BadInput, check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import WEIGHTING, FedAvg
 from pfl_lib.methods.fedprox import held_near
@@ -18,13 +17,12 @@ class Ditto:
     w's.   Served is v.
 
     * `strength` is lambda; 0 is local training.  The paper tunes it for each data set; 0.1 here.
-    * v starts at the common initial model, and takes as many local steps as w does, on the same
-      batches.
+    * v starts at the common initial model, and takes as many steps as w, on the same batches.
     * Only clients whose model is read keep and train a v.
     * `weighting` is FedAvg's.
     """
 
-    strength: float = setting(0.1, number, "lambda, 0 or more", lambda v: 0 <= v < math.inf)
+    strength: float = setting(0.1, *NOT_NEGATIVE)
     weighting: str = setting("size", *WEIGHTING)
 
     name, title, version = "ditto", "Ditto", 1
@@ -49,5 +47,4 @@ class Ditto:
         return shared | personal(with_models(before, own, trained)), log
 
     def served(self, fed: Federation, state: Rows) -> Rows:
-        everybody = copies(state, len(fed))
-        return with_models(everybody, fed.evaluated_clients, personal_models(state))
+        return with_models(copies(state, len(fed)), fed.evaluated_clients, personal_models(state))

@@ -11,7 +11,7 @@ from pfl_lib.errors import A_SHARE, BadInput, check_settings, choose, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.participation import round_half_up
 from pfl_lib.methods.fedavg import WEIGHTING, averaging_weights
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import permutation
 from pfl_lib.rows import Rows, as_kept, average, copies, each_sends_a_model
 
 CLIENTS = 15  # FedFomo's
@@ -59,8 +59,7 @@ class FedAvgData:
         if self.share and not pool_size(sizes, self.share, self.pool):
             of = POOLS[self.pool].format(total=sum(sizes), mean=sum(sizes) / len(sizes))
             raise BadInput(
-                f"share {self.share!r} of {of} is no whole example: give a larger share, or 0 for"
-                " FedAvg"
+                f"share {self.share!r} of {of} is no whole example: give a larger share, or 0"
             )
         return fed.initial()
 
@@ -71,8 +70,7 @@ class FedAvgData:
         pool = sum(map(len, given.values()))
         sizes = fed.sizes(clients) + torch.tensor([pool - len(given.get(i, ())) for i in clients])
         weights = averaging_weights(self.weighting, sizes)
-        log = each_sends_a_model(weights, clients, len(fed))
-        return average(weights, trained), log
+        return average(weights, trained), each_sends_a_model(weights, clients, len(fed))
 
 
 def pool_size(sizes: Sequence[float], share: float, pool: str) -> int:
@@ -85,12 +83,11 @@ def gifts(sizes: Sequence[float], share: float, seed: int, pool: str) -> dict[in
     those that give nothing.  Drawn by (seed, "shared data").
     """
     counts = [math.floor(size * share / _parts(sizes, pool)) for size in sizes]
-    random = generator(seed, "shared data")
     missing = pool_size(sizes, share, pool) - sum(counts)
-    for client in torch.randperm(len(sizes), generator=random)[:missing].tolist():
+    for client in permutation(len(sizes), seed, "shared data")[:missing].tolist():
         counts[client] += 1
     return {
-        client: torch.randperm(int(size), generator=generator(seed, "shared data", client))[:count]
+        client: permutation(int(size), seed, "shared data", client)[:count]
         for client, (size, count) in enumerate(zip(sizes, counts, strict=True))
         if count
     }

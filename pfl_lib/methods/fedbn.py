@@ -11,12 +11,10 @@ from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 @dataclass(frozen=True)
 class FedBN:
-    """FedBN, Algorithm 1: as FedAvg, but every client keeps the parameters of her norms, and their
-    running statistics.
+    """FedBN, Algorithm 1: FedAvg, but clients keep their norms' parameters and running statistics.
 
     * Norms are found by their type (BatchNorm, GroupNorm, LayerNorm, ...), not by a name that
-      holds "bn", as the authors' code finds them.  A network without norms is refused: FedBN would
-      be FedAvg there.
+      holds "bn", as the authors' code finds them.  A network without norms is refused.
     * `weighting`: "size" as FedAvg's default, or "uniform", as the authors' Algorithm 1 and code;
       pFedLA's clients are equally large, where both are one.
     """

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import (
-    NOT_NEGATIVE,
-    BadInput,
-    check_settings,
-    choose,
-    flag,
-    number,
-    setting,
-    whole,
-)
+from pfl_lib.errors import A_SHARE, BadInput, check_settings, choose, flag, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, as_kept, copies, finite_rows, models_of, with_models
@@ -65,8 +56,8 @@ class FedFomo:
     """
 
     n: int = setting(5, whole, 1)
-    epsilon: float = setting(0.3, number, "a chance from 0 to 1", lambda v: 0 <= v <= 1)
-    decay: float = setting(0.05, *NOT_NEGATIVE)
+    epsilon: float = setting(0.3, *A_SHARE)
+    decay: float = setting(0.05, *A_SHARE)
     norm: str = setting("l2", choose, NORMS)
     affinity: str = setting("signed", choose, ("signed", "normalised"))
     counts_own: bool = setting(True, flag)

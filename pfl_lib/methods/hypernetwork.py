@@ -28,9 +28,8 @@ def check_sizes(name: str, hidden: object) -> None:
 def columns(
     embedding: tuple[int, ...], hidden: Sequence[int], heads: tuple[int, ...]
 ) -> tuple[Block, ...]:
-    """The columns of a row [K] that hold an "embedding" of this shape, [..., D]; of each hidden
-    layer "weight k" [outputs, inputs] and "bias k" [outputs]; "head weight" [*heads, inputs] and
-    "head bias" [*heads].
+    """The columns of a row [K] that hold "embedding" [..., D]; of each hidden layer "weight k"
+    [outputs, inputs] and "bias k" [outputs]; "head weight" [*heads, inputs], "head bias" [*heads].
     """
     shapes, widths = {"embedding": embedding}, (embedding[-1], *hidden)
     for k, (inputs, outputs) in enumerate(pairwise(widths), start=1):
@@ -52,11 +51,9 @@ def drawn(blocks: Sequence[Block], random: torch.Generator) -> Tensor:
 
 
 def features(named: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """The last hidden layer's values [..., width] for embeddings [..., D]; the embeddings
-    themselves where there is no hidden layer.
+    """The last hidden layer's values [..., width] for embeddings [..., D], or these without one.
 
-    `named` holds the tensors by the names of `columns`, of one network or of as many as there are
-    embeddings.
+    `named` holds tensors by the names of `columns`, of one network or of one for each embedding.
     """
     k, x = 1, embedding
     while f"weight {k}" in named:

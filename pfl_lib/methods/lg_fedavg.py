@@ -1,6 +1,5 @@
 """LG-FedAvg (Liang et al. 2020): lower layers stay with the clients, upper ones are averaged."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfl_lib.engine.layout import Layer, Layout
@@ -44,7 +43,7 @@ class LGFedAvg:
         trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
         return partial.averaged(fed, state, clients, trained, shared, self.weighting)
 
-    def _shared(self, fed: Federation) -> Sequence[Layer]:
+    def _shared(self, fed: Federation) -> list[Layer]:
         local = representation(fed.layout) if self.local is None else self.local
         return partial.shared_layers(fed, local)
 
@@ -52,9 +51,7 @@ class LGFedAvg:
 def representation(layout: Layout) -> list[str]:
     """Layers below the fully connected ones; without a convolution, all layers but the last."""
     names = [layer.name for layer in layout.layers]
-    convolutions = {
-        block.name.rpartition(".")[0] for block in layout.parameters if len(block.shape) > 2
-    }
+    convolutions = {b.name.rpartition(".")[0] for b in layout.parameters if len(b.shape) > 2}
     if not convolutions:
         return names[:-1]
     behind = 1 + max(names.index(name) for name in convolutions)

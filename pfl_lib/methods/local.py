@@ -10,8 +10,7 @@ from pfl_lib.rows import Rows, as_kept, copies, models_of, weights_of_all, with_
 
 @dataclass(frozen=True)
 class Local:
-    """Each client trains its own model on its own data, with the same rounds and local epochs as
-    all others.
+    """Each client trains its own model on its own data, for as many rounds and local epochs.
 
     WAFFLE, section 3: "local training using only Alice's dataset".  Where only Alice's model
     is read, she alone is trained.

@@ -3,20 +3,12 @@
 import math
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from pfl_lib.errors import NOT_NEGATIVE, check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
-from pfl_lib.rows import (
-    Batch,
-    Gradient,
-    Rows,
-    as_kept,
-    copies,
-    descend,
-    models_of,
-    sgd,
-    with_models,
-)
+from pfl_lib.rows import Rows, as_kept, copies, models_of, penalised, sgd, with_models
 
 SMALL = 1e-4  # a pull of which no step of training is felt
 
@@ -32,8 +24,7 @@ class Mocha:
 
     * MOCHA itself is for convex models, with their dual problem and a learnt Omega.  FedFomo's
       MOCHA is LG-FedAvg's released code, which trains networks by SGD with this penalty.
-    * c = `coefficient` x 10^-f with f = floor(log10 P + 1) + 1 for P parameters, as in that code;
-      0 is local training.
+    * c = `coefficient` x 10^-f, f = floor(log10 P + 1) + 1, as in that code; 0 is local training.
     * That code's Omega takes a matrix of ones for I, by a slip: a constant matrix, which pulls the
       models' sum towards 0 and no two together.  Here I is the identity.
     * The others' models are those at the start of the round, so the order of clients cannot matter;
@@ -51,24 +42,20 @@ class Mocha:
     def start(self, fed: Federation) -> Rows:
         pull = 2 * self.coefficient * scale(fed.layout.P)
         if 0 < pull < SMALL:
-            tell(
-                f"{self.name} pulls clients together by {pull:.0e} here: it is near local training"
-            )
+            tell(f"{self.name} pulls clients together by {pull:.0e}: it is near local training")
         return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, n = fed.participants(r), len(fed)
         double = 2 * self.coefficient * scale(fed.layout.P)
 
-        def step(rows: Rows, gradient: Gradient, batch: Batch) -> None:
-            own = rows["theta"]
-            mean = (own + rows["others"]) / n
-            loss = gradient(own, batch, rows["statistics"])
-            descend(rows, "theta", loss + double * (2 * own - mean), batch)
+        def pull(rows: Rows) -> Tensor:
+            mean = (rows["theta"] + rows["others"]) / n
+            return double * (2 * rows["theta"] - mean)
 
         rows = models_of(state, clients)
         rows["others"] = state["theta"].sum(0) - rows["theta"]
-        trained, _ = fed.train(rows, r, clients, step if double else sgd)
+        trained, _ = fed.train(rows, r, clients, penalised(pull) if double else sgd)
         log = {"models_up": len(clients), "models_down": len(clients)}
         return with_models(state, clients, trained), log
 

@@ -1,11 +1,10 @@
-"""Models of which every client keeps some layers while the server averages the others: what FedBN,
-FedRep and LG-FedAvg share.
+"""What FedBN, FedRep and LG-FedAvg share: clients keep some layers, the server averages the others.
 
 The state is all clients' models, {"theta": [N, P], "statistics": [N, S]}: rows that agree in the
 averaged layers.  A layer's running statistics go where its parameters go.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput
@@ -34,11 +33,10 @@ def averaged(
     state: Rows,
     clients: list[int],
     trained: Rows,
-    shared: Sequence[Layer],
+    shared: list[Layer],
     weighting: str,
 ) -> tuple[Rows, dict]:
-    """The state and log after `clients` have `trained`: the shared layers' average is everybody's,
-    also theirs who were not there.
+    """The state and log after `clients` have `trained`: everybody gets the shared layers' average.
 
     Sent, up and down, are the shared layers alone: so many P-ths of a model.
     """

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pfl_lib.errors import A_STEP, ABOVE_0, check_settings, choose, flag, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import FedAvg, averaged_training
+from pfl_lib.methods.scaffold import gradients_at
 from pfl_lib.rows import Batch, Gradient, Rows, copies, descend, model, with_models
 
 
@@ -56,14 +57,10 @@ class PerFedAvg:
         if not self.adapt or not self.alpha:
             return model(state)
         clients = fed.evaluated_clients
-        rows = copies(state, len(clients))
-        rows["gradient"] = fed.zeros(1).expand(len(clients), -1)
-        rows["size"] = fed.sizes(clients).to(fed.device, fed.dtype)[:, None]
-        found, _ = fed.train(
-            rows, 1, clients, add_gradient, trained=("gradient",), epochs=1, purpose="adaptation"
-        )
-        rows["theta"] = rows["theta"] - self.alpha * found["gradient"]
-        return with_models(copies(state, len(fed)), clients, rows)
+        own = copies(state, len(clients))
+        slopes = gradients_at(fed, state, 1, clients, "adaptation", clip=None)
+        own["theta"] = own["theta"] - self.alpha * slopes
+        return with_models(copies(state, len(fed)), clients, own)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:
         """A step along the gradient of F, each half weighing as many as its examples are."""
@@ -74,9 +71,8 @@ class PerFedAvg:
             adapted = w - self.alpha * gradient(w, inner, unmoved)
             part = gradient(adapted, outer, rows["statistics"])
             if self.hessian == "differences":
-                ahead, behind = (
-                    gradient(w + sign * self.delta * part, inner, unmoved) for sign in (1, -1)
-                )
+                ahead = gradient(w + self.delta * part, inner, unmoved)
+                behind = gradient(w - self.delta * part, inner, unmoved)
                 part = part - self.alpha * (ahead - behind) / (2 * self.delta)
             meta = meta + part * (outer.y.shape[-1] / examples)
         descend(rows, "theta", meta, batch)
@@ -91,9 +87,3 @@ def halves(batch: Batch) -> tuple[Batch, Batch]:
     cut = [(size + 1) // 2, size // 2]
     (x, other_x), (y, other_y) = batch.x.split(cut, examples), batch.y.split(cut, examples)
     return replace(batch, x=x, y=y), replace(batch, x=other_x, y=other_y)
-
-
-def add_gradient(rows: Rows, gradient: Gradient, batch: Batch) -> None:
-    """Add this batch's part of the gradient of the mean loss over all of the client's examples."""
-    share = batch.y.shape[-1] / rows["size"]
-    rows["gradient"].add_(gradient(rows["theta"], batch, rows["statistics"].clone()) * share)

@@ -21,20 +21,17 @@ class PFedHN:
     client:  local training from theta_i;   Delta_i = after - theta_i
     server:  (phi, v) <- (phi, v) + step * mean over i of (d theta_i / d (phi, v))^T Delta_i
 
-    The sum over parameters is a vector-Jacobian product: no gradient leaves the clients.  Served is
-    theta_i of the newest hypernetwork.
+    The server's step is a vector-Jacobian product.  Served is theta_i of the newest hypernetwork.
 
     * The authors take one client a step, 0.01 with momentum 0.9, for 5,000 steps.  Here the
       participants train side by side from one hypernetwork, as in every other method, and the step
-      is for their mean (our choice): `step` 0.1 is 0.01 for each of ten, and does not grow with
-      their number.
+      is for their mean, however many (our choice): `step` 0.1 is 0.01 for each of ten.
     * `momentum`, `weight_decay` and `clip` (of the mean gradient's norm) are those of the server's
       SGD, embeddings included, with the authors' values.
     * Embeddings of 1 + N // 4 numbers, drawn from a normal distribution, and hidden layers of 100
       with ReLU, as the authors'; they have one linear layer more, without ReLU, before the heads.
     * One linear head makes all P parameters, norms' too.  Its weights start at zero and its bias at
-      the initial model (our choice), so that all clients start from one model, as in every other
-      method; the authors draw it.
+      the initial model (our choice; the authors draw it): all clients start from one model.
     * Running statistics stay with the client (our choice; the authors' networks have none).
 
     The hypernetwork has about P (hidden + 1) parameters: 49 MB in float32 for pfedla_cnn, kept
@@ -66,10 +63,8 @@ class PFedHN:
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, network = fed.participants(r), state["hypernetwork"]
         blocks = self._blocks(fed)
-        given = {
-            "theta": models(network, blocks, clients),
-            "statistics": select_rows(state["statistics"], clients),
-        }
+        statistics = select_rows(state["statistics"], clients)
+        given = {"theta": models(network, blocks, clients), "statistics": statistics}
         trained, _ = fed.train(given, r, clients)
         updates = trained["theta"] - given["theta"]
 
@@ -77,8 +72,7 @@ class PFedHN:
         with torch.enable_grad():
             raised = (models(leaf, blocks, clients) * updates).sum() / len(clients)
         (gradient,) = torch.autograd.grad(raised, leaf)
-        length = torch.linalg.vector_norm(gradient)
-        gradient = gradient * (self.clip / length).clamp(max=1)
+        gradient = gradient * (self.clip / torch.linalg.vector_norm(gradient)).clamp(max=1)
         moving = self.momentum * state["momentum"] + gradient - self.weight_decay * network
         after = {
             "hypernetwork": network + self.step * moving,

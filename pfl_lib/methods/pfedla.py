@@ -14,7 +14,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import hypernetwork, partial
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, select_rows, weighted_sum, with_models, with_rows
+from pfl_lib.rows import Rows, model, select_rows, weighted_sum, with_models, with_rows
 
 AT_ONCE = 32
 """Hypernetworks used or stepped in one operation: a thousand at once would take their memory, 2 GB,
@@ -56,8 +56,7 @@ class PFedLA:
       (third-party implementations, KarhouTam/pFedLA);
     * weights: softmax over the clients, so that they sum to 1 (Eq. 3).  The heads start at zero,
       hence alpha = 1/N and a first round as FedAvg's (our choice; the third party divides ReLU's
-      values by their sum, which may be 0).  All clients' hypernetworks start alike (our choice),
-      so that a client's number does not matter;
+      values by their sum, which may be 0).  All clients' hypernetworks start alike (our choice);
     * `step` 0.5: on CIFAR-10 weights part slowly with it, in 60 rounds of 10 local epochs, where 1
       is more accurate (`papers.pfedla`); with 0.05 pFedLA stays FedAvg (the third party's 0.005
       suits its heads);
@@ -67,8 +66,7 @@ class PFedLA:
       party serves each client's own: with nearly equal weights on CIFAR-10 that cost 8
       points of accuracy (not published);
     * all clients start from one model (our choice; the third party draws one for each);
-    * where some clients take part, the others keep theta_j and hypernetwork, and are mixed like
-      all (Eq. 6 sums over N).
+    * who does not take part keeps theta_j and hypernetwork, and is mixed like all (Eq. 6).
 
     The N hypernetworks are one matrix [N, K], K = embedding + hidden layers + L N (hidden + 1):
     32 MB in float32 for 100 clients and 5 layers, 2.1 GB for 1,000.
@@ -135,9 +133,7 @@ class PFedLA:
     def _weights(
         self, fed: Federation, networks: Tensor, clients: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """The weights [n, L, N] with which `clients` are served, and which layers they keep [n, L]
-        (weight 1 on their own).
-        """
+        """`clients`' weights [n, L, N], 1 on their own in the layers that they keep, [n, L]."""
         layers, ids = fed.layout.layers, torch.tensor(clients, device=fed.device)
         blocks = self._blocks(fed)
         alpha = torch.cat([aggregation_weights(rows, blocks) for rows in networks.split(AT_ONCE)])
@@ -181,18 +177,14 @@ def mixed_models(weights: Tensor, models: Rows, layers: Sequence[Layer]) -> Rows
     and go with that layer's weights; where a norm comes first, with its own.
     """
     theta, statistics = models["theta"], models["statistics"]
-    out = {
-        "theta": theta.new_empty(len(weights), theta.shape[1]),
-        "statistics": statistics.new_empty(len(weights), statistics.shape[1]),
-    }
+    out = {name: of.new_empty(len(weights), of.shape[1]) for name, of in model(models).items()}
     described = 0
     for k, layer in enumerate(layers):
         described = described if layer.norm else k
         columns = slice(layer.start, layer.stop)
         out["theta"][:, columns] = weighted_sum(weights[:, k], theta[:, columns])
         columns = slice(layer.statistics_start, layer.statistics_stop)
-        of_norm = weighted_sum(weights[:, described], statistics[:, columns])
-        out["statistics"][:, columns] = of_norm
+        out["statistics"][:, columns] = weighted_sum(weights[:, described], statistics[:, columns])
     return out
 
 

@@ -1,18 +1,8 @@
 """pFedMe (T Dinh et al. 2020): clients' models kept near a shared one by a Moreau envelope."""
 
-import math
 from dataclasses import dataclass, replace
 
-from pfl_lib.errors import (
-    ABOVE_0,
-    NOT_NEGATIVE,
-    BadInput,
-    check_settings,
-    flag,
-    number,
-    setting,
-    whole,
-)
+from pfl_lib.errors import ABOVE_0, NOT_NEGATIVE, BadInput, check_settings, flag, setting, whole
 from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import MOST, Schedule
 from pfl_lib.rows import (
@@ -47,13 +37,12 @@ class PFedMe:
     * A client that has not taken part is served x as it was at the start.  In pFedMe's code all
       clients train in each round and participation chooses who is averaged; here only participants
       train.  Averages are uniform, as in the algorithm.
-    * BatchNorm's statistics are those met at theta: each client is served its own, and x has their
-      mean.
+    * BatchNorm's statistics are those met at theta: clients are served their own, x their mean.
     """
 
     lam: float = setting(15.0, *NOT_NEGATIVE)
     steps: int = setting(5, whole, 1, MOST)
-    eta: float = setting(0.005, number, "a step above 0", lambda v: 0 < v < math.inf)
+    eta: float = setting(0.005, *ABOVE_0)
     beta: float = setting(1.0, *ABOVE_0)
     restart: bool = setting(False, flag)
 
@@ -71,13 +60,14 @@ class PFedMe:
     def start(self, fed: Federation) -> Rows:
         """BadInput where a step along lambda alone would diverge."""
         work = fed.schedule
-        for name, step, pull, most in (
-            ("lr", work.lr, self.lam + work.weight_decay, 2 + 2 * work.momentum),
-            ("eta", self.eta, self.lam, 2),
+        both = "lam and weight decay" if work.weight_decay else "lam"
+        for name, step, of, pull, most in (
+            ("lr", work.lr, both, self.lam + work.weight_decay, 2 + 2 * work.momentum),
+            ("eta", self.eta, "lam", self.lam, 2),
         ):
             if step * pull >= most:
                 raise BadInput(
-                    f"{name} {step:g} times lam {pull:g} is {step * pull:g}, and pFedMe"
+                    f"{name} {step:g} times {of} {pull:g} is {step * pull:g}, and pFedMe"
                     f" diverges from {most:g} on: give a smaller {name} or lam"
                 )
         return fed.initial() | personal(copies(fed.initial(), len(fed)))

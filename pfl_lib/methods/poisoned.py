@@ -21,11 +21,11 @@ KEEPING = (Local, Ditto, FedRep, LGFedAvg, FedBN)  # methods that keep some of w
 
 @dataclass(frozen=True)
 class Poisoned:
-    """`method`, where the clients named in `clients` cheat; whether it resists is WAFFLE's open
-    question (appendix A).
+    """`method`, where `clients` cheat; whether it resists is WAFFLE's open question (appendix A).
 
     * `attack` "labels": their training labels are drawn anew, uniformly and once for the run, by
-      seed and client; "flipped": label y becomes the last label less y.  All else is honest.
+      seed and client; "flipped": label y becomes the last label less y.  All else is honest,
+      what `start` trains (FedFomo's warm-up) too.
     * `attack` "update": they send x + `scale` (y - x) where they have trained from x to y.  -1
       reverses the update, -10 makes it ten times as long too.  "noise": they send y and Gaussian
       noise that is `scale` times as long as the whole update, drawn by (seed, round, client).
@@ -63,13 +63,11 @@ class Poisoned:
         return own(schedule, statistics) | {"what is uploaded": 2 if kept else 1}
 
     def start(self, fed: Federation) -> Rows:
-        for client in self.clients:
-            if client == fed.alice:
-                raise BadInput(f"client {client} is Alice, who is honest: leave her out")
-            if not 0 <= client < len(fed):
-                raise BadInput(
-                    f"client {client} is poisoned, and the clients are 0 to {len(fed) - 1}"
-                )
+        for i in self.clients:
+            if i == fed.alice:
+                raise BadInput(f"client {i} is Alice, who is honest: leave her out")
+            if not 0 <= i < len(fed):
+                raise BadInput(f"client {i} is poisoned, and the clients are 0 to {len(fed) - 1}")
         return self.method.start(fed)
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
@@ -89,16 +87,14 @@ class Poisoned:
             return fed.with_training_labels({i: last - labels[i] for i in self.clients})
         attacked, train = copy.copy(fed), fed.train
 
-        def sent(
-            rows: Rows, r: int, clients, *args, uploaded=None, **settings
-        ) -> tuple[Rows, Tensor]:
-            trained, steps = train(rows, r, clients, *args, **settings)
+        def sent(rows: Rows, round: int, clients, *args, uploaded=None, **settings) -> tuple:
+            trained, steps = train(rows, round, clients, *args, uploaded=uploaded, **settings)
             layers = fed.layout.layers if uploaded is None else uploaded
             false = [k for k, i in enumerate(clients) if i in self.clients]
             if "theta" not in trained or not false:
                 return trained, steps
             after, before = trained["theta"], rows["theta"][false]
-            other = self._sent(before, after[false], fed, r, [clients[k] for k in false])
+            other = self._sent(before, after[false], fed, round, [clients[k] for k in false])
             for columns in (slice(layer.start, layer.stop) for layer in layers):
                 after[false, columns] = other[:, columns]
             fed.non_finite.update(clients[k] for k in false if not finite_rows(after[[k]]))

@@ -35,14 +35,11 @@ class Scaffold:
 
     * `option`: "I" is c_i <- the gradient at x, the server's model, over all of the client's data:
       "an additional pass over the local data" (section 4), in the schedule's batches.  "II" is
-      c_i <- the mean of the K raw gradients g_i(y), which costs nothing.  WAFFLE's paper names
-      neither; II is what implementations use.
+      c_i <- the mean of the K raw gradients g_i(y), which costs nothing, and implementations use.
     * The paper's formula for II, c_i - c + (x - y) / (K lr), is that mean without momentum and
-      weight decay.  With them it overestimates the gradient (tenfold at momentum 0.9), so the mean
-      itself is kept.
+      weight decay.  With them it is too large (tenfold at momentum 0.9), so the mean is kept.
     * The correction is added to the raw gradient, before weight decay and momentum.
-    * c stays the mean of the c_i under partial participation too, since each round changes it by
-      1/N of the participants' changes.
+    * Under partial participation too, c is the mean of all c_i.
     * `clip`: every mini-batch's gradient is shortened to at most this norm before anything else, so
       that the control variates are bounded by it too.  No paper does so; without it
       option II diverged on MNIST with ReLU units, no norms and a learning rate of 0.1.
@@ -66,7 +63,8 @@ class Scaffold:
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
-        trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
+        trained, own = corrected_training(fed, state, r, clients, self.option, self.clip)
+        controls = with_rows(state["controls"], clients, own)
         weights = uniform(len(clients))
         control = uniform(len(fed)).to(controls) @ controls
         log = each_sends_a_model(weights, clients, len(fed), models=2)
@@ -76,7 +74,7 @@ class Scaffold:
 def corrected_training(
     fed: Federation, state: Rows, r: int, clients: list[int], option: str, clip: float | None
 ) -> tuple[Rows, Tensor]:
-    """The clients' trained models ([n, P]) and all control variates after them ([N, P])."""
+    """The clients' trained models and their control variates after them, [n, P]."""
     rows = copies(state, len(clients))
     rows["correction"] = state["control"] - select_rows(state["controls"], clients)
 
@@ -94,17 +92,14 @@ def corrected_training(
                 " does not protect: give option='II'"
             )
         trained, _ = fed.train(rows, r, clients, step)
-        means = gradients_at(fed, state, r, clients, clip)
-    else:
-        rows["gradient sum"] = fed.zeros(1).expand(len(clients), -1)
-        trained, steps = fed.train(rows, r, clients, step, trained=("theta", "gradient sum"))
-        means = trained.pop("gradient sum").div_(steps.to(fed.device, fed.dtype)[:, None])
-    del rows  # with a thousand clients every [n, P] counts
-    return trained, with_rows(state["controls"], clients, means)
+        return trained, gradients_at(fed, state, r, clients, "control variates", clip)
+    rows["gradient sum"] = fed.zeros(1).expand(len(clients), -1)
+    trained, steps = fed.train(rows, r, clients, step, trained=("theta", "gradient sum"))
+    return trained, trained.pop("gradient sum").div_(steps.to(fed.device, fed.dtype)[:, None])
 
 
 def gradients_at(
-    fed: Federation, state: Rows, r: int, clients: list[int], clip: float | None = None
+    fed: Federation, state: Rows, r: int, clients: list[int], purpose: str, clip: float | None
 ) -> Tensor:
     """Gradients [n, P] of one model over all of each client's data; running statistics stay."""
 
@@ -113,9 +108,7 @@ def gradients_at(
         rows["gradient sum"].add_(found, alpha=batch.y.shape[-1])
 
     rows = {**copies(state, len(clients)), "gradient sum": fed.zeros(1).expand(len(clients), -1)}
-    sums, _ = fed.train(
-        rows, r, clients, add, trained=("gradient sum",), epochs=1, purpose="control variates"
-    )
+    sums, _ = fed.train(rows, r, clients, add, trained=("gradient sum",), epochs=1, purpose=purpose)
     return sums["gradient sum"].div_(fed.sizes(clients).to(fed.device, fed.dtype)[:, None])
 
 

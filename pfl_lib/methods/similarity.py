@@ -23,11 +23,9 @@ class Similarity:
         Delta_i = theta_i - thetabar_i,  d_ij = |Delta_i - Delta_j|,
         w_ij = softmax over j of -d_ij / T,  thetabar_i <- sum_j w_ij theta_j.
 
-    The figure's text says "similarity between layers" and "between models" and no more; this
-    reading of it is ours.
+    The figure's text says "similarity between layers" and "between models": this reading is ours.
 
-    * `by`: "model" takes distances between whole updates; "layer" takes those of each layer for
-      that layer's weights, as in `PFedLA`.
+    * `by`: "model" takes distances of whole updates; "layer" those of a layer for its weights.
     * T is found anew in each round, one for all clients and layers: weights have on average, over
       clients and layers, so much `entropy` as a share of ln n, that of equal weights.  Two runs
       that differ in `by` alone thus share equally much.  Where clients hardly differ in a layer,

@@ -47,8 +47,7 @@ class Waffle:
     * `psi`: Psi is the "same" function as Omega, as in the paper's experiments, or has a transition
       of its own, with the same `slope` and `shift`.  Eqs. 2 and 3 allow for two functions: Omega
       says how far Alice is set apart from the nearest client, Psi whose distance still counts.
-    * `option` and `clip` are SCAFFOLD's; the paper names no option and does not clip.  Server step
-      1.
+    * `option` and `clip` are SCAFFOLD's; the paper names no option, does not clip: server step 1.
     * With partial participation, of which the paper has none, weights are computed among the
       participants S, and Alice always takes part.  "mean" is then the mean over S, not over all N
       as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of the change,
@@ -91,13 +90,14 @@ class Waffle:
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients = fed.participants(r)
         alice = clients.index(alice_of(fed, self.title))
-        trained, controls = corrected_training(fed, state, r, clients, self.option, self.clip)
+        trained, own = corrected_training(fed, state, r, clients, self.option, self.clip)
 
+        before = select_rows(state["controls"], clients)
         # Between models as between updates, since all start from one x.
         apart = distances(trained["theta"], trained["theta"][alice])
         # A client whose training ended in NaN or infinity is infinitely far away: it has no weight
         # and keeps its control variate.  Where that is Alice, the run diverges.
-        sound = finite_rows(select_rows(controls, clients)) & finite_rows(trained["statistics"])
+        sound = finite_rows(own) & finite_rows(trained["statistics"])
         lost = ~(apart.isfinite() & sound.cpu())
         near = (~lost).nonzero()[:, 0].tolist()
         now = torch.zeros(len(clients), dtype=torch.float64)
@@ -113,14 +113,12 @@ class Waffle:
             smoothed[:] = math.nan
         elif lost.any():
             smoothed[lost] = 0
-            gone = [clients[k] for k in lost.nonzero()[:, 0]]
-            controls = with_rows(controls, gone, state["controls"][gone])
+            own = torch.where(lost.to(own.device)[:, None], before, own)
         smoothed /= smoothed.sum()
 
-        moved = select_rows(controls, clients)
-        if self.control == "literal":
-            moved = (moved - select_rows(state["controls"], clients)) * (len(clients) / len(fed))
+        moved = own if self.control == "mean" else (own - before) * (len(clients) / len(fed))
         control = smoothed.to(moved) @ moved + (0 if self.control == "mean" else state["control"])
+        controls = with_rows(state["controls"], clients, own)
         here = torch.full((len(fed),), math.nan, dtype=torch.float64)
         here[clients] = now
         history = torch.stack([state["history"][1], here])
@@ -135,13 +133,11 @@ def omega(
     """Eq. 4: 1 / (1 + exp(slope (r / (R/2) - 1))): near 1 early (global training), 0.5 half-way,
     near 0 late (local training).
 
-    "linear" is 1 - r/R, "step" 1 up to r = R/2 and 0 after it, both without slope.  `shift` R is
-    added to r.
+    "linear" is 1 - r/R, "step" 1 up to r = R/2, then 0, both without slope.  r grows by `shift` R.
     """
     if not 1 <= round <= rounds:
         raise BadInput(f"round {round} is not between 1 and {rounds}, the number of rounds")
-    # 1e-304 is zero to every purpose, and Alice's weight needs more than zero; beyond 700 the
-    # exponential is no float any more.
+    # Alice's weight needs more than zero, such as 1e-304; beyond 700 the exponential is no float.
     if choose("transition", transition, TRANSITIONS) == "linear":
         return min(max(1 - round / rounds - shift, 1e-304), 1.0)
     if transition == "step":

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import check_settings, choose, number, setting
+from pfl_lib.errors import NOT_NEGATIVE, check_settings, choose, number, setting
 from pfl_lib.federation.federation import Federation, alice_of
 from pfl_lib.rows import Rows, as_kept, average, copies, distances, each_sends_a_model, finite_rows
-
-PENALTY = (number, "a finite penalty of 0 or more", lambda v: 0 <= v < math.inf)
 
 
 @dataclass(frozen=True)
@@ -20,8 +18,7 @@ class WeightErosion:
     Every client trains from Alice's model; d_i = ||g_i - g_0|| / ||g_0|| (Eq. 4), alpha_i erodes
     by it (Eq. 5), and the model becomes the alpha-weighted mean of the clients' models (Eq. 6).
 
-    * g_i is the local update y_i - x: "agents can compute local SGD updates, used in the same way"
-      (footnote 2).
+    * g_i is the local update y_i - x (footnote 2: "local SGD updates, used in the same way").
     * `p_d`, `p_s`: the paper's 0.01 and 0.2 for the Titanic.  WAFFLE's benchmark uses the p_d of
       its Table 3 and leaves p_s open: 0 there, since Eq. 5 taken literally cannot act within
       MNIST's 100 rounds; on CIFAR-10 it would from round 41 on.
@@ -34,12 +31,11 @@ class WeightErosion:
       (`passes_in_batches`): b times as many as printed.
     * A client that first takes part after the first round starts with the `newcomer` "mean" or
       "median" of the others' weights (section 3), whether it was not there before or was never
-      drawn: either way nothing is known of its distance.  One that comes back has the weight it
-      left with.
+      drawn: nothing is known of its distance.  One that comes back has the weight it left with.
     """
 
     p_d: float = setting(0.01, number, "a penalty of 0 or more", lambda v: v >= 0)
-    p_s: float = setting(0.2, *PENALTY)
+    p_s: float = setting(0.2, *NOT_NEGATIVE)
     counting: str = setting("before", choose, ("before", "after", "batches"))
     newcomer: str = setting("mean", choose, ("mean", "median"))
 
@@ -70,9 +66,8 @@ class WeightErosion:
             batches_a_pass = (fed.sizes() / fed.schedule.batch_size).ceil()
             counted = used if self.counting == "after" else state["batches"]
             passes = (counted / batches_a_pass).floor()
-        alphas[clients] = erode(
-            alphas[clients], relative_distances(updates, alice), self.p_d, self.p_s, passes[clients]
-        )
+        apart = relative_distances(updates, alice)
+        alphas[clients] = erode(alphas[clients], apart, self.p_d, self.p_s, passes[clients])
 
         weights = alphas[clients] / alphas[clients].sum()
         log = each_sends_a_model(alphas[clients], clients, len(fed))
@@ -82,8 +77,7 @@ class WeightErosion:
 def erode(
     weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, passes: Tensor | float = 0
 ) -> Tensor:
-    """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` counts how often each
-    client's data has been used.
+    """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` over each client's data.
 
     Infinite distances (Alice's own update is zero) give weight 0, unless p_d is 0: then nothing
     erodes.  An infinite p_d leaves weight only where the distance is 0.

@@ -40,17 +40,14 @@ def _images(
     return build
 
 
-def _lenet5(name: str, activation: str, norm: bool = False) -> Build:
-    def make(shape: tuple[int, ...], classes: int) -> nn.Module:
-        return LeNet5(classes, activation, norm)
-
-    return _images(name, make, only=(1, 28, 28))
-
+GREY = (1, 28, 28)
 
 MODELS: dict[str, Build] = {
-    "lenet5": _lenet5("lenet5", "tanh"),
-    "lenet5-relu": _lenet5("lenet5-relu", "relu"),
-    "lenet5-relu-groupnorm": _lenet5("lenet5-relu-groupnorm", "relu", norm=True),
+    "lenet5": _images("lenet5", lambda _, classes: LeNet5(classes), only=GREY),
+    "lenet5-relu": _images("lenet5-relu", lambda _, classes: LeNet5(classes, "relu"), only=GREY),
+    "lenet5-relu-groupnorm": _images(
+        "lenet5-relu-groupnorm", lambda _, classes: LeNet5(classes, "relu", norm=True), only=GREY
+    ),
     "tf_cnn": _images("tf_cnn", TFConvNet, least=18),
     "mcmahan_cnn": _images("mcmahan_cnn", McMahanCNN, least=4),
     "pfedla_cnn": _images("pfedla_cnn", PFedLACNN, least=16),

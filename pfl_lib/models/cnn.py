@@ -44,12 +44,11 @@ class LeNet5(nn.Module):
 
 
 class TFConvNet(nn.Module):
-    """FedFomo's network: three 3x3 convolutions of 32, 64 and 64 kernels, the first two followed by
-    2x2 max-pooling, then 64-classes.
+    """FedFomo's network: 3x3 convolutions of 32, 64 and 64 kernels, then 64-classes; after each of
+    the first two 2x2 max-pooling.
 
     122,570 parameters for 3x32x32 images and ten classes, 128,420 for a hundred; 93,322 for 1x28x28
-    (the authors' `TFConvNet` in federated/network.py, after TensorFlow's tutorial; ReLU
-    throughout).
+    (the authors' `TFConvNet` in federated/network.py, after TensorFlow's tutorial, all with ReLU).
     """
 
     def __init__(self, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> None:
@@ -94,8 +93,7 @@ class PFedLACNN(nn.Module):
 
     121,182 parameters for 3x32x32 images and ten classes, 128,832 for a hundred, 85,822 for
     1x28x28: pFedHN's `CNNTarget`, the one of the networks pFedLA names whose size gives the costs
-    in its Table 3.  `norm` puts a BatchNorm after each convolution (96 parameters more), as the
-    paper does for CIFAR.
+    in its Table 3.  `norm` puts a BatchNorm after each convolution (96 parameters), as for CIFAR.
     """
 
     def __init__(

@@ -72,21 +72,15 @@ class _ConvPool(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        x: Tensor, weight: Tensor, bias: Tensor, activation: str
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> tuple[Tensor, ...]:
         k, o = weight.shape[-1] + 1, weight.shape[0]
         patches, kernels = _patches(x, k), _kernels(weight)
         each = (kernels @ patches).reshape(4, o, -1)
         top = each.amax(0)
         lost = each.sub_(top).sign_()  # 0 where a pixel is its window's maximum, -1 elsewhere
         y = ACTIVATIONS[activation].in_place(top + bias[:, None])
-        return (
-            y.reshape(o, (x.shape[1] - k) // 2 + 1, (x.shape[2] - k) // 2 + 1, x.shape[3]),
-            patches,
-            kernels,
-            lost,
-        )
+        rows, columns = ((side - k) // 2 + 1 for side in x.shape[1:3])
+        return y.reshape(o, rows, columns, x.shape[3]), patches, kernels, lost
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -98,9 +92,7 @@ class _ConvPool(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(
-        ctx, grad: Tensor | None, *_: None
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+    def backward(ctx, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         if grad is None:
             return None, None, None, None
         y, patches, kernels, lost = ctx.saved_tensors
@@ -108,9 +100,7 @@ class _ConvPool(torch.autograd.Function):
         inner = ACTIVATIONS[ctx.activation].backward(grad, y).reshape(o, -1)
         share = inner / lost.sum(0).add_(4)  # equal parts where pixels tie
         each = torch.addcmul(share, lost, share).reshape(4 * o, -1)
-        (first, right), (below, last) = (each @ patches.transpose(0, 1)).reshape(
-            2, 2, o, c, k + 1, k + 1
-        )
+        (first, right), (below, last) = (each @ patches.mT).reshape(2, 2, o, c, k + 1, k + 1)
         of_weight = first[:, :, 1:, 1:] + right[:, :, 1:, :-1]
         of_weight.add_(below[:, :, :-1, 1:]).add_(last[:, :, :-1, :-1])
         of_x = _to_input(kernels, each, c, rows, cols, b) if ctx.needs_input_grad[0] else None
@@ -147,7 +137,7 @@ class _Conv(torch.autograd.Function):
             return None, None
         weight, patches = ctx.saved_tensors
         o, c, k, _ = weight.shape
-        of_weight = (grad.reshape(o, -1) @ patches.transpose(0, 1)).reshape(weight.shape)
+        of_weight = (grad.reshape(o, -1) @ patches.mT).reshape(weight.shape)
         if not ctx.needs_input_grad[0]:
             return None, of_weight
         # To the input goes the convolution of what comes back, with every kernel turned round.
@@ -163,8 +153,7 @@ def conv_pool(
     """`activation(max_pool2d(conv2d(x, weight, bias, padding=padding), 2))` of x [b, c, h, w],
     stored with the batch innermost.
 
-    For square kernels of odd size.  Where pixels of a window tie, the gradient is shared equally
-    among them.
+    For square kernels of odd size.  Where pixels of a window tie, they share the gradient equally.
     """
     inner = x.permute(1, 2, 3, 0)
     if padding:

@@ -19,9 +19,8 @@ class DLA(nn.Module):
 
     def __init__(self, classes: int = 10, channels: int = 3) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            *(_conv_norm(i, o, 3) for i, o in ((channels, 16), (16, 16), (16, 32)))
-        )
+        stem = (channels, 16), (16, 16), (16, 32)
+        self.stem = nn.Sequential(*(_conv_norm(i, o, 3) for i, o in stem))
         self.trees = nn.Sequential(
             Tree(32, 64, depth=1, stride=1),
             Tree(64, 128, depth=2, stride=2),
@@ -47,10 +46,8 @@ class Tree(nn.Module):
         self.projection = BasicBlock(inputs, outputs, stride) if depth > 1 else None
         # Only the first of the chain changes the number of channels and the image's size.
         starts = [(inputs, stride), *[(outputs, 1)] * depth]
-        self.subtrees = nn.ModuleList(
-            Tree(i, outputs, d, s)
-            for d, (i, s) in zip(range(depth - 1, 0, -1), starts, strict=False)
-        )
+        chain = zip(range(depth - 1, 0, -1), starts, strict=False)
+        self.subtrees = nn.ModuleList(Tree(i, outputs, d, s) for d, (i, s) in chain)
         i, s = starts[len(self.subtrees)]
         self.left, self.right = BasicBlock(i, outputs, s), BasicBlock(outputs, outputs, 1)
         self.root = _conv_norm((depth + 2 if depth > 1 else 2) * outputs, outputs, 1)
@@ -69,9 +66,7 @@ class BasicBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.first = _conv_norm(inputs, outputs, 3, stride)
-        self.second = nn.Sequential(
-            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs)
-        )
+        self.second = _conv_norm(outputs, outputs, 3)[:2]
         same = inputs == outputs and stride == 1
         self.shortcut = nn.Identity() if same else _conv_norm(inputs, outputs, 1, stride)[:2]
 

@@ -1,5 +1,4 @@
-"""Logistic regression, the model of Weight Erosion's Titanic: a linear map from inputs to one score
-per class.
+"""Logistic regression, the model of Weight Erosion's Titanic: a linear map to a score per class.
 
 The log-softmax belongs to the loss.  What differs is where training starts: at a random draw as
 Haiku makes it, at zero, or at the very draw of the authors' published runs.
@@ -32,8 +31,7 @@ AUTHORS = (
 
 
 def build(shape: tuple[int, ...], classes: int, start: str) -> nn.Module:
-    """A linear module for inputs of `shape` (flattened), parameters `linear.weight` [classes,
-    inputs] and `linear.bias`.
+    """A linear module for flattened inputs, with `linear.weight` [classes, inputs], `linear.bias`.
 
     `start`: "haiku" draws weights from a normal distribution of standard deviation 1 /
     sqrt(inputs), cut at two of them; "zero" and "authors" draw nothing.  The bias is 0 in every
@@ -53,8 +51,7 @@ def build(shape: tuple[int, ...], classes: int, start: str) -> nn.Module:
         elif start == "authors":
             linear.weight.copy_(torch.tensor(AUTHORS).T)
         else:
-            # By the inverse distribution function, as JAX does it; torch's own trunc_normal_ has
-            # changed between versions.
+            # As JAX, by the inverse distribution function; torch's trunc_normal_ has changed.
             uniform = 2 * torch.rand_like(linear.weight) - 1
             linear.weight.copy_(torch.erfinv(TWO_DEVIATIONS * uniform) * math.sqrt(2 / inputs))
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=linear))

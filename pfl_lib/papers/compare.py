@@ -141,10 +141,12 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     return cells.stack(future_stack=True).unstack("method", sort=False).fillna("–")
 
 
-def with_spread(means: pd.Series, spreads: pd.Series) -> pd.Series:
+def with_spread(means: pd.Series, spreads: pd.Series, digits: int = 2) -> pd.Series:
     """Numbers as "98.50 ± 0.12", without a spread where there is none, "–" without a number."""
     words = [
-        "–" if math.isnan(m) else f"{m:.2f}" + ("" if math.isnan(s) else f" ± {s:.2f}")
+        "–"
+        if math.isnan(m)
+        else f"{m:.{digits}f}" + ("" if math.isnan(s) else f" ± {s:.{digits}f}")
         for m, s in zip(means, spreads, strict=True)
     ]
     return pd.Series(words, means.index)

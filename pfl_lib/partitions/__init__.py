@@ -1,8 +1,7 @@
 """Who holds which examples, and under which labels.
 
 A recipe is a frozen dataclass, such as `Shards(per_client=2)` or `LabelSkew("C")`: `FAMILIES` holds
-the package's classes.  Some go by a short name too: "A" to "B*" and "age_strict" are rows of
-`PARTITIONS`.
+the package's classes.  Some have a short name too, such as "B*" and "age_strict" (`PARTITIONS`).
 """
 
 import dataclasses
@@ -48,8 +47,7 @@ def make(
     """Split a data set over clients (None: the recipe's own number of them).
 
     `recipe`: a short name of `PARTITIONS`, a recipe of `FAMILIES` or one of your own.  `alice`
-    matters to `ByColumn` alone.  `validation`: the share of each client's training examples that is
-    held out.
+    matters to `ByColumn` alone.  `validation`: the share of training examples that is held out.
 
     Raises `BadInput` for an unknown name, and where the recipe or the share does not fit the data.
     """

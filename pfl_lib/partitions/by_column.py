@@ -25,8 +25,7 @@ class ByColumn:
     """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column.
 
     Client i holds the i-th group of `by_bins`; with `unknown` the rows without a value are a last
-    client.  `hold_out` says who is tested on what.  Rows are always shuffled by 278, the authors'
-    seed, whatever the run's.
+    client.  `hold_out` says who is tested on what.  Rows are shuffled by 278, the authors' seed.
     """
 
     name, version = "by_column", 1
@@ -69,11 +68,9 @@ class ByColumn:
                 f"distribution {name!r} splits a table by {self.column}, which dataset"
                 f" {dataset.name!r} lacks: choose another dataset or distribution"
             )
-        if clients != self.default_clients:
-            raise BadInput(
-                f"clients {clients!r}: distribution {name!r} makes {self.default_clients}; give"
-                f" clients={self.default_clients}"
-            )
+        n = self.default_clients
+        if clients != n:
+            raise BadInput(f"clients {clients}: distribution {name!r} makes {n}; give clients={n}")
         check_alice(alice, clients)
         values = dataset.columns[self.column]
         if bool(values.isnan().any()) != self.unknown:
@@ -81,8 +78,7 @@ class ByColumn:
                 f"{self.column} of {dataset.name!r} is {'never' if self.unknown else 'sometimes'}"
                 f" unknown: give unknown={not self.unknown}"
             )
-        rows = by_bins(values.numpy(), self.bins, SHUFFLE, self.mixed)
-        return hold_out(name, rows, alice)
+        return hold_out(name, by_bins(values.numpy(), self.bins, SHUFFLE, self.mixed), alice)
 
 
 SHORT = {
@@ -96,12 +92,10 @@ SHORT = {
 def by_bins(
     values: np.ndarray, bins: Sequence[float], seed: int, mixed: bool = False
 ) -> list[Rows]:
-    """Row numbers by the bin of their value, each group shuffled: up to bins[0], above it up to
-    bins[1], ..., above bins[-1].
+    """Row numbers by the bin of their value, each shuffled: up to bins[0], ..., above the last.
 
     `values` [n] in float; rows whose value is nan make a last group, where there are any.  `mixed`
-    joins the first two bins and cuts them at half, so that clients 0 and 1 hold the same kind of
-    rows.
+    joins the first two bins and cuts them at half: clients 0 and 1 hold the same kind of rows.
 
     The order of shuffling, the nan group first, and Python's own generator are those of the
     authors' code: seed 278 gives the groups of Weight Erosion's runs, in their order.
@@ -140,8 +134,7 @@ def by_value(values: Sequence, seed: int) -> list[Rows]:
 
 
 def hold_out(name: str, groups: Sequence[Rows], alice: int | None) -> Partition:
-    """One client for each group of rows; Alice is tested on the first 1 + n // 2 of her n rows and
-    trains on the rest.
+    """A client a group; Alice is tested on her first 1 + n // 2 rows and trains on the rest.
 
     The others train on all of their rows and have no test set, as in the paper ("100% of the other
     agents' data sets are used for training").  With `alice` None every client's rows are halved.

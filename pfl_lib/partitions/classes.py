@@ -15,7 +15,7 @@ from pfl_lib.data.source import Dataset
 from pfl_lib.errors import PART, BadInput, setting, whole
 from pfl_lib.partitions import dealing
 from pfl_lib.partitions.base import Partition
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import permutation
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,13 @@ class _EqualParts:
                 f"examples {self.examples}: {self.per_client} classes do not share them evenly;"
                 f" give a multiple of {self.per_client}"
             )
+
+    def _dealt(self, held: list[list[int]], dataset: Dataset, seed: int) -> Partition:
+        """The partition in which client i has as many examples of each class in `held[i]`."""
+        wanted = torch.zeros(len(held), dataset.classes, dtype=torch.int64)
+        for client, mine in enumerate(held):
+            wanted[client, mine] = self.examples // self.per_client
+        return dealing.deal(self, dataset, wanted, seed)
 
 
 @dataclass(frozen=True)
@@ -72,10 +79,8 @@ class Classes(_EqualParts):
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         for label in self.leave_out:
             if label >= dataset.classes:
-                raise BadInput(
-                    f"class {label} to leave out: {dataset.name} has the classes 0 to"
-                    f" {dataset.classes - 1}"
-                )
+                there = f"{dataset.name} has the classes 0 to {dataset.classes - 1}"
+                raise BadInput(f"class {label} to leave out: {there}")
         held = [label for label in range(dataset.classes) if label not in self.leave_out]
         if not held:
             raise BadInput(f"leave_out {self.leave_out}: no class is left; leave fewer out")
@@ -83,7 +88,7 @@ class Classes(_EqualParts):
         at_most = min(clients, int(dealing.stock(dataset)[held].min()) // each)
         drawn = dealing.draw_classes(clients, self.per_client, len(held), at_most, seed, "classes")
         drawn = [[held[place] for place in mine] for mine in drawn]
-        return _equal_parts(self, drawn, dataset, seed)
+        return self._dealt(drawn, dataset, seed)
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,7 @@ class Dominant:
     number of data samples than other classes, while six classes in CIFAR100" (section 4.1).
 
     The dominant `classes`, drawn at random for each client, make up `share` of its `examples` in
-    equal parts; the others share the rest evenly.  Parts are rounded down; `_filled_up` tells how a
-    client then comes to its number of examples.
+    equal parts; the others share the rest evenly.  Parts are rounded down, then `_filled_up`.
 
     The paper gives neither the share nor the number of examples: both are our choice.
     """
@@ -112,33 +116,31 @@ class Dominant:
         return f"all classes, {self.classes} random ones {self.share:.0%} of them"
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
-        others = dataset.classes - self.classes
+        n, others = dataset.classes, dataset.classes - self.classes
         if others < 1:
             raise BadInput(
-                f"classes {self.classes}: {dataset.name} has {dataset.classes}, and one at least is"
-                f" not dominant; give {dataset.classes - 1} or fewer"
+                f"classes {self.classes}: {dataset.name} has {n}, and one at least is not dominant;"
+                f" give {n - 1} or fewer"
             )
         share = Fraction(self.share).limit_denominator(10**6)
         many = self.examples * share / self.classes
         few = self.examples * (1 - share) / others
         if many <= few:
             raise BadInput(
-                f"share {self.share!r}: {self.classes} of {dataset.classes} classes are dominant"
-                f" above {self.classes / dataset.classes:g}; give a greater share"
+                f"share {self.share!r}: {self.classes} of {n} classes are dominant above"
+                f" {self.classes / n:g}; give a greater share"
             )
         there = dealing.stock(dataset)
         fewest = int(there.min())
         at_most = min(clients, math.floor((fewest - clients * few) / (many - few)))
-        if at_most < 0 or clients * self.classes > dataset.classes * at_most:
+        if at_most < 0 or clients * self.classes > n * at_most:
             raise BadInput(
                 f"clients {clients} with {self.examples} examples each are more than"
                 f" {dataset.name} has, {fewest} of its rarest class: give fewer clients, or fewer"
                 " examples each"
             )
-        drawn = dealing.draw_classes(
-            clients, self.classes, dataset.classes, at_most, seed, "dominant"
-        )
-        wanted = torch.full((clients, dataset.classes), math.floor(few))
+        drawn = dealing.draw_classes(clients, self.classes, n, at_most, seed, "dominant")
+        wanted = torch.full((clients, n), math.floor(few))
         for client, mine in enumerate(drawn):
             wanted[client, mine] = math.floor(many)
         wanted = _filled_up(wanted, drawn, self.examples, there)
@@ -159,11 +161,9 @@ class Neighbours(_EqualParts):
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         _check_classes(self.per_client, dataset.classes, dataset)
-        held = [
-            [(client + k) % dataset.classes for k in range(self.per_client)]
-            for client in range(clients)
-        ]
-        return _equal_parts(self, held, dataset, seed)
+        each = range(self.per_client)
+        held = [[(client + k) % dataset.classes for k in each] for client in range(clients)]
+        return self._dealt(held, dataset, seed)
 
 
 @dataclass(frozen=True)
@@ -183,12 +183,10 @@ class Relatives(_EqualParts):
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         whole("clients", clients, 3)
         _check_classes(self.per_client, dataset.classes - 1, dataset)
-        held = [
-            torch.randperm(dataset.classes, generator=generator(seed, "relatives", client)).tolist()
-            for client in range(clients)
-        ]
+        n = dataset.classes
+        held = [permutation(n, seed, "relatives", client).tolist() for client in range(clients)]
         held[1], held[2] = held[0], held[0][1 : self.per_client + 1]
-        return _equal_parts(self, [mine[: self.per_client] for mine in held], dataset, seed)
+        return self._dealt([mine[: self.per_client] for mine in held], dataset, seed)
 
 
 def _check_classes(per_client: int, at_most: int, dataset: Dataset) -> None:
@@ -197,16 +195,6 @@ def _check_classes(per_client: int, at_most: int, dataset: Dataset) -> None:
             f"{per_client} classes per client: {dataset.name} has {dataset.classes}; give"
             f" {at_most} or fewer"
         )
-
-
-def _equal_parts(
-    recipe: _EqualParts, held: list[list[int]], dataset: Dataset, seed: int
-) -> Partition:
-    """The partition in which client i has as many examples of each class in `held[i]`."""
-    wanted = torch.zeros(len(held), dataset.classes, dtype=torch.int64)
-    for client, mine in enumerate(held):
-        wanted[client, mine] = recipe.examples // recipe.per_client
-    return dealing.deal(recipe, dataset, wanted, seed)
 
 
 def _filled_up(

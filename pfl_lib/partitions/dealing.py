@@ -6,7 +6,7 @@ from torch import LongTensor
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings
 from pfl_lib.partitions.base import Partition, Recipe, called, pooled_examples
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import generator, permutation
 
 TRAIN_SHARE = 0.7  # section 4.1: "All data are divided into 70% training set, and 30% test set"
 EXAMPLES = 600  # of each client: the most that 60,000 images allow 100 clients
@@ -33,13 +33,11 @@ def stock(dataset: Dataset) -> LongTensor:
 
 
 def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Partition:
-    """A partition of both pools together: client i has `wanted[i, l]` examples of class l, which no
-    other client has.
+    """A partition of both pools together: client i alone has `wanted[i, l]` examples of class l.
 
     A class's examples are shuffled by (seed, "deal", class) and dealt in the order of clients.  A
     client's training examples and test examples have its classes in the same proportion, to an
-    example.  Raises `BadInput` for a class with fewer
-    examples than are wanted.
+    example.  Raises `BadInput` for a class with fewer examples than are wanted.
     """
     name, labels = called(recipe), pooled_examples(dataset).train_y
     demand, there = wanted.sum(0), stock(dataset)
@@ -54,7 +52,7 @@ def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Par
     train, test = [[] for _ in rows], [[] for _ in rows]
     for label in range(dataset.classes):
         held = torch.nonzero(labels == label).flatten()
-        held = held[torch.randperm(len(held), generator=generator(seed, "deal", label))]
+        held = held[permutation(len(held), seed, "deal", label)]
         for client, row in enumerate(rows):
             mine, held = held[: row[label]], held[row[label] :]
             train[client].append(mine[: trained[client][label]])
@@ -77,13 +75,11 @@ def apportion(total: int, weights: list[int]) -> list[int]:
 def draw_classes(
     clients: int, per_client: int, classes: int, at_most: int, seed: int, purpose: str
 ) -> list[list[int]]:
-    """`per_client` different classes for each client, at random, no class for more than `at_most`
-    clients.
+    """`per_client` different random classes for each, none for more than `at_most` clients.
 
     Each client draws by (seed, purpose, client).  While a class is drawn too often, a random client
     that drew it exchanges it for a free class that the client lacks.  Such a client always exists:
-    the class drawn too often has more holders than the free one.  Raises `BadInput` where the
-    classes cannot serve so many clients.
+    the class drawn too often has more holders than the free one.  BadInput for too many clients.
     """
     if per_client > classes:
         raise BadInput(
@@ -95,10 +91,8 @@ def draw_classes(
             f" {at_most} clients each serve {classes * at_most // per_client}; give fewer clients,"
             " or fewer examples each"
         )
-    drawn = [
-        torch.randperm(classes, generator=generator(seed, purpose, client))[:per_client].tolist()
-        for client in range(clients)
-    ]
+    orders = (permutation(classes, seed, purpose, client) for client in range(clients))
+    drawn = [order[:per_client].tolist() for order in orders]
     random = generator(seed, purpose + " exchanged")
     holders = [sum(label in mine for mine in drawn) for label in range(classes)]
     while max(holders) > at_most:

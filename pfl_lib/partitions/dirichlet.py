@@ -1,16 +1,15 @@
 """Dirichlet label skew: each class is shared out in random proportions."""
 
 import itertools
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, check_settings, number, setting, whole
+from pfl_lib.errors import ABOVE_0, BadInput, check_settings, setting, whole
 from pfl_lib.partitions.base import Partition, called
-from pfl_lib.randomness import number as random_number
+from pfl_lib.randomness import number
 
 TRIES = 1000
 
@@ -22,14 +21,13 @@ class Dirichlet:
 
     The smaller `alpha`, the fewer classes a client has.  Examples keep the data set's order: client
     i has those of a class between the sums of the first i and the first i + 1 proportions, rounded
-    down.  Proportions are drawn anew, all of them, until every client has `least` training examples
-    and one test example.
+    down.  All are drawn anew until every client has `least` training examples and a test example.
     """
 
     name, version, default_clients = "dirichlet", 1, 10
     __post_init__ = check_settings
 
-    alpha: float = setting(0.3, number, "a finite number above 0", lambda v: 0 < v < math.inf)
+    alpha: float = setting(0.3, *ABOVE_0)
     least: int = setting(10, whole, 1)
 
     @property
@@ -43,7 +41,7 @@ class Dirichlet:
                 f" each: {dataset.name} has {len(dataset.train_y)} and {len(dataset.test_y)}"
             )
         # RandomState's streams are frozen by numpy's policy; a seed beyond 32 bits goes in halves.
-        key = random_number(seed, "dirichlet")
+        key = number(seed, "dirichlet")
         random = np.random.RandomState([key & 0xFFFFFFFF, key >> 32])
         for _ in range(TRIES):
             share = random.dirichlet([self.alpha] * clients, dataset.classes)

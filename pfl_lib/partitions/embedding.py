@@ -1,5 +1,4 @@
-"""What a picture shows, as numbers: the last convolution of a small network that was trained on the
-data set's labels.
+"""What a picture shows, as numbers: the last convolution of a small network trained on its labels.
 
 FedFomo (appendix A.5) takes the second fully connected layer (4,096 numbers) of a VGG-11, trained
 to at least 85 % on the data set; its released code starts from one trained on ImageNet.  This
@@ -7,6 +6,7 @@ network needs no download, and minutes of one core.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -51,9 +51,7 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "embedding"))
         network = _network(dataset)
-    mean, std = (
-        torch.tensor(values).reshape(1, -1, 1, 1) for values in (dataset.mean, dataset.std)
-    )
+    mean, std = (torch.tensor(of).reshape(1, -1, 1, 1) for of in (dataset.mean, dataset.std))
 
     def inputs(x: Tensor) -> Tensor:
         return ((x / 255 - mean) / std).contiguous(memory_format=torch.channels_last)
@@ -70,9 +68,8 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
             mirrored = torch.rand(len(batch), generator=random) < 0.5
             if len(dataset.mean) == 3:  # a mirrored digit is no digit
                 x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
-            optimiser.param_groups[0]["lr"] = PEAK_LR * min(
-                (done + 1) / (steps / 4), (steps - done) / (steps * 3 / 4)
-            )
+            rising, falling = (done + 1) / (steps / 4), (steps - done) / (steps * 3 / 4)
+            optimiser.param_groups[0]["lr"] = PEAK_LR * min(rising, falling)
             with torch.autocast("cpu", torch.bfloat16):
                 loss = nn.functional.cross_entropy(network(inputs(x)), dataset.train_y[batch])
             optimiser.zero_grad()
@@ -94,19 +91,14 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
 
 def _network(dataset: Dataset) -> nn.Sequential:
     channels, height, width = dataset.input_shape
-    blocks, before = [], channels
-    for after in CHANNELS:
-        blocks += [
-            nn.Conv2d(before, after, 3, padding=1, bias=False),
-            nn.BatchNorm2d(after),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-        ]
-        before, height, width = after, height // 2, width // 2
+    blocks = []
+    for before, after in pairwise((channels, *CHANNELS)):
+        convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)
+        blocks += [convolution, nn.BatchNorm2d(after), nn.ReLU(), nn.MaxPool2d(2)]
     network = nn.Sequential(
         *blocks,
         nn.Flatten(),
-        nn.Linear(before * height * width, WIDTH),
+        nn.Linear(CHANNELS[-1] * (height // 8) * (width // 8), WIDTH),
         nn.ReLU(),
         nn.Linear(WIDTH, WIDTH),
         nn.ReLU(),

@@ -12,8 +12,7 @@ def earth_movers_distance(partition: Partition, dataset: Dataset) -> Tensor:
     With p the shares of the classes among a client's training examples, and q among all clients'
     together: the sum of |p - q| over the client's classes, plus the sum of |p - q| over everybody's
     classes.  A client's own classes are thus counted twice: of ten equally frequent classes one
-    gives 2.7, the greatest possible, where the usual sum is 1.8.  Tables 2 and 5 print its mean
-    over clients.
+    gives 2.7, the most possible, where the usual sum is 1.8.  Tables 2 and 5 print clients' mean.
     """
     counts = partition.label_matrix(dataset).double()
     shares = counts / counts.sum(1, keepdim=True)

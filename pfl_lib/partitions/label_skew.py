@@ -1,5 +1,4 @@
-"""WAFFLE's distributions: label skew, concept shift on top of it, and clients of different sizes
-(the size-penalty study).
+"""WAFFLE's distributions: label skew, concept shift on top of it, and clients of different sizes.
 
 Recipes of the authors' code (MartinBeaussart/Weight_Erosion_ML, loadTrainTest.py).  They are made
 for ten classes.  Client i has client 0's share of each label, shifted left by i, as in the paper's
@@ -15,7 +14,7 @@ from torch import LongTensor, Tensor
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, choose, setting, whole
 from pfl_lib.partitions.base import Partition, called
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import permutation
 
 CLIENTS = CLASSES = 10  # the recipe hands every chunk to exactly one of ten clients
 CHUNKS = 100  # per label, so that a chunk is one percent of it
@@ -42,9 +41,8 @@ class LabelSkew:
     the next ones.  Its test set is the first floor(percent n' / 100) of each label's n' test
     images: the authors' rule for Alice, so test sets overlap.
 
-    Fewer than ten clients are the first ones of the ten.  Of more, which the paper does not have,
-    client i is like client i mod 10: those alike deal out that client's training images in turn,
-    and are tested on the same.
+    Fewer than ten clients are the first of the ten.  Of more, which the paper does not have, client
+    i is like client i mod 10: those alike take turns at its training images, and share its tests.
 
     Under a concept shift every client but client 0 gives the classes other labels: "randomly
     swapping the class labels of all agents, except for Alice" is read as one uniform random
@@ -114,8 +112,7 @@ class SizedSkew:
     those of `LabelSkew`, whatever the size.  Nothing is drawn.
 
     The authors' code (`get_distributions_non_iid_different_sizes`) deals chunks of one percent and
-    gives a chunk on the border of two clients to both.  Here borders are single images, and no
-    image is given twice.
+    gives a chunk on the border of two clients to both.  Here no image is given twice.
     """
 
     name, version, default_clients = "sized_skew", 1, 20
@@ -154,10 +151,8 @@ def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
     """The label that each client gives to each class, int64 [N, classes]: client 0's own, and a
     permutation for each other client, drawn by (seed, "concept shift", client).
     """
-    rows = [torch.arange(classes)]
-    for client in range(1, clients):
-        rows.append(torch.randperm(classes, generator=generator(seed, "concept shift", client)))
-    return torch.stack(rows)
+    others = [permutation(classes, seed, "concept shift", client) for client in range(1, clients)]
+    return torch.stack([torch.arange(classes), *others])
 
 
 def _check_classes(name: str, dataset: Dataset) -> None:

@@ -1,7 +1,7 @@
 """Latent groups: clients share groups of pictures that a network finds alike (FedFomo, A.5)."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,11 +15,10 @@ from pfl_lib.data import DATASETS
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, flag, setting, whole
 from pfl_lib.partitions.base import Partition, called
-from pfl_lib.partitions.embedding import Embedding, small_cnn
-from pfl_lib.randomness import generator, number
+from pfl_lib.partitions.embedding import Embedding
+from pfl_lib.randomness import number, permutation
 
 COMPONENTS, KMEANS_STEPS, KMEANS_STARTS = 256, 100, 5
-EPOCHS = 2
 LABELS = "latent_labels"
 MADE_ANEW = {"digits": 2, "cifar10": 2, "cifar100": 2}
 """Versions of published groups.  In keys of digits it is there whatever the number of groups."""
@@ -28,13 +27,12 @@ MADE_ANEW = {"digits": 2, "cifar10": 2, "cifar100": 2}
 @dataclass(frozen=True)
 class Latent:
     """FedFomo's latent distributions: the examples are clustered into `groups`, training and test
-    pool together, and the clients of a group share its examples evenly, training examples to train
-    on and test examples to be tested on.
+    pool together, and the clients of a group share its examples of each pool evenly.
 
     With as many groups as classes the classes are the groups, as in the authors' code (NVlabs/
     FedFomo, latent_dist.py).  Else the groups are those of `published`: the package's own
     clustering, made once by `make_labels`, on CIFAR of what a network trained on ImageNet sees
-    (docs/imagenet_groups.py), on digits of what `small_cnn` does.
+    (docs/imagenet_groups.py), on digits of what `small_cnn` does in two epochs.
 
     Clients of one group stand together (see `group_of`); a group's examples are shuffled by (seed,
     "latent", group, pool).  With `shuffled_targets` a client is validated and tested on the data
@@ -57,9 +55,8 @@ class Latent:
 
     @property
     def title(self) -> str:
-        return f"{self.groups} groups of like examples" + (
-            ", tested on another client's" if self.shuffled_targets else ""
-        )
+        tested = ", tested on another client's" if self.shuffled_targets else ""
+        return f"{self.groups} groups of like examples{tested}"
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         """Raises `BadInput` where no groups are known, a group would have no client, or a client
@@ -84,22 +81,21 @@ def share_groups(
 ) -> Partition:
     """A partition from each example's group, int64 [n]: from one's own groups to a recipe."""
     owner = group_of(clients, groups)
-    held: dict[str, list[LongTensor]] = {"train": [None] * clients, "test": [None] * clients}
-    for group in range(groups):
-        members = [client for client in range(clients) if owner[client] == group]
-        for pool, (split, labels) in enumerate((("train", train), ("test", test))):
+    held = []
+    for pool, (kind, labels) in enumerate((("training", train), ("test", test))):
+        parts: dict[int, LongTensor] = {}
+        for group in range(groups):
+            members = [client for client in range(clients) if owner[client] == group]
             found = torch.nonzero(labels == group).flatten()
             if len(found) < len(members):
                 raise BadInput(
-                    f"distribution {name}: group {group} has {len(found)}"
-                    f" {'training' if split == 'train' else 'test'} examples for"
+                    f"distribution {name}: group {group} has {len(found)} {kind} examples for"
                     f" {len(members)} clients: give fewer clients, or more images"
                 )
-            random = generator(seed, "latent", group, pool)
-            found = found[torch.randperm(len(found), generator=random)]
-            for client, mine in zip(members, found.tensor_split(len(members)), strict=True):
-                held[split][client] = mine
-    return Partition(name, tuple(held["train"]), tuple(held["test"]))
+            found = found[permutation(len(found), seed, "latent", group, pool)]
+            parts |= zip(members, found.tensor_split(len(members)), strict=True)
+        held.append(tuple(parts[client] for client in range(clients)))
+    return Partition(name, *held)
 
 
 def group_of(clients: int, groups: int) -> list[int]:
@@ -113,14 +109,12 @@ def group_of(clients: int, groups: int) -> list[int]:
             f" {groups} clients or more"
         )
     block = clients // groups
-    return [
-        client // block if client < groups * block else client % groups for client in range(clients)
-    ]
+    return [i // block if i < groups * block else i % groups for i in range(clients)]
 
 
 def targets(clients: int, seed: int) -> list[int]:
     """On whose data each client is tested where targets are shuffled; some stay at their own."""
-    return torch.randperm(clients, generator=generator(seed, "latent targets")).tolist()
+    return permutation(clients, seed, "latent targets").tolist()
 
 
 def groups_of(dataset: Dataset, groups: int) -> tuple[Tensor, Tensor]:
@@ -154,38 +148,28 @@ def published(dataset: str, groups: int) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def make_labels(
-    dataset: Dataset,
-    groups: Sequence[int],
-    folder: Path,
-    embed: Callable[[Dataset, int, int], Embedding] = small_cnn,
-    epochs: int = EPOCHS,
-    seed: int = 0,
+    dataset: Dataset, groups: Sequence[int], folder: Path, embedding: Embedding, seed: int = 0
 ) -> list[Path]:
-    """Cluster a data set into each number of groups, and write each result to
-    `<folder>/<data set>-D<groups>.npz`.
+    """Cluster a data set into numbers of groups; write each as `<folder>/<data set>-D<groups>.npz`.
 
-    Every example of both pools is embedded by `embed(dataset, epochs, seed)`, reduced to 256
-    principal components, and clustered by K-means (k-means++, 5 starts of at most 100 steps).  A
-    file holds `labels` uint8 [n], training examples first, and `settings`, JSON.  With the paper's
-    network at hand, give a function that returns its `Embedding`.
+    The `embedding`, such as `small_cnn`'s or that of the paper's network, is reduced to 256
+    principal components and clustered by K-means (k-means++, 5 starts of at most 100 steps).  A
+    file holds `labels` uint8 [n], training examples first, and `settings`, JSON.
 
     To use groups of one's own, give `share_groups` their labels in a recipe of one's own.  To
-    publish them, replace the files of `latent_labels` and raise the data set's number in
-    `MADE_ANEW`.
+    publish them, replace files of `latent_labels` and raise the data set's number in `MADE_ANEW`.
     """
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA
 
-    embedding = embed(dataset, epochs, seed)
     random = number(seed, "latent groups") % 2**32
     components = min(COMPONENTS, *embedding.vectors.shape)
     reduced = PCA(components, random_state=random).fit_transform(embedding.vectors.float().numpy())
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for wanted in groups:
-        kmeans = KMeans(
-            wanted, n_init=KMEANS_STARTS, max_iter=KMEANS_STEPS, random_state=random
-        ).fit(reduced)
+        kmeans = KMeans(wanted, n_init=KMEANS_STARTS, max_iter=KMEANS_STEPS, random_state=random)
+        found = kmeans.fit_predict(reduced).astype(np.uint8)
         settings = {
             "dataset": dataset.name,
             "fingerprint": dataset.fingerprint,
@@ -197,7 +181,5 @@ def make_labels(
             "seed": seed,
         }
         paths.append(folder / f"{dataset.name}-D{wanted}.npz")
-        np.savez_compressed(
-            paths[-1], labels=kmeans.labels_.astype(np.uint8), settings=json.dumps(settings)
-        )
+        np.savez_compressed(paths[-1], labels=found, settings=json.dumps(settings))
     return paths

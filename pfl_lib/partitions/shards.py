@@ -8,7 +8,7 @@ from torch import LongTensor, Tensor
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, setting, whole
 from pfl_lib.partitions.base import Partition, called
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import permutation
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Shards:
                 " evenly: give another number of clients"
             )
         deck = torch.arange(dataset.classes).repeat(of_each)
-        deck = deck[torch.randperm(len(deck), generator=generator(seed, "shards"))]
+        deck = deck[permutation(len(deck), seed, "shards")]
         drawn = deck.reshape(clients, self.per_client).tolist()
         pools = (("training", dataset.train_y), ("test", dataset.test_y))
         train, test = (_dealt(pool, labels, dataset, drawn, of_each) for pool, labels in pools)

@@ -7,7 +7,7 @@ import torch
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, number
 from pfl_lib.partitions.base import Partition
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import permutation
 
 
 def check_share(share: float) -> None:
@@ -16,8 +16,7 @@ def check_share(share: float) -> None:
 
 
 def hold_out_validation(partition: Partition, share: float, seed: int) -> Partition:
-    """The partition with `share` of each client's training examples, rounded, as its validation
-    examples instead.
+    """The partition with `share` of each client's training examples, rounded, to validate on.
 
     Client i's are drawn by (seed, "validation", i), once for the whole run; both parts keep the
     order that the examples had.  Where the partition has `targets`, client i validates on what its
@@ -39,13 +38,12 @@ def hold_out_validation(partition: Partition, share: float, seed: int) -> Partit
                 f" example{'' if n == 1 else 's'} without {left} data: give another share"
             )
         held_out = torch.zeros(n, dtype=torch.bool)
-        held_out[torch.randperm(n, generator=generator(seed, "validation", client))[:k]] = True
+        held_out[permutation(n, seed, "validation", client)[:k]] = True
         train.append(mine[~held_out])
         validation.append(mine[held_out])
     targets = partition.targets or range(partition.clients)
-    return dataclasses.replace(
-        partition, train=tuple(train), validation=tuple(validation[target] for target in targets)
-    )
+    held_out = tuple(validation[target] for target in targets)
+    return dataclasses.replace(partition, train=tuple(train), validation=held_out)
 
 
 def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
@@ -91,9 +89,7 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
 
 
 def check_apart(made: Partition, name: str, dataset: Dataset) -> None:
-    """BadInput where pools are one, as a table's are, and examples are both trained and tested
-    on, be it by two clients.
-    """
+    """BadInput where pools are one, as a table's, and any client trains on test examples."""
     if dataset.train_x is not dataset.test_x:
         return
     if torch.isin(torch.cat(made.test), torch.cat(made.train)).any():
@@ -107,7 +103,5 @@ def _check_positions(what: str, positions: object, size: int) -> None:
     if not isinstance(positions, torch.Tensor) or positions.dtype != torch.int64:
         raise BadInput(f"{what} is {type(positions).__name__}: give positions, a tensor of int64")
     if len(positions) and not (0 <= positions.min() and positions.max() < size):
-        raise BadInput(
-            f"{what} has positions {int(positions.min())} to {int(positions.max())}: the data set"
-            f" has 0 to {size - 1}"
-        )
+        low, high = int(positions.min()), int(positions.max())
+        raise BadInput(f"{what} has positions {low} to {high}: the data set has 0 to {size - 1}")

@@ -16,7 +16,7 @@ from pfl_lib.methods import APFL, FedAvg, Scaffold
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
 from pfl_lib.randomness import generator
-from pfl_lib.rows import copies, descend, sgd
+from pfl_lib.rows import copies, descend
 from tests.common import refused
 
 MOVING = {"momentum": 0.9, "weight_decay": 0.01}
@@ -267,24 +267,15 @@ def test_an_error_in_one_of_several_is_not_lost():
     fed.train(copies(fed.initial(), 4), 1, range(4))
 
 
-def test_steps_that_draw_random_numbers_are_taken_one_client_at_a_time():
+def test_steps_of_several_at_once_that_draw_random_numbers_are_refused():
     def noisy(rows, gradient, batch) -> None:
         noise = torch.randn_like(rows["theta"])
         descend(rows, "theta", gradient(rows["theta"], batch) + noise, batch)
 
-    found = []
-    for threads in (1, 2, 2):
-        torch.manual_seed(5)
-        fed = ragged(threads=threads)
-        steps = (noisy, sgd, noisy)
-        start = copies(fed.initial(), 4)
-        rounds = [fed.train(start, r, range(4), step) for r, step in enumerate(steps, 1)]
-        torch.manual_seed(6)
-        fed = ragged(threads=threads)
-        rounds += [fed.train(start, r, range(4), step) for r, step in ((1, sgd), (2, noisy))]
-        found.append([rows["theta"] for rows, _ in rounds])
-    for one, two, again in zip(*found, strict=True):
-        assert torch.equal(one, two) and torch.equal(two, again)
+    one, two = (ragged(threads=threads) for threads in (1, 2))
+    given = copies(one.initial(), 4), 1, range(4), noisy
+    one.train(*given)  # one after the other, always in the same order
+    refused("^a local step draws random numbers that follow no seed", two.train, *given)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pfl_lib.federation.batches import batches
 from pfl_lib.methods import FedAvg, FedFomo, Scaffold, Waffle, make_method
 from pfl_lib.models.cnn import LeNet5, TFConvNet
 from pfl_lib.randomness import generator
-from pfl_lib.rows import copies, sgd
+from pfl_lib.rows import copies
 from tests.common import refused
 
 PLAIN = DPSGD(noise=0, max_norm=math.inf, sampling="shuffled")
@@ -272,18 +272,6 @@ def test_noise_is_each_clients_and_rounds_own():
     others = federation(private, sizes=(6, 6, 4), local_epochs=1)
     mine = trained(others, [1]) - others.initial()["theta"]
     torch.testing.assert_close(mine[0], moved[0][1], rtol=1e-6, atol=1e-6)
-
-
-def test_clients_who_are_trained_again_get_the_same_noise():
-    """Steps that draw from torch's generator are taken once more, one client after the other."""
-
-    def step(rows, gradient, batch) -> None:
-        torch.rand(())
-        sgd(rows, gradient, batch)
-
-    feds = [federation(NOISY, threads=threads) for threads in (1, 2)]
-    one, two = (fed.train(copies(fed.initial(), 3), 1, [0, 1, 2], step)[0] for fed in feds)
-    assert torch.equal(one["theta"], two["theta"])
 
 
 def test_one_clients_data_reach_no_other_client():

@@ -76,7 +76,7 @@ def test_clients_and_rows_that_do_not_fit_are_refused():
         ([0, 6], 2, "client 6 is not one of the clients 0 to 5"),
         ([0, 1.0], 2, "client 1.0 is not one of the clients 0 to 5"),
         ([0, 1], 3, "3 rows of 'theta' for 2 clients: give each one"),
-        ([0, 1], torch.ones(2, 1).long(), "theta holds torch.int64: give fractions, such as"),
+        ([0, 1], torch.ones(2, 1).long(), "theta is torch.int64: give fractions, such as"),
     ):
         rows = copies(fed.initial(), rows) if isinstance(rows, int) else {"theta": rows}
         assert refusal(fed.train, rows, 1, clients).startswith(sentence)
@@ -217,7 +217,7 @@ def test_the_initial_model_follows_the_seed_alone_and_leaves_torchs_random_numbe
 def test_one_client_is_trained_at_a_time_unless_more_are_asked_for():
     clients = federation().clients
     one, three = (Federation(clients, network, Schedule(1), **of) for of in ({}, {"threads": 3}))
-    assert (len(one._loop.modules), len(three._loop.modules)) == (1, 3)
+    assert (len(one._modules), len(three._modules)) == (1, 3)
 
 
 def test_a_module_of_ones_own_is_where_everybody_starts_and_is_left_alone():

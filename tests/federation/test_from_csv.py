@@ -154,7 +154,7 @@ def test_what_does_not_fit_is_refused_in_one_line(people):
         ({"label": "sick"}, "lacks column 'sick'; it has age, town, weight, ill"),
         ({"split_by": "height"}, "lacks column 'height'"),
         ({"inputs": ["weight", "shoe size"]}, "lacks column 'shoe size'"),
-        ({"inputs": "age"}, "inputs 'age': give a list of columns, each once, such as inputs=['"),
+        ({"inputs": "age"}, "inputs 'age': give a list of columns, each once, such as ['"),
         ({"inputs": ["weight", "ill"]}, "'ill' is the label, which is to be predicted"),
         ({"split_by": "ill", "bins": None}, "split_by 'ill' is the label: each client"),
         ({"seed": None}, "seed None: give a whole number"),

@@ -93,15 +93,16 @@ def test_a_runs_epsilons_are_each_clients_own():
         for c, steps, rate in ((0, 4, 0.8), (1, 10, 0.2))
     ]
 
-    def of(rows: list, rounds: int = 2) -> SimpleNamespace:
+    def of(rows: list, rounds: int = 2, diverged: int | None = None) -> SimpleNamespace:
         schedule = {"rounds": rounds, "private": {"noise": 1.5}}
         frame = pd.DataFrame(rows)
-        return SimpleNamespace(metrics=frame, config={"schedule": schedule}, diverged=None)
+        return SimpleNamespace(metrics=frame, config={"schedule": schedule}, diverged=diverged)
 
     found = epsilons(of(rows), 1e-5)
     assert found.to_dict() == {0: epsilon(1.5, 0.8, 8, 1e-5), 1: epsilon(1.5, 0.2, 20, 1e-5)}
     refused("metrics of some rounds are missing", epsilons, of(rows[1:]), 1e-5)
     refused("metrics of some rounds are missing", epsilons, of(rows, rounds=3), 1e-5)
+    refused("the run diverged in round 3: give one that did not", epsilons, of(rows, 4, 3), 1e-5)
     refused("DataFrame: give the Result of one run, such as", epsilons, of(rows).metrics, 1e-5)
     # The initial model, as round 0, is no trained round.
     first = [{"round": 0, "client": c} for c in (0, 1)]

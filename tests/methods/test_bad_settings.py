@@ -24,17 +24,17 @@ TABLE = [
     (m.CFL, "epsilon_1", [-1], NUMBER),
     (m.CFL, "start_round", [0], COUNT),
     (m.CFL, "relative", [1], FLAG),
-    (m.Ditto, "strength", [-0.1, math.inf, math.nan, "x", True], "give lambda, 0 or more"),
+    (m.Ditto, "strength", [-0.1, math.inf, math.nan, "x", True], NUMBER),
     (m.FedAvgData, "share", [1.5], "give a share from 0 to 1"),
     (m.FedAvgData, "pool", ["own"], "not one of all, client"),
     (m.FedFomo, "n", [0], COUNT),
-    (m.FedFomo, "epsilon", [1.5], "give a chance from 0 to 1"),
-    (m.FedFomo, "decay", [-1], NUMBER),
+    (m.FedFomo, "epsilon", [1.5], "give a share from 0 to 1"),
+    (m.FedFomo, "decay", [-1], "give a share from 0 to 1"),
     (m.FedFomo, "norm", ["max"], "not one of l2, l1"),
     (m.FedFomo, "affinity", ["none"], "not one of signed, normalised"),
     (m.FedFomo, "counts_own", [1], FLAG),
     (m.FedFomo, "keeps", [1], FLAG),
-    (m.FedProx, "mu", [-1.0, math.inf, math.nan, "0"], "give a factor of 0 or more"),
+    (m.FedProx, "mu", [-1.0, math.inf, math.nan, "0"], NUMBER),
     (m.FedRep, "head", ["fc3", (1,)], LAYERS),
     (m.FedRep, "head", [("0", "0")], ONCE),
     (m.FineTuned, "epochs", [-1, 0.5, True, "1"], "give a whole number, 0 or more"),
@@ -60,7 +60,7 @@ TABLE = [
     (m.PFedLA, "hidden", [(100, 0)], COUNT),
     (m.PFedMe, "lam", [-1], NUMBER),
     (m.PFedMe, "steps", [0], COUNT),
-    (m.PFedMe, "eta", [0], "give a step above 0"),
+    (m.PFedMe, "eta", [0], "give a number above 0"),
     (m.PFedMe, "beta", [0], "give a number above 0"),
     (m.PFedMe, "restart", [1], FLAG),
     (m.Similarity, "by", ["tensor"], "not one of layer, model"),
@@ -71,7 +71,7 @@ TABLE = [
     (m.Waffle, "psi", ["slow"], "not one of same, sigmoid, linear, step"),
     (m.Waffle, "shift", [math.nan], "give a share of the rounds, such as 0.1"),
     (m.WeightErosion, "p_d", [-0.1, "0.1", math.nan], "give a penalty of 0 or more"),
-    (m.WeightErosion, "p_s", [math.nan, math.inf], "give a finite penalty of 0 or more"),
+    (m.WeightErosion, "p_s", [math.nan, math.inf], NUMBER),
     (m.WeightErosion, "counting", ["now"], "not one of before, after, batches"),
     (m.WeightErosion, "newcomer", ["one"], "not one of mean, median"),
 ]
@@ -133,5 +133,5 @@ def test_a_federation_that_a_method_does_not_fit_is_refused_in_one_line(
 
 def test_a_setting_is_checked_where_a_child_gives_it_another_default():
     Weaker = make_dataclass("Weaker", [("mu", float, 0.01)], bases=(m.FedProx,), frozen=True)
-    refused("mu -1: give a factor of 0 or more", Weaker, mu=-1)
+    refused("mu -1: give a number 0 or more", Weaker, mu=-1)
     refused("weighting 'unifrom' .*", Weaker, weighting="unifrom")

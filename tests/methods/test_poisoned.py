@@ -84,6 +84,25 @@ def test_what_stays_with_a_client_is_honest_and_what_it_sends_is_not(pencil, pla
     assert not sent or not torch.equal(false["theta"][:, sent], honest["theta"][:, sent])
 
 
+def test_attacks_one_in_another_are_one_attack_on_all_their_clients(small, play):
+    once = Poisoned(m.FedRep(), (1, 2), "update")
+    nested = Poisoned(Poisoned(m.FedRep(), (2,), "update"), (1,), "update")
+    [(one, _)], [(other, _)] = (play(method, small(), rounds=1) for method in (once, nested))
+    assert same(one, other)
+
+
+def test_a_method_that_names_the_arguments_of_train_is_poisoned_too(small, play):
+    class Named(m.Local):
+        def round(self, fed, state, r):
+            clients = fed.participants(r)
+            rows = {name: row[clients] for name, row in state.items()}
+            return fed.train(rows, round=r, clients=clients)[0], {}
+
+    for method in (Named(), Poisoned(Named(), (1,), "update")):
+        [(state, _)] = play(method, small(), rounds=1)
+        assert state["theta"].isfinite().all()
+
+
 def test_dittos_own_models_stay_honest_while_they_receive_the_same(pencil, play):
     fed, false = pencil(POINTS, alice=None), Poisoned(m.Ditto(), (1,), "update")
     (honest, _), (false, _) = (play(method, fed)[0] for method in (m.Ditto(), false))

@@ -43,7 +43,7 @@ def test_a_whole_alpha_and_the_same_fraction_are_one():
 
 @pytest.mark.parametrize("alpha", [0, -1, float("nan"), float("inf"), "1", True])
 def test_an_alpha_that_is_none_is_refused(alpha):
-    refused("give a finite number above 0", Dirichlet, alpha)
+    refused("give a number above 0", Dirichlet, alpha)
 
 
 def test_more_than_there_is_is_refused_in_one_line(cifar10):

@@ -157,11 +157,9 @@ def test_groups_are_made_of_any_embedding_and_read_back(digits, tmp_path):
     generator = torch.Generator().manual_seed(0)
     around = torch.arange(1797) % 3
 
-    def embed(dataset: data.Dataset, epochs: int, seed: int) -> Embedding:
-        far = torch.eye(3)[around] * 100
-        return Embedding(far + torch.randn(1797, 3, generator=generator), 0.5, "made up")
-
-    (path,) = latent.make_labels(digits, [3], tmp_path, embed)
+    vectors = torch.eye(3)[around] * 100 + torch.randn(1797, 3, generator=generator)
+    embedding = Embedding(vectors, 0.5, "made up")
+    (path,) = latent.make_labels(digits, [3], tmp_path, embedding)
     with np.load(path) as stored:
         labels, settings = stored["labels"], json.loads(str(stored["settings"]))
     assert labels.dtype == np.uint8 and settings["embedding"] == "made up"
