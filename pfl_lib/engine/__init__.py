@@ -40,7 +40,8 @@ LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "half_cross_entropy":
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """One client's local work in one round: its examples' places, labels, and batches of both.
+    """One client's local work in one round: its examples' place in the pool, their labels, and the
+    batches as positions in both.
 
     `moves`: [b, 3] for each batch (`augment.draw_moves`) or None; `noising`: DP-SGD's, or None.
     """

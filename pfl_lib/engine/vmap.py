@@ -32,7 +32,7 @@ def train(
     if sgd["momentum"]:
         rows |= {velocity(name): torch.zeros_like(rows[name]) for name in trained}
     gradient, noising = gradients_of(flat), [client.noising for client in work]
-    clipped = noising[0] and by_example(flat, noising[0].settings.max_norm)
+    clipped = any(noising) and by_example(flat, noising[0].settings.max_norm)
     placed = [client.placed() for client in work]
     for number in range(max((len(client.batches) for client in work), default=0)):
         for group in _groups(work, number):

@@ -224,7 +224,7 @@ def run_many(
                 spec, outcomes[spec] = one
                 if not isinstance(outcomes[spec], RunLeft):
                     rounds.end(spec)
-    lost = f"its result is not in {store.root}: workers must see it and run this version of pfl_lib"
+    lost = f"its result is not in {store.root}: workers must see this folder and run this version"
     results = {
         spec: outcomes.get(spec) or store.find(spec, with_model) or RunFailure(spec, lost)
         for spec in dict.fromkeys(specs)

@@ -102,8 +102,8 @@ def from_arrays(
     given = {"train": train, "test": test, "validation": validation}
     for name, pairs in given.items():
         if not isinstance(pairs, list | tuple):
-            kind = type(pairs).__name__
-            raise BadInput(f"{name} is {kind}: give a list with a pair for each client")
+            wanted = "give a list with a pair (inputs, labels) for each client"
+            raise BadInput(f"{name} is {type(pairs).__name__}: {wanted}")
     if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
         held = f"{len(train)}, {len(test)} and {len(validation)} clients"
         raise BadInput(f"train, test and validation hold {held}: give each client one pair")

@@ -159,7 +159,9 @@ class Federation:
         name: str | None = None,
         version: int = 1,
     ) -> "Federation":
-        """A federation of one's own data: a pair of arrays (x [n, ...], y [n]) for each client."""
+        """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays,
+        inputs as the model takes them.
+        """
         data = client_data.from_arrays(train, test, validation)
         x = data.splits["train"].pool.x
         pictures = len(data.input_shape) > 1 and x.min() >= 0 and 127 < x.max() <= 255
@@ -302,7 +304,9 @@ class Federation:
     def evaluate(
         self, model: Rows, split: str = "test", clients: Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mean loss and accuracy (0 to 1), [n] each, float64, of one model ([P]) or n ([n, P])."""
+        """Mean loss [n] and accuracy [n] (0 to 1), in float64, of a model ([P]) or of each client's
+        own ([n, P]) on clients' data.
+        """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
         return evaluation.evaluate(self._modules[0], model, self._split(split), ids)

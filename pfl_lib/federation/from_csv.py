@@ -43,9 +43,10 @@ def from_csv(
     20, above 20 up to 35, and above 35, and rows without a value are a fourth; without bins each
     different value is a client, in ascending order.  `inputs`: the columns to predict from; by
     default all but the label, and without `bins` but `split_by`, of which a client has one value.
-    Numbers are standardised and their gaps filled with the median; words become one column each
-    (see `_prepared`); both use all rows of the file.  A line on standard error says, once
-    for each file, what every column became, and who the clients and which the classes are.
+    Numbers are standardised and their gaps filled with the median; words become one column each but
+    for the first in alphabetical order, their gaps the most frequent one; both use all rows of the
+    file.  A line on standard error says, once for each file, what every column became, and who the
+    clients and which the classes are.
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
@@ -163,9 +164,8 @@ def _groups(
         if gaps := int(column.isna().sum()):
             raise BadInput(f"{where} is empty in {gaps} rows: whose are they?")
         if column.nunique() > MOST_WORDS and numeric:
-            raise BadInput(
-                f"{where} has {column.nunique()} different numbers: group them with bins=(...)"
-            )
+            found = f"{column.nunique()} different numbers, each a client"
+            raise BadInput(f"{where} has {found}: group them with bins=(..., ...)")
         return sorted(column.unique()), by_column.by_value(column.tolist(), seed)
     if not numeric:
         raise BadInput(f"{where} holds words, which bins cannot split: leave bins out")
@@ -210,7 +210,7 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
                 " inputs=[...]"
             )
     if not names:
-        raise BadInput(f"{path}: give a column to predict from beside the label, or inputs=[...]")
+        raise BadInput(f"{path} has no column to predict from: give one, or inputs=[...]")
     x = _prepared(table[names])
     if not x.shape[1]:
         raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")

@@ -84,7 +84,7 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
     """BadInput for a module that local training would fail on or misread."""
     for part in flat.module.modules():
         if isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None:
-            raise BadInput("BatchNorm with momentum=None counts batches: give it a number")
+            raise BadInput("BatchNorm with momentum=None counts batches: give momentum a number")
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.track_running_stats:
             raise BadInput(
                 "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"

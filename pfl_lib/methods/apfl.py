@@ -40,7 +40,7 @@ class APFL:
 
     * WAFFLE says only that the mixture is adapted.  `alpha` 0.5 is where it starts: the default of
       FedTorch, APFL's official code, and of iFedAvg by D. Roschewitz, whom WAFFLE's authors thank
-      for an implementation.  From v = w, a mixture that moves once a round stays in round 1.
+      for an implementation.  From v = w, a mixture that moves once a round does not in round 1.
     * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
     * `mixture_step`: "first batch" moves the mixture once a round, as FedTorch does; "every batch"
       at each local step; "round" after training, by all that it did, as iFedAvg does:
@@ -53,7 +53,8 @@ class APFL:
 
     * `own_start="random"`: v starts at a random model of the client's own, not at w.
     * `averaged="mixtures"`: the server averages the clients' a v + (1 - a) w, so that all of them
-      keep a v.  (iFedAvg tests mixtures with the client's own w; here the new w is served.)
+      keep a v.  (iFedAvg also tests each mixture with the client's own w, before averaging; here
+      the new w is served.)
     * `own_gradient="outputs"`: the loss of v mixes log-probabilities, a log p_v + (1 - a) log p_w,
       whose gradient is a grad f(v); a mixture that moves then moves by the round.
 

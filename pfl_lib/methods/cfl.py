@@ -34,7 +34,8 @@ class CFL:
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code, and a
       cluster is split only when all its clients have taken part since it was made: about 50 rounds
-      where a tenth of 100 clients is drawn each round.  One without participants is kept.
+      on average where a tenth of 100 clients is drawn each round.  A cluster without participants
+      keeps its model.
     """
 
     epsilon_1: float = setting(0.3, *NOT_NEGATIVE)

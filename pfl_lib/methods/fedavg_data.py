@@ -58,9 +58,8 @@ class FedAvgData:
         sizes = fed.sizes().tolist()
         if self.share and not pool_size(sizes, self.share, self.pool):
             of = POOLS[self.pool].format(total=sum(sizes), mean=sum(sizes) / len(sizes))
-            raise BadInput(
-                f"share {self.share!r} of {of} is no whole example: give a larger share, or 0"
-            )
+            more = "give a larger share, or 0 for FedAvg"
+            raise BadInput(f"share {self.share!r} of {of} is no whole example: {more}")
         return fed.initial()
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:

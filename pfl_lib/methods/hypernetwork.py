@@ -51,7 +51,8 @@ def drawn(blocks: Sequence[Block], random: torch.Generator) -> Tensor:
 
 
 def features(named: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """The last hidden layer's values [..., width] for embeddings [..., D], or these without one.
+    """The last hidden layer's values [..., width] for embeddings [..., D]; the embeddings
+    themselves where there is no hidden layer.
 
     `named` holds tensors by the names of `columns`, of one network or of one for each embedding.
     """

@@ -24,7 +24,8 @@ class Mocha:
 
     * MOCHA itself is for convex models, with their dual problem and a learnt Omega.  FedFomo's
       MOCHA is LG-FedAvg's released code, which trains networks by SGD with this penalty.
-    * c = `coefficient` x 10^-f, f = floor(log10 P + 1) + 1, as in that code; 0 is local training.
+    * c = `coefficient` x 10^-f with f = floor(log10 P + 1) + 1 for P parameters, as in that code;
+      0 is local training.
     * That code's Omega takes a matrix of ones for I, by a slip: a constant matrix, which pulls the
       models' sum towards 0 and no two together.  Here I is the identity.
     * The others' models are those at the start of the round, so the order of clients cannot matter;

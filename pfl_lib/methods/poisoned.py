@@ -60,7 +60,9 @@ class Poisoned:
         own = getattr(self.method, "versions", lambda *_: {})
         # What stays with a client was once changed too.
         kept = self.attack == "update" and isinstance(self.method, KEEPING)
-        return own(schedule, statistics) | {"what is uploaded": 2 if kept else 1}
+        told = own(schedule, statistics) | {"what is uploaded": 2 if kept else 1}
+        # An outer attack once changed what an inner method keeps.
+        return told | ({"attacks nest": 2} if isinstance(self.method, Poisoned) else {})
 
     def start(self, fed: Federation) -> Rows:
         for i in self.clients:

@@ -35,7 +35,7 @@ class Scaffold:
 
     * `option`: "I" is c_i <- the gradient at x, the server's model, over all of the client's data:
       "an additional pass over the local data" (section 4), in the schedule's batches.  "II" is
-      c_i <- the mean of the K raw gradients g_i(y), which costs nothing, and implementations use.
+      c_i <- the mean of the K raw gradients g_i(y), which costs nothing; implementations use it.
     * The paper's formula for II, c_i - c + (x - y) / (K lr), is that mean without momentum and
       weight decay.  With them it is too large (tenfold at momentum 0.9), so the mean is kept.
     * The correction is added to the raw gradient, before weight decay and momentum.

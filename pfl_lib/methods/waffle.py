@@ -47,7 +47,8 @@ class Waffle:
     * `psi`: Psi is the "same" function as Omega, as in the paper's experiments, or has a transition
       of its own, with the same `slope` and `shift`.  Eqs. 2 and 3 allow for two functions: Omega
       says how far Alice is set apart from the nearest client, Psi whose distance still counts.
-    * `option` and `clip` are SCAFFOLD's; the paper names no option, does not clip: server step 1.
+    * `option` and `clip` are SCAFFOLD's; the paper names no option and does not clip.  Server step
+      1.
     * With partial participation, of which the paper has none, weights are computed among the
       participants S, and Alice always takes part.  "mean" is then the mean over S, not over all N
       as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of the change,

@@ -138,7 +138,10 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     shown = ["printed", "ours", "difference"] + ["verdict"] * bool(compared["verdict"].any())
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
     cells = frame.set_index([*index, "method"])[shown].rename_axis(columns="value")
-    return cells.stack(future_stack=True).unstack("method", sort=False).fillna("–")
+    table = cells.stack(future_stack=True).unstack("method").fillna("–")
+    rows = frame[index].drop_duplicates().itertuples(index=False, name=None)
+    table = table.loc[[(*row, name) for row in rows for name in shown]]
+    return table[list(dict.fromkeys(compared["method"]))]
 
 
 def with_spread(means: pd.Series, spreads: pd.Series, digits: int = 2) -> pd.Series:

@@ -83,6 +83,13 @@ def test_clients_and_rows_that_do_not_fit_are_refused():
         assert refusal(fed.evaluate, rows, clients=clients).startswith(sentence)
 
 
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_no_clients_are_trained_to_no_rows(engine):
+    fed = federation(engine=engine)
+    rows, steps = fed.train(copies(fed.initial(), 0), 1, [])
+    assert len(rows["theta"]) == len(steps) == 0
+
+
 def test_a_client_is_trained_once_in_a_whole_round_and_evaluated_as_often_as_asked():
     fed = federation()
     rows = copies(fed.initial(), 2)

@@ -89,6 +89,7 @@ def test_attacks_one_in_another_are_one_attack_on_all_their_clients(small, play)
     nested = Poisoned(Poisoned(m.FedRep(), (2,), "update"), (1,), "update")
     [(one, _)], [(other, _)] = (play(method, small(), rounds=1) for method in (once, nested))
     assert same(one, other)
+    assert nested.versions(Schedule(1), False) == {"what is uploaded": 1, "attacks nest": 2}
 
 
 def test_a_method_that_names_the_arguments_of_train_is_poisoned_too(small, play):

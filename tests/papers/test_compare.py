@@ -47,6 +47,19 @@ def test_the_papers_best_is_that_of_all_methods_of_the_row(accuracies, ours, agr
     assert compare.leaders(Runs((TABLE,), lambda spec: None)).reset_index().empty
 
 
+def test_the_papers_layout_keeps_its_rows_and_columns_each_with_its_own_value():
+    places = {"dataset": [*"ZZZA"], "setting": [*"bbac"], "method": [*"yxyx"]}
+    frame = pd.DataFrame(places | {"printed": [1.0, 2.0, 3.0, 4.0]})
+    frame = frame.assign(ours=frame["printed"] + 10, difference=10.0, diverged=None)
+    frame = frame.assign(metric="m", status="ran", verdict="")
+    layout = compare.as_printed(frame.assign(**{"ours std": float("nan"), "printed std": 0.5}))
+    assert [*layout.columns] == ["y", "x"]
+    assert [*layout.index.droplevel("value").unique()] == [("Z", "b"), ("Z", "a"), ("A", "c")]
+    ours = layout.xs("ours", level="value")
+    assert ours.to_numpy().tolist() == [["11.00", "12.00"], ["13.00", "–"], ["–", "14.00"]]
+    assert layout.loc["Z", "b", "printed"].tolist() == ["1.00 ± 0.50", "2.00 ± 0.50"]
+
+
 def test_a_table_tells_what_a_column_changes_of_the_schedule():
     told = fedfomo.TABLE2.methods().set_index("method")["hyper-parameters"]
     assert told["pFedMe"].endswith("restart False, lr 0.0025")
