@@ -39,8 +39,9 @@ class Results:
     @property
     def metrics(self) -> pd.DataFrame:
         """All results' `Result.metrics`, one below the other, with their seed in front."""
-        each = {result.config["seed"]: result.metrics for result in self.results}
-        return pd.concat(each, names=["seed"]).reset_index("seed").reset_index(drop=True)
+        each = [result.metrics.assign(seed=result.config["seed"]) for result in self.results]
+        frame = pd.concat(each, ignore_index=True)
+        return frame[["seed", *frame.columns.drop("seed")]]
 
     def summary(
         self,
@@ -124,8 +125,9 @@ class Comparison:
         """All that was measured: a row for each name, seed, round and client, with accuracy (0 to
         1), loss and what the method logs.
         """
-        each = {name: several.metrics for name, several in self.results.items()}
-        return pd.concat(each, names=["name"]).reset_index("name").reset_index(drop=True)
+        each = [several.metrics.assign(name=name) for name, several in self.results.items()]
+        frame = pd.concat(each, ignore_index=True)
+        return frame[["name", *frame.columns.drop("name")]]
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -133,6 +133,13 @@ def test_a_comparison_is_written_as_latex(tmp_path):
     assert len([line for line in every if line.startswith(("several", "one"))]) == 9
 
 
+def test_a_number_of_a_log_that_is_called_seed_or_name_gives_way():
+    logged = replace(ONE, metrics=ONE.metrics.assign(seed=9.0, name=9.0))
+    rounds = compare({"a": logged}).rounds
+    assert [*rounds.columns[:2]] == ["name", "seed"] and {*rounds["name"]} == {"a"}
+    assert {*rounds["seed"]} == {1}
+
+
 def test_what_is_no_result_is_refused():
     other = replace(ONE, config=ONE.config | {"seed": 2, "clients": 9})
     for wrong, sentence in (
