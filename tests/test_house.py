@@ -344,7 +344,7 @@ BUDGETS = {
     "partitions": 1444,
     "data": 643,
     "experiments": 1863,
-    "results": 1321,
+    "results": 1320,
     "papers": 2694,
     "display": 1015,
     "explore": 429,
