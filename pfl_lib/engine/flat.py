@@ -82,6 +82,7 @@ class FlatModule:
         return gradient
 
     def load(self, theta: Tensor, statistics: Tensor | None) -> None:
+        """Take over a row's values."""
         self._theta.copy_(theta)
         if statistics is not None:
             self._statistics.copy_(statistics)

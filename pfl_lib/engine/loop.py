@@ -1,4 +1,5 @@
-"""One client at a time through one flat module; on several cores several, in threads and modules.
+"""One client at a time through one flat module; on several cores several clients, each in a thread
+and a module of its own.
 
 The CPU's default.  A client's result does not depend on how many are trained at once, since each is
 trained whole by one thread.  Threads take turns in Python, not in a recording's playback.
@@ -26,7 +27,8 @@ def train(
     trained: Sequence[str],
     sgd: dict[str, float],
 ) -> Rows:
-    """The `trained` of n clients' rows [n, width] after their work, as many at once as modules.
+    """Take n clients' rows, [n, width], through their work, as many clients at once as there are
+    modules; returns the `trained` ones.
 
     BadInput where several draw from torch's or NumPy's own stream: who goes first would matter.
     """

@@ -77,7 +77,8 @@ class WeightErosion:
 def erode(
     weights: Tensor, distances: Tensor, p_d: float, p_s: float = 0.0, passes: Tensor | float = 0
 ) -> Tensor:
-    """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` over each client's data.
+    """Eq. 5: max(0, alpha_i - (1 + p_s passes_i) p_d d_i), [N]; `passes` counts how often each
+    client's data has been used.
 
     Infinite distances (Alice's own update is zero) give weight 0, unless p_d is 0: then nothing
     erodes.  An infinite p_d leaves weight only where the distance is 0.

@@ -42,8 +42,8 @@ def hold_out_validation(partition: Partition, share: float, seed: int) -> Partit
         train.append(mine[~held_out])
         validation.append(mine[held_out])
     targets = partition.targets or range(partition.clients)
-    held_out = tuple(validation[target] for target in targets)
-    return dataclasses.replace(partition, train=tuple(train), validation=held_out)
+    validated_on = tuple(validation[target] for target in targets)
+    return dataclasses.replace(partition, train=tuple(train), validation=validated_on)
 
 
 def check(made: object, name: str, dataset: Dataset, clients: int) -> None:

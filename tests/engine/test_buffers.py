@@ -191,7 +191,10 @@ def remembered(network: nn.Module) -> torch.Tensor:
         (lambda net: net.weight.data.clamp_(-0.1, 0.1), "the model's forward writes into its par"),
         (remembered, "the model gives other scores when it is given a batch again"),
         (lambda net: net.weight * random.random(), "the model gives other scores when it is given"),
-        (lambda net: net.weight * np.random.rand(), "the model draws random numbers in"),  # noqa: NPY002
+        (
+            lambda net: net.weight * np.random.rand(),  # noqa: NPY002
+            "the model draws random numbers in training",
+        ),
     ],
 )
 def test_a_forward_that_is_no_function_of_parameters_buffers_and_batch_is_refused(weight, sentence):
