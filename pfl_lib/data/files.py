@@ -68,8 +68,10 @@ def _download(name: str, source: Source, root: Path) -> None:
             downloaded = Path(temporary) / source.folder
             for file in os.listdir(downloaded) if source.any_of else source.files:
                 os.replace(downloaded / file, folder / file)
-    # torchvision raises RuntimeError when every mirror failed
-    except (OSError, RuntimeError) as error:
+    except BadInput:
+        raise
+    # torchvision raises RuntimeError when every mirror failed, scikit-learn ValueError
+    except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(
             f"{name} could not be downloaded into {root} ({reason}); with a copy at hand, point"

@@ -74,6 +74,8 @@ class RunSpec:
         object.__setattr__(self, "partition", partitions.short_name(recipe) or recipe)
         choose("model", self.model, models.MODELS)
         choose("loss", self.loss, engine.LOSSES)
+        if not isinstance(self.measures, tuple):
+            raise BadInput(f"measures {self.measures!r}: give a tuple, such as ('validation',)")
         for measure in self.measures:
             choose("measure", measure, (measures.START, *measures.MEASURES))
         whole("seed", self.seed)
@@ -156,7 +158,7 @@ class RunSpec:
         schedule = self.schedule
         passes = float(schedule.local_epochs)
         if schedule.local_batches is not None:
-            passes = min(1.0, self.clients * schedule.local_batches * schedule.batch_size / images)
+            passes = schedule.local_batches * min(1.0, self.clients * schedule.batch_size / images)
         if hasattr(self.method, "cost"):
             passes = self.method.cost(passes, 1.0 if self.alice is None else 1 / self.clients)
         if schedule.private is not None:

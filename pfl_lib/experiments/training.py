@@ -237,20 +237,18 @@ class Run:
         """
         with one_thread():
             served = asked.served(self.method, self.fed, self.state)
-        if served["theta"].dim() == 1:
-            rows = [row[None] for row in (served["theta"], served["statistics"])]
-        else:
-            clients = self.fed.evaluated_clients
-            rows = [select_rows(served[name], clients) for name in ("theta", "statistics")]
+        clients, rows = self.fed.evaluated_clients, (served["theta"], served["statistics"])
+        rows = [row[None] if row.dim() == 1 else select_rows(row, clients) for row in rows]
         named = {name: value.cpu().clone() for name, value in self.fed.layout.named(*rows).items()}
         model = _loadable(named, self.fed.module)
         names = self.matrices[0] if self.matrices else ()
         made = {name: "; ".join(words) for name, words in self.made_with.items()}
         made["finished"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        columns = None if self.metrics else ["round", "client", "accuracy", "loss"]
+        columns = {"round": int, "client": int, "accuracy": float, "loss": float}
+        metrics = pd.DataFrame(self.metrics, columns=None if self.metrics else [*columns])
         return Result(
             config | made,
-            pd.DataFrame(self.metrics, columns=columns),
+            metrics.astype(columns),
             torch.stack(self.weights).numpy() if self.weights else None,
             self.diverged,
             self.seconds,

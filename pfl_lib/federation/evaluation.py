@@ -18,6 +18,8 @@ def evaluate(
     """Mean loss [n] and accuracy [n] (0 to 1) of one model ([P]) on n clients' data, or of the k-th
     of n models ([n, P]) on the k-th client's.
     """
+    if not clients:
+        return torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
     if model["theta"].dim() == 2:
         rows = [{name: matrix[k] for name, matrix in model.items()} for k in range(len(clients))]
         each = [evaluate(module, row, data, [i]) for row, i in zip(rows, clients, strict=True)]

@@ -259,6 +259,7 @@ class Federation:
         of "theta" that leave the client (None: all), matters to `methods.poisoned` alone.
         """
         whole("round", round, 0)  # 0: what a method's `start` trains
+        whole("epochs", 1 if epochs is None else epochs, 1)
         clients = self._fitting(clients, rows)
         if len(set(clients)) < len(clients):
             raise BadInput(f"clients {clients}: give each of them once")

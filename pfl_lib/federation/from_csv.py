@@ -59,26 +59,23 @@ def from_csv(
         cure = "write it by its to_csv(path, index=False) and give that path"
         raise BadInput(f"path is a DataFrame: {cure}")
     path = path_of("path", path)
-    is_list = isinstance(inputs, list | tuple)
-    names = {name for name in inputs if isinstance(name, str)} if is_list else set()
-    if inputs is not None and not (is_list and len(names) == len(inputs)):
+    asked = inputs if isinstance(inputs, list | tuple) else ()
+    names = [name.strip() for name in asked if isinstance(name, str)]
+    if inputs is not None and not (asked and len({*names}) == len(inputs)):
         such = [inputs] if isinstance(inputs, str) else ["age", "weight"]
         raise BadInput(f"inputs {inputs!r}: give a list of columns, each once, such as {such}")
     for name, column in (("label", label), ("split_by", split_by)):
         if not isinstance(column, str):
             raise BadInput(f"{name} {column!r}: give the name of a column")
-    if label in (inputs or ()):
+    label, split_by = label.strip(), split_by.strip()
+    if label in names:
         raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
     if label == split_by and bins is None:
         raise BadInput(f"split_by {split_by!r} is the label: each client would have one class")
     whole("seed", seed)
     check_share(validation)
     table = _read(path)
-    label, split_by, *others = (
-        name if name in table else name.strip() for name in (label, split_by, *(inputs or ()))
-    )
-    inputs = inputs and others
-    for name in (label, split_by, *(inputs or ())):
+    for name in (label, split_by, *names):
         if name not in table:
             there = ", ".join(map(str, table.columns))
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
@@ -90,7 +87,7 @@ def from_csv(
             f" {_numbered(clients)}"
         )
     left_out = {label} if bins is not None else {label, split_by}
-    names = [name for name in table if name not in left_out] if inputs is None else list(inputs)
+    names = names or [name for name in table if name not in left_out]
     x = torch.from_numpy(_inputs(path, table, names))
     counted = [f"{name} ({n} rows)" for name, n in zip(classes, np.bincount(labels), strict=True)]
     tell(

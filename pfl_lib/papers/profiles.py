@@ -73,8 +73,11 @@ class Profile:
                 told.append(f"{name.replace('_', ' ')} {ours} in place of {paper}")
         if len(kept) < len(made):
             told.append(f"{len(made) - len(kept)} of {len(made)} settings left out")
-        several, as_many = len(self.seeds) > 1, len(self.seeds) == self.paper_seeds
-        seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if several else f"seed {self.seeds[0]}"
+        first, *_, last = self.seeds * 2  # one seed is the first and the last
+        in_a_row = self.seeds == tuple(range(first, last + 1))
+        seeds = f"{first} to {last}" if in_a_row else ", ".join(map(str, self.seeds))
+        seeds = f"seeds {seeds}" if len(self.seeds) > 1 else f"seed {first}"
+        as_many = len(self.seeds) == self.paper_seeds
         count = "" if as_many else f" (number of seeds in the paper: {self.paper_seeds})"
         shown = ", ".join(told) or "the paper's setting, where it gives one"
         known = {setting.dataset for setting in self.settings}

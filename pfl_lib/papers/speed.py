@@ -1,7 +1,5 @@
 """How fast methods learn: best accuracies so far, and which method reaches the same one first."""
 
-import math
-
 import pandas as pd
 
 from pfl_lib.papers.runs import Runs
@@ -9,6 +7,7 @@ from pfl_lib.papers.runs import Runs
 BELOW = 0.4  # points under the lower of two final accuracies: what both methods reach
 CLEARLY = 2  # rounds: an evaluation is noisy from round to round
 ENOUGH = 3  # seeds
+APART = ("rounds apart", "two errors")
 
 
 def best_so_far(frame: pd.DataFrame, client: int = 0) -> pd.DataFrame:
@@ -36,9 +35,10 @@ def lead(runs: Runs, faster: str, slower: str) -> pd.DataFrame:
 
     Columns dataset, setting, target (percent: 0.4 points below the lower of the two final mean best
     accuracies), a column for each of the two methods (the round in which its mean best accuracy,
-    over the seeds that both have, reaches the target), seeds (how many these are) and earlier
-    ("yes", "no", or "open" where their rounds on common seeds, each with its own target, differ on
-    average by less than two rounds or two standard errors, on fewer than three seeds, and where one
+    over the seeds that both have, reaches the target), seeds (how many these are), rounds apart
+    (how much earlier the faster is there on these seeds, each with its own target, on average), two
+    errors (two standard errors of this mean) and earlier ("yes", "no", or "open" where they are
+    less than two rounds or two standard errors apart, on fewer than three seeds, and where one
     diverged or was not run).
     """
     frame = best_so_far(runs.frame)
@@ -47,8 +47,9 @@ def lead(runs: Runs, faster: str, slower: str) -> pd.DataFrame:
         here = frame[(frame["dataset"] == dataset) & (frame["setting"] == setting)]
         found = _lead(values, here, faster, slower)
         lines.append({"dataset": dataset, "setting": setting, **found})
-    names = ["dataset", "setting", "target", slower, faster, "seeds", "earlier"]
-    return pd.DataFrame(lines, columns=names).astype({slower: "Int64", faster: "Int64"})
+    names = ["dataset", "setting", "target", slower, faster, "seeds", *APART, "earlier"]
+    kinds = {slower: "Int64", faster: "Int64"} | dict.fromkeys(APART, float)
+    return pd.DataFrame(lines, columns=names).astype(kinds)
 
 
 def _lead(values: pd.DataFrame, frame: pd.DataFrame, faster: str, slower: str) -> dict[str, object]:
@@ -65,8 +66,8 @@ def _lead(values: pd.DataFrame, frame: pd.DataFrame, faster: str, slower: str) -
     one, other = (by_seed[name][seeds] for name in (faster, slower))
     goals = pd.concat([one.iloc[-1], other.iloc[-1]], axis=1).min(axis=1) - BELOW
     apart = (other >= goals).idxmax() - (one >= goals).idxmax()
-    rounds, earlier = apart.mean(), "open"
-    clearly = max(CLEARLY, 2 * apart.std() / math.sqrt(len(seeds)))
-    if len(seeds) >= ENOUGH and abs(rounds) >= clearly:
+    rounds, errors, earlier = apart.mean(), 2 * apart.sem(), "open"
+    if len(seeds) >= ENOUGH and abs(rounds) >= max(CLEARLY, errors):
         earlier = "yes" if rounds > 0 else "no"
-    return {"target": target, **reached, "seeds": len(seeds), "earlier": earlier}
+    found = {"target": target, **reached, "seeds": len(seeds), "earlier": earlier}
+    return found | dict(zip(APART, (rounds, errors), strict=True))

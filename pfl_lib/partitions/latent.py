@@ -162,6 +162,8 @@ def make_labels(
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA
 
+    for wanted in groups:
+        whole("groups", wanted, 1, 256)  # labels are bytes
     random = number(seed, "latent groups") % 2**32
     components = min(COMPONENTS, *embedding.vectors.shape)
     reduced = PCA(components, random_state=random).fit_transform(embedding.vectors.float().numpy())

@@ -99,7 +99,14 @@ def _lines(path: Path) -> tuple[dict[str, str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as error:
-        return {}, [f"{path} cannot be read ({error.strerror})"]
+        return _unreadable(path, error.strerror)
+
+
+@functools.cache
+def _unreadable(path: Path, why: str) -> tuple[dict[str, str], list[str]]:
+    told = f"{path} cannot be read ({why})"
+    print(f"{told}: its runs count as not run", file=sys.stderr)
+    return {}, [told]
 
 
 @functools.cache  # pages ask for the same runs again and again

@@ -136,7 +136,7 @@ class Comparison:
         runs).
         """
         pace = {
-            name: sum(result.seconds / result.metrics["round"].max() for result in several)
+            name: sum(of.seconds / max(1, of.metrics["round"].max()) for of in several)
             / len(several)
             for name, several in self.results.items()
         }

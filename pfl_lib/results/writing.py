@@ -32,7 +32,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def written(what: str, path: object, content: bytes) -> Path:
     """Write a file that a user has asked for; BadInput, with a cure, where that fails."""
-    path = path_of(what, path)
+    path = path_of(what, path).expanduser()
     try:
         with replacing(path) as new:
             new.write_bytes(content)

@@ -239,11 +239,12 @@ def test_a_missing_set_is_downloaded_into_the_cache_and_leaves_only_its_files(
     assert sorted(there) == sorted(MNIST_FILES)
 
 
-def test_a_failed_download_says_so_and_leaves_nothing(cache, monkeypatch):
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+def test_a_failed_download_says_so_and_leaves_nothing(kind, cache, monkeypatch):
     def mnist(root, train, download=False):
         (Path(root) / "MNIST" / "raw").mkdir(parents=True)
         (Path(root) / "MNIST" / "raw" / "train-images-idx3-ubyte").write_bytes(b"half")
-        raise RuntimeError("Error downloading\ntrain-images-idx3-ubyte.gz")
+        raise kind("Error downloading\ntrain-images-idx3-ubyte.gz")
 
     install_torchvision(monkeypatch, MNIST=mnist)
     told = f"mnist could not be downloaded into {cache} (Error downloading train-images-idx3-ubyte"

@@ -248,3 +248,7 @@ def test_a_runs_length_counts_what_its_method_computes():
     assert examples(m.Scaffold("I")) == examples(m.Waffle(option="I")) == local * 3 / 2
     batches = Schedule(3, local_batches=5)
     assert RunSpec(m.FedAvg(), batches, dataset="digits", clients=2).examples() == 2 * 5 * 32 * 3
+    batches = Schedule(3, local_batches=100)  # of clients' 8 or 9 examples each takes all
+    given = {"dataset": "digits", "images": 83, "clients": 10}
+    assert RunSpec(m.FedAvg(), batches, **given).examples() == 100 * 83 * 3
+    refused("measures 'start': give a tuple", RunSpec, m.Local(), Schedule(3), measures="start")

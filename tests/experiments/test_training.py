@@ -185,6 +185,7 @@ def test_where_only_a_served_model_is_not_finite_its_client_is_named():
 
     run = finished(Run(Breaks(), federation()))
     assert (run.diverged, run.non_finite) == (1, {1: 1})
+    assert run.result({}).metrics.dtypes.map(str).tolist() == ["int64"] * 2 + ["float64"] * 2
 
 
 def test_a_client_who_is_lost_and_has_no_weight_is_remembered_and_the_run_goes_on():

@@ -88,6 +88,8 @@ def test_no_clients_are_trained_to_no_rows(engine):
     fed = federation(engine=engine)
     rows, steps = fed.train(copies(fed.initial(), 0), 1, [])
     assert len(rows["theta"]) == len(steps) == 0
+    for model in (fed.initial(), copies(fed.initial(), 0)):
+        assert [found.tolist() for found in fed.evaluate(model, clients=[])] == [[], []]
 
 
 def test_a_client_is_trained_once_in_a_whole_round_and_evaluated_as_often_as_asked():
@@ -96,6 +98,7 @@ def test_a_client_is_trained_once_in_a_whole_round_and_evaluated_as_often_as_ask
     refused(r"^clients \[1, 1\]: give each of them once$", fed.train, rows, 1, [1, 1])
     for wrong in (-1, 1.0, None):
         refused(f"^round {wrong}: give a whole number, 0 or more$", fed.train, rows, wrong, [0, 1])
+    refused("^epochs 0: give a whole number, 1 or more$", fed.train, rows, 1, [0, 1], epochs=0)
     assert len(fed.evaluate(rows, clients=np.array([1, 1]))[0]) == 2
 
 

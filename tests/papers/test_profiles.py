@@ -20,6 +20,11 @@ def test_a_number_of_seeds_below_one_or_not_whole_is_refused(count):
     refused("seeds .*: give a whole number, 1 or more", PROFILE.with_seeds, count)
 
 
+def test_the_banner_names_the_seeds():
+    for seeds, told in (((4,), "seed 4 ("), ((2, 3), "seeds 2 to 3 ("), ((1, 4), "seeds 1, 4 (")):
+        assert told in dataclasses.replace(PROFILE, seeds=seeds).banner
+
+
 def test_a_profile_makes_a_setting_smaller_and_never_larger():
     made = PROFILE.make(SETTING)
     assert (made.schedule.rounds, made.images) == (5, 10)

@@ -1,6 +1,7 @@
 """Who learns faster, from accuracies that jump to 99 % in a given round."""
 
 import pandas as pd
+import pytest
 
 from pfl_lib.papers import speed, waffle
 from pfl_lib.papers.runs import Runs
@@ -46,6 +47,8 @@ def test_a_lead_that_seeds_spread_wider_than_is_open():
     """Leads of 0, 0 and 15 rounds: 5 on average, two standard errors are 10."""
     jumps = on_seeds(3, 5, 5) | {(3, "WE"): 20}
     assert lead(runs(jumps))[2:] == [3, "open"]
+    row = speed.lead(runs(jumps), "WAFFLE", "WE").iloc[0]
+    assert row[["rounds apart", "two errors"]].tolist() == pytest.approx([5, 10])
     assert lead(runs(jumps | {(1, "WE"): 18, (2, "WE"): 19}))[2:] == [3, "yes"]
 
 

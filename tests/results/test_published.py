@@ -157,10 +157,12 @@ def test_a_published_run_is_shown_by_its_name_or_its_key(mine, reader):
     refused("is no result in .* and not published: give the name", reader.named, RUNS[1].slug)
 
 
-def test_a_folder_or_volume_that_cannot_be_published_into_is_told_in_one_line(mine, reader):
+def test_a_folder_or_volume_that_cannot_be_used_is_told_in_one_line(mine, reader, capsys):
     mine.published.mkdir()
     (mine.published / "fedavg-digits.jsonl").mkdir()
-    assert reader.find(RUNS[0]) is None
+    assert reader.find(RUNS[0]) is reader.find(RUNS[0]) is None
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("cannot be read (Is a directory): its runs count as not run")
     refused("cannot be read .Is a directory.: restore it", mine.publish, RUNS[0])
     shutil.rmtree(mine.published)
     mine.published.write_text("")

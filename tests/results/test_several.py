@@ -52,6 +52,12 @@ def test_compared_results_stand_in_one_table():
     pd.testing.assert_frame_equal(compare({"several": [*SEVERAL], "one": [ONE]}).table, table[:2])
 
 
+def test_seconds_are_spread_over_the_rounds_and_none_passed_at_the_start():
+    at_the_start = replace(ONE, metrics=ONE.metrics[:1].assign(round=0))
+    frame = compare({"one": ONE, "lost": at_the_start}).frame
+    assert frame["seconds"].tolist() == pytest.approx([1 / 3, 2 / 3, 1, 0])
+
+
 def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     figure = compare({"several": SEVERAL, "one": ONE, "broken": BROKEN}).plot()
     (axes,) = figure.axes
@@ -62,6 +68,12 @@ def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     edges = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert edges.max() == pytest.approx(60 + 20 * math.sqrt(2))
     assert compare({"one": ONE}).plot().axes and SEVERAL.plot().axes
+
+
+def test_a_path_may_begin_with_ones_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert compare({"one": ONE}).to_csv("~/mine.csv") == tmp_path / "mine.csv"
 
 
 def test_differences_are_paired_by_seed():
