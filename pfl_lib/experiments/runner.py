@@ -16,7 +16,7 @@ from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, said, whole
 from pfl_lib.experiments.backends import cluster, completed, processes
 from pfl_lib.experiments.own import data_checksum
-from pfl_lib.experiments.rounds import count, rounds_shown
+from pfl_lib.experiments.rounds import rounds_shown
 from pfl_lib.experiments.spec import FederationRun, RunFailure, RunLeft, RunSpec
 from pfl_lib.experiments.stopping import Stopped, interruptible
 from pfl_lib.experiments.training import Run, one_thread
@@ -209,21 +209,21 @@ def run_many(
         where = {"data_dir": root, "device": device, "engine": engine, "threads": threads}
         when = {"checkpoint_seconds": checkpoint_seconds, "until": until}
         run = partial(run_one, store=store, with_model=with_model, **where, **when)
-        with rounds_shown(missing) as rounds, contextlib.ExitStack() as stack:
-            call = partial(_outcome_of, run, until, rounds.folder)
+        with rounds_shown(missing) as (folder, look), contextlib.ExitStack() as stack:
+            call = partial(_outcome_of, run, until, folder)
             if scheduler:
                 ended = completed(stack.enter_context(cluster(call, scheduler)), missing, jobs)
             elif workers > 1:
                 ended = completed(stack.enter_context(processes(call, workers)), missing, workers)
             else:
-                ended = ((spec, call(spec, rounds.look)) for spec in missing)
+                ended = ((spec, call(spec, look)) for spec in missing)
             for one in ended:
                 if one is None:
-                    rounds.look()
+                    look()
                     continue
                 spec, outcomes[spec] = one
                 if not isinstance(outcomes[spec], RunLeft):
-                    rounds.end(spec)
+                    look(spec)
     lost = f"its result is not in {store.root}: workers must see this folder and run this version"
     results = {
         spec: outcomes.get(spec) or store.find(spec, with_model) or RunFailure(spec, lost)
@@ -247,7 +247,8 @@ def _outcome_of(
     file = folder / spec.slug
 
     def progress(r: int) -> None:
-        count(file, r)
+        with contextlib.suppress(OSError):  # the folder may be gone or full
+            file.write_text(str(r))
         look()
 
     try:

@@ -120,25 +120,9 @@ class RunSpec:
         }
         if isinstance(recipe, partitions.Latent):
             versions |= recipe.versions(self.dataset)
-        # Only where they differ: a run for which nothing has changed keeps the key it always had.
-        unusual = {
-            "versions": {name: version for name, version in versions.items() if version != 1},
-            "measures": list(self.measures),
-            "evaluate_every": self.evaluate_every if self.evaluate_every != 1 else None,
-            "own": foreign,
-        }
-        return {
-            **setting,
-            "method": described(self.method),
-            "fingerprint": dataset.fingerprint,
-            "model": self.model,
-            "schedule": described(self.schedule),
-            "seed": self.seed,
-            "alice": self.alice,
-            "loss": self.loss,
-            "engine": engine.VERSION,
-            **{name: value for name, value in unusual.items() if value},
-        }
+        setting |= {"fingerprint": dataset.fingerprint, "model": self.model}
+        every = None if self.evaluate_every == 1 else self.evaluate_every
+        return _config(self, self, setting, versions, evaluate_every=every, own=foreign)
 
     @cached_property
     def source(self) -> str:
@@ -193,25 +177,16 @@ class FederationRun:
     @cached_property
     def _config(self) -> dict[str, Any]:
         fed, method = self.federation, self.method
-        versions = versions_of(method, fed.schedule, fed.layout.S > 0)
-        versions = {name: version for name, version in versions.items() if version != 1}
-        return {
-            "method": described(method),
-            **setting_of(fed),
+        setting = setting_of(fed) | {
             # What a data set's fingerprint is to the package's own.
             "fingerprint": own.data_checksum(fed, *fed.initial().values(), *fed.constants),
             "images": None,
-            "schedule": described(fed.schedule),
-            "seed": fed.seed,
-            "alice": fed.alice,
-            "loss": fed.loss,
             "dtype": str(fed.dtype).removeprefix("torch."),
-            "engine": engine.VERSION,
-            **({"versions": versions} if versions else {}),
-            **({"measures": list(self.measures)} if self.measures else {}),
-            **({"model settings": fed.model_settings} if fed.model_settings else {}),
-            "own": {**check_storable(method), "data": {}},
         }
+        versions = versions_of(method, fed.schedule, fed.layout.S > 0)
+        unusual = {"own": {**check_storable(method), "data": {}}}
+        unusual |= {"model settings": fed.model_settings}
+        return _config(self, fed, setting, versions, **unusual)
 
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it."""
@@ -224,6 +199,26 @@ class FederationRun:
         kinds = [] if built_in(self.method) else [type(inner(self.method))]
         kinds += [k for k in parts if k.__module__.split(".")[0] not in ("torch", "pfl_lib")]
         return own.source_of(*kinds)
+
+
+def _config(
+    run: RunSpec | FederationRun, of: Any, setting: dict, versions: dict[str, int], **unusual: Any
+) -> dict[str, Any]:
+    """A run's configuration, `of` the run or its federation; what is `unusual` only where it says
+    something: a run for which nothing has changed keeps the key it always had.
+    """
+    unusual |= {"versions": {name: version for name, version in versions.items() if version != 1}}
+    unusual |= {"measures": list(run.measures)}
+    return {
+        **setting,
+        "method": described(run.method),
+        "schedule": described(of.schedule),
+        "seed": of.seed,
+        "alice": of.alice,
+        "loss": of.loss,
+        "engine": engine.VERSION,
+        **{name: value for name, value in unusual.items() if value},
+    }
 
 
 def setting_of(fed: Federation) -> dict[str, Any]:

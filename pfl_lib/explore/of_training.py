@@ -59,7 +59,7 @@ class Training:
                     rounds.close()  # saves the checkpoint
                     kept = self.store.checkpoint_path(self.spec).is_file()
                     told = ", which is kept" if kept else "; it could not be kept"
-                    self.state = f"stopped after round {run.done}{told}"
+                    self.state = f"stopped after round {run.done}{told if run.done else ''}"
                     break
                 if time.monotonic() - drawn >= DRAWN_EVERY:
                     self.watch(self)

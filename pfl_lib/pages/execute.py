@@ -128,10 +128,13 @@ def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
                 self.provisioner.process.kill()
 
         async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
+            process = self.provisioner.process
             with contextlib.suppress(OSError):  # not every system has it
-                status = Path(f"/proc/{self.provisioner.process.pid}/status").read_text()
+                status = Path(f"/proc/{process.pid}/status").read_text()
                 held = re.findall(r"VmHWM:\s*(\d+) kB", status)
                 job.megabytes = max([job.megabytes, *(round(int(kb) / 1024) for kb in held)])
             await super().shutdown_kernel(now, restart)
+            with contextlib.suppress(ValueError):  # its number may soon be another process's
+                started.remove(process)
 
     return ThisInterpreter

@@ -93,7 +93,12 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
         return f'href="{address}"' if id else found[0]
 
     text = re.sub(r'href="([^":#]+\.ipynb)(#[^"]*)?"', page_link, text)
-    return with_contents(text)
+    link = '<a class="anchor-link"'
+    sections = re.findall(rf'<h2 id="([^"]*)">(.*?){link}', text, flags=re.DOTALL)
+    text = text.replace(link, f'{link} aria-label="link to this section"')
+    links = "".join(f'<a href="#{id}">{words}</a>' for id, words in sections)
+    contents = f'<nav class="contents" aria-label="sections">{links}</nav>'
+    return text.replace("</h1>", f"</h1>\n{contents}", 1) if len(sections) > 1 else text
 
 
 def exporter():
@@ -103,16 +108,6 @@ def exporter():
     )
     found.log.setLevel("ERROR")  # it warns of missing alt text, which is a fault here
     return found
-
-
-def with_contents(text: str) -> str:
-    """A page's HTML with the list of its sections below its title."""
-    link = '<a class="anchor-link"'
-    sections = re.findall(rf'<h2 id="([^"]*)">(.*?){link}', text, flags=re.DOTALL)
-    text = text.replace(link, f'{link} aria-label="link to this section"')
-    links = "".join(f'<a href="#{id}">{words}</a>' for id, words in sections)
-    contents = f'<nav class="contents" aria-label="sections">{links}</nav>'
-    return text.replace("</h1>", f"</h1>\n{contents}", 1) if len(sections) > 1 else text
 
 
 def styles() -> str:

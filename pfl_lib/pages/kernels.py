@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -63,17 +62,11 @@ class Kernel:
             return 0
         return None
 
-    def wait(self) -> int:
-        while self.poll() is None:
-            time.sleep(0.05)
-        return 0
+    wait = poll  # asked of one that has ended
 
     def send_signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -92,10 +85,14 @@ class Forked(LocalProvisioner):
             "env": env,
             "quiet": kwargs.get("stderr") is not None,
         }
-        with _asking:
-            server = _server(tuple((name, env[name]) for name in READ if name in env))
-            print(json.dumps(given), file=server.stdin, flush=True)
-            self.pid = self.pgid = int(server.stdout.readline())
+        try:
+            with _asking:
+                server = _server(tuple((name, env[name]) for name in READ if name in env))
+                print(json.dumps(given), file=server.stdin, flush=True)
+                self.pid = self.pgid = int(server.stdout.readline())
+        except (BrokenPipeError, ValueError):  # the process has ended
+            _server.cache_clear()
+            return await super().launch_kernel(cmd, **kwargs)
         self.process = Kernel(self.pid)
         return self.connection_info
 
@@ -115,7 +112,8 @@ def _server(read: tuple[tuple[str, str], ...]) -> subprocess.Popen:
     )
 
     def end() -> None:
-        server.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            server.stdin.close()
         server.stdout.close()
         server.wait()
 

@@ -47,7 +47,7 @@ def compare_with_recorded(
     recording = bool(os.environ.get(RECORD))
     other = ["seeds"] * bool(settings.seeds)
     if not recording:
-        other += [name for name, value in recorded.get(OWN, own).items() if own[name] != value]
+        other += [name for name, value in recorded.get(OWN, own).items() if own.get(name) != value]
     for applies, reason in (
         (settings.profile != "quick", "those are the quick profile's"),
         (settings.plots_only, "runs may be missing"),

@@ -38,10 +38,9 @@ def beside(runs: Runs) -> pd.DataFrame:
     planned, ran = (of.groupby(VALUE) for of in (values, values[values["status"] == "ran"]))
     ours = {"ours": ("value", "mean"), "ours std": ("value", "std"), "last": ("last", "mean")}
     read = ran.agg(**ours, seeds=("seed", "size"), run=("run", "first"))
-    read = planned.agg(diverged=("diverged", "min"), status=("status", set)).join(read)
+    read = planned.agg(diverged=("diverged", "min"), status=("status", _status)).join(read)
     frame = frame.join(read, on=VALUE)
-    frame = frame.fillna({"seeds": 0, "run": ""}).astype({"seeds": int})
-    frame["status"] = [_status(statuses) for statuses in frame["status"]]
+    frame = frame.fillna({"seeds": 0, "run": "", "status": "left out"}).astype({"seeds": int})
     lost = frame["status"] == "diverged"
     frame.loc[lost, ["ours", "ours std", "last"]] = NAN
     of_paper = frame["profile"] != "quick"
@@ -59,14 +58,13 @@ def beside(runs: Runs) -> pd.DataFrame:
 def pairs(runs: Runs) -> pd.DataFrame:
     """A row for each pair of methods that the paper's row separates, in order of the tables.
 
-    Columns of the place but method, metric, profile, higher and lower (in the paper), printed and
-    ours (differences; ours the mean over common seeds), seeds (common ones), margin and order (of
+    Columns of the place but method, metric, profile, higher and lower (in the paper) and order (of
     `judge.ORDERS`; "not compared" where one of the two diverged or was not run, or the data are
     not the paper's).
     """
     lines = [line for row in _rows(runs) for line in _pairs(row)]
-    names = [*PLACE[:-1], "metric", "profile", "higher", "lower", "printed", "ours", "seeds"]
-    return pd.DataFrame(lines, columns=[*names, "margin", "order"])
+    names = [*PLACE[:-1], "metric", "profile", "higher", "lower", "order"]
+    return pd.DataFrame(lines, columns=names)
 
 
 def orders(runs: Runs) -> pd.DataFrame:
@@ -146,13 +144,9 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
 
 def with_spread(means: pd.Series, spreads: pd.Series, digits: int = 2) -> pd.Series:
     """Numbers as "98.50 ± 0.12", without a spread where there is none, "–" without a number."""
-    words = [
-        "–"
-        if math.isnan(m)
-        else f"{m:.{digits}f}" + ("" if math.isnan(s) else f" ± {s:.{digits}f}")
-        for m, s in zip(means, spreads, strict=True)
-    ]
-    return pd.Series(words, means.index)
+    number = f"{{:.{digits}f}}".format
+    spread = spreads.map(lambda s: "" if math.isnan(s) else f" ± {number(s)}").to_numpy(object)
+    return (means.map(number) + spread).where(means.notna(), "–")
 
 
 def _places(runs: Runs) -> pd.DataFrame:
@@ -211,21 +205,15 @@ def _pairs(row: _Row) -> Iterator[dict[str, object]]:
     """The lines of `pairs` for a row."""
     for higher, lower in judge.clear_pairs(row.printed, row.metric):
         one, other = row.seeds[higher], row.seeds[lower]
-        apart = (one - other).dropna()
-        compared = row.comparable and len(apart)
-        line = {"higher": higher, "lower": lower}
-        line["printed"] = row.printed[higher].value - row.printed[lower].value
-        line |= {"ours": apart.mean(), "seeds": len(apart)}
-        line["margin"] = judge.margin(apart, row.metric) if len(apart) else NAN
-        line["order"] = judge.order(one, other, row.metric) if compared else "not compared"
-        yield row.place | line
+        compared = row.comparable and len((one - other).dropna())
+        order = judge.order(one, other, row.metric) if compared else "not compared"
+        yield row.place | {"higher": higher, "lower": lower, "order": order}
 
 
-def _status(statuses: set[str] | float) -> str:
-    """What became of a place, by the statuses of its runs; NaN where none is planned."""
-    if not isinstance(statuses, set):
-        return "left out"
-    return next(w for w in ("diverged", "ran", "not measured", "not run") if w in statuses)
+def _status(statuses: pd.Series) -> str:
+    """What became of a place, by the statuses of its runs."""
+    words = ("diverged", "ran", "not measured", "not run")
+    return next(word for word in words if word in set(statuses))
 
 
 def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:

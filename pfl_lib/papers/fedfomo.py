@@ -182,21 +182,12 @@ def quickly(setting: Setting) -> Setting:
 
     The smallest client has 49 digits, of which 1 % is none: at least 2 % are held out.
     """
-    many = setting.clients == MANY
-    return replace(
-        setting,
-        dataset="digits",
-        model="lenet5",
-        clients=30 if many else setting.clients,
-        validation=max(setting.validation, 0.02),
-    ).scheduled(
-        rounds=3,
-        local_epochs=1,
-        batch_size=20,
-        lr=0.1,
-        participation=1 / 3 if many else 1.0,
-        augment="none",
-    )
+    schedule = {"rounds": 3, "local_epochs": 1, "batch_size": 20, "lr": 0.1, "augment": "none"}
+    held_out = max(setting.validation, 0.02)
+    made = replace(setting, dataset="digits", model="lenet5", validation=held_out)
+    if setting.clients == MANY:
+        made, schedule["participation"] = replace(made, clients=30), 1 / 3
+    return made.scheduled(**schedule)
 
 
 def smaller(setting: Setting) -> Setting:

@@ -138,7 +138,8 @@ def degenerate(runs: Runs) -> pd.DataFrame:
             if twins == ("lg_fedavg", "fedavg") and len(apart) and not apart.any():
                 words = f"{other}: the same accuracy of each client in each round"
                 lines.append((dataset, setting, name, " †", words))
-    return pd.DataFrame(lines, columns=[*IN_TABLE, "mark", "comes to"], dtype=object)
+    found = pd.DataFrame(lines, columns=[*IN_TABLE, "mark", "comes to"], dtype=object)
+    return found.drop_duplicates(IN_TABLE, ignore_index=True)  # of two twins the first
 
 
 def _splits_of(run: RunSpec, result: Result | None) -> dict[str, object]:

@@ -1,19 +1,5 @@
-"""Does our number say what the paper's says?  Levels are judged value by value, orders row by row.
-
-Let a paper print a value with standard deviation s over n seeds, and ours be the mean of m seeds.
-Only the exact setting (profile `paper`) judges levels:
-
-* *reproduced*: the two are at most max(floor, min(2 s sqrt(1/n + 1/m), cap)) apart; our own spread
-  never widens this.
-* *compatible*: further apart than that, but within 2 s sqrt(1/n + 1/m): the paper's own spread
-  cannot tell the two apart.
-* *not reproduced*: further apart.  *diverged*: one of our runs did.  *not run*: there is none.
-
-Orders are judged in every profile on the paper's data, of the pairs of methods that the paper
-separates by more than the larger standard deviation (the floor, where it prints none).  A pair
-*stands* or is *turned* where our mean difference on common seeds is beyond the floor and two
-standard errors; on a single seed, beyond the metric's `near`.  Else it is *open*.  A method that
-diverged or was not run has no pairs.
+"""Does our number say what the paper's says?  The rules stand in docs/verdicts.md: levels are
+judged value by value, in the exact setting alone, orders row by row, in every profile.
 """
 
 import itertools

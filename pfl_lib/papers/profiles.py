@@ -18,13 +18,10 @@ TOLD = (
 """What the banner compares with the paper's."""
 
 
-def as_printed(setting: Setting) -> Setting:
-    """The paper's own setting: nothing is made smaller."""
-    return setting
-
-
 def smaller(rounds: int | None = None, images: int | None = None, dataset: str = "") -> Make:
-    """A function that makes a setting smaller: at most so many rounds and images, other data."""
+    """A function that makes a setting smaller: at most so many rounds and images, other data; or
+    leaves it as the paper has it.
+    """
 
     def make(setting: Setting) -> Setting:
         most = [count for count in (setting.images, images) if count is not None]
@@ -53,7 +50,7 @@ class Profile:
     settings: tuple[Setting, ...]
     seeds: tuple[int, ...]
     paper_seeds: int
-    make: Make = as_printed
+    make: Make = smaller()
     note: str = ""
 
     def with_seeds(self, count: int) -> "Profile":
@@ -98,7 +95,7 @@ def sizes(
     """The three profiles of a page: `quick` on data that needs no download, `small` on the paper's
     data with less of it, `paper` in the exact setting.  `seeds`: how many each runs.
     """
-    makes = (quick, small, as_printed)
+    makes = (quick, small, smaller())
     return {
         name: Profile(name, settings, tuple(range(1, count + 1)), paper_seeds, make, note)
         for name, make, count in zip(PROFILES, makes, seeds, strict=True)

@@ -1,12 +1,7 @@
-"""The papers' sentences that compare methods (`claims.yaml`), answered by one rule.
+"""The papers' sentences that compare methods (`claims.yaml`), answered by the rules of
+docs/verdicts.md, section Sentences: `all` comparisons, of the `best` of two groups, or `level`.
 
-A sentence is a list of comparisons: in a setting, one method above another.  A comparison holds
-where its pair stands and is contradicted where it is turned, by the margins of `judge.order`.  The
-answer is "yes" where all hold, "no" where one is contradicted, "not run" where none was run, else
-"undecided".  The paper's own numbers answer by the same words, with the printed deviations as
-margin.  Two rules read a sentence otherwise: `best` compares, in each setting, the best of the
-better methods with the best of the worse; `level` holds too where the better method is level with
-the worse, below it by no more than the floor, two standard errors included, on three seeds.
+The paper's own numbers answer by the same words, with the printed deviations as margin.
 """
 
 import functools

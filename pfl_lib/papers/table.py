@@ -191,27 +191,20 @@ class Table:
         """The hyper-parameters of each column's method, and what the column changes of the
         schedule: columns method, settings (which rows have them so) and hyper-parameters.
         """
-        found: dict[tuple[str, str], list[str]] = {}
-        rows = [row for row in self.rows if row.at is not None]
+        rows, lines = [row for row in self.rows if row.at is not None], []
         several = len({row.dataset for row in rows}) > 1
-        for column in self.columns:
-            for row in rows:
-                spec = column.spec(row.at, 1)
-                told = [*hyper_parameters(spec.method).items()] if spec else [("", "not run")]
-                usual = vars(row.at.schedule)
-                schedule = vars(spec.schedule) if spec else {}
-                told += [(name, value) for name, value in schedule.items() if value != usual[name]]
-                words = ", ".join(f"{name} {_told(value)}" for name, value in told)
-                where = f"{row.dataset}, {row.setting}" if several else row.setting
-                found.setdefault((column.name, words), []).append(where)
-        return pd.DataFrame(
-            {
-                "method": method,
-                "settings": "all" if len(where) == len(rows) else ", ".join(where),
-                "hyper-parameters": words,
-            }
-            for (method, words), where in found.items()
-        )
+        for column, row in product(self.columns, rows):
+            spec, usual = column.spec(row.at, 1), vars(row.at.schedule)
+            told = [*hyper_parameters(spec.method).items()] if spec else [("", "not run")]
+            changed = vars(spec.schedule).items() if spec else ()
+            told += [(name, value) for name, value in changed if value != usual[name]]
+            words = ", ".join(f"{name} {_told(value)}" for name, value in told)
+            where = f"{row.dataset}, {row.setting}" if several else row.setting
+            lines.append((column.name, words, where))
+        frame = pd.DataFrame(lines, columns=["method", "hyper-parameters", "settings"])
+        by = frame.groupby(["method", "hyper-parameters"], sort=False)["settings"]
+        found = by.agg(lambda of: "all" if len(of) == len(rows) else ", ".join(of)).reset_index()
+        return found[["method", "settings", "hyper-parameters"]]
 
     # --- its parts ---
 

@@ -119,12 +119,9 @@ DISTANCES = {"A": 0.648, "B": 1.372, "C": 1.434, "A*": 1.326, "B*": 1.379}
 """The mean relative distance of the others' updates to Alice's, d, in a short pilot of each
 distribution, from which follows p_d = 1 / (GONE R d) for R rounds.
 
-Table 3 prints a p_d of 0.6 to 1.1, with which every weight is gone in two rounds: relative
-distances of updates are 0.6 to 1.4.  On MNIST weights reach 0 late in the run, and so they are
-meant to here.  A longer run's distances are others: published weights reach 0 after 14 to 24 of 25
-rounds, and one never.  The pilots, which the page about CIFAR10 runs, have the small profile's
-network and images; their distances are taken for DLA too.  The keys of published runs hang on the
-three digits.
+Why not Table 3's penalties says the page `waffle-cifar10`, which runs the pilots: they have the
+small profile's network and images, and their distances are taken for DLA too.  The keys of
+published runs hang on the three digits.
 """
 
 

@@ -32,7 +32,7 @@ import pandas as pd
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import BrokenGlobal, FedAvg, Local, WeightErosion
 from pfl_lib.papers.metrics import ACCURACY, column
-from pfl_lib.papers.profiles import as_printed, sizes
+from pfl_lib.papers.profiles import sizes, smaller
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 
@@ -138,7 +138,7 @@ def _radius(setting: Setting) -> Setting:
 ALL_PROFILES = sizes(
     FIGURES.settings,
     quick=_radius,
-    small=as_printed,
+    small=smaller(),
     seeds=(2, 5, 20),
     paper_seeds=1,
     note="Figures start from the authors' own initial model, averages from one for each seed.",

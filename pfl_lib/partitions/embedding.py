@@ -39,12 +39,6 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
     steps and falls to 0 over the rest; coloured pictures are mirrored at random.  A vector is what
     the last block gives, in half precision.
 
-    The fully connected layers of a network that has seen nothing but these labels tell little more
-    than the labels: groups made of the second one are far more unequal than the paper's.  On
-    CIFAR-10 the mean earth mover's distances of 2, 3, 4 and 5 groups are 1.65, 1.79, 1.93 and 1.95
-    by the last block (2 epochs, accuracy 77 %), and by the second layer 1.53, 2.28, 2.43 and 2.59
-    (8 epochs, 84 %); the paper prints 1.05, 1.41, 1.28 and 2.80, which cannot be (1.80, perhaps).
-
     The package's groups of digits come from this network, those of CIFAR from one trained on
     ImageNet, which is nearer to the paper on both data sets (docs/imagenet_groups.py).
     """

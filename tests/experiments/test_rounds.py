@@ -97,14 +97,15 @@ def test_runs_that_diverge_or_fail_count_in_full_and_stored_ones_not_at_all(bar,
 
 def test_an_interrupted_run_leaves_no_file_and_counts_the_rounds_it_has(bar, store, tmp_path):
     going_on = spec(Patient(seen=str(tmp_path / "go")), 3)
-    look = rounds.Rounds.look
+    reach = bar.reach
 
-    def interrupt(shown) -> None:
-        look(shown)
-        raise KeyboardInterrupt
+    def interrupt(steps: int) -> None:
+        reach(steps)
+        if steps:
+            raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(rounds.Rounds, "look", interrupt)
+        patch.setattr(bar, "reach", interrupt)
         run_many([going_on], store, jobs=1)
     assert bar.steps == store.load_checkpoint(going_on)["done"] == 1
     assert not any((tmp_path / "temporary").iterdir())

@@ -10,6 +10,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 
+from pfl_lib.pages import kernels
 from pfl_lib.pages.kernels import Forked, fork_kernels
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux alone")
@@ -58,6 +59,14 @@ def test_a_kernel_has_its_imports_its_folder_and_environment_and_nobody_elses_va
         backend = cell("import matplotlib; mine = 1; print(matplotlib.get_backend())")
         assert backend.endswith("inline")
         assert cell("import subprocess; print(subprocess.call(['false']))") == "1"
+
+
+def test_kernels_start_also_where_the_process_that_is_forked_has_ended(start):
+    manager, _, cell = start()
+    assert isinstance(manager.provisioner.process, kernels.Kernel)
+    os.kill(int(cell("import os; print(os.getppid())")), signal.SIGKILL)
+    kinds = [type(start()[0].provisioner.process) for _ in range(2)]
+    assert kinds == [subprocess.Popen, kernels.Kernel]  # the second is forked by a new one
 
 
 def test_a_kernel_is_interrupted_and_one_that_is_killed_is_told_dead(start):

@@ -129,6 +129,14 @@ def test_mocha_with_its_default_penalty_is_marked_as_local_training():
     assert line["comes to"] == "Local Training and a tiny penalty: 1.00 points a client apart"
 
 
+def test_of_two_twins_the_first_is_named():
+    """A reader's second column of local training does not double MOCHA's place."""
+    runs = runs_of({"Local Training": 0.8, "MOCHA": 0.79})
+    twice = [replace(table.with_columns({"again": "local"})) for table in runs.tables]
+    [line] = groups.degenerate(Runs(tuple(twice), runs.find)).to_dict("records")
+    assert line["comes to"].startswith("Local Training")
+
+
 @pytest.mark.parametrize(("accuracy", "lines"), [(0.5, 1), (0.501, 0)])
 def test_lg_fedavg_is_marked_as_fedavg_only_where_every_accuracy_is_the_same(accuracy, lines):
     assert len(groups.degenerate(runs_of({"FedAvg": 0.5, "LG-FedAvg": accuracy}))) == lines
