@@ -114,10 +114,10 @@ def run(
     `method` is a name, or an instance with hyper-parameters, such as Waffle(slope=3.2).  `alice` is
     the client whose model is read (None: all clients, and accuracies are their mean; "each": a run
     for every client as Alice, for methods that make one client's model, read as one).  `model`
-    defaults to what fits the data set (lenet5; linear for tables), `clients` to the partition's
-    number.  `partition` is a short name ("A" to "B*", "age_strict", ...), a recipe such as
-    Shards(per_client=2), or a frozen dataclass of your own with `name`, `default_clients` and
-    `split`.  `validation` is the share of each client's training examples that is held out.
+    defaults to what fits the data set (lenet5; tf_cnn in colour; linear for tables), `clients` to
+    the partition's number.  `partition` is a short name ("A" to "B*", "age_strict", ...), a recipe
+    such as Shards(per_client=2), or a frozen dataclass of your own with `name`, `default_clients`
+    and `split`.  `validation` is the share of each client's training examples that is held out.
     `measures` are recorded beside each round's accuracy and loss: "validation" (on held out data),
     "trained" (after the client's own local work) and others of `experiments.measures`.  The
     schedule's settings, from `rounds` to `private`, are those of `Schedule`.  Most results of

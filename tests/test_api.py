@@ -275,6 +275,18 @@ def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(
     assert told.startswith(f"method 'mine': its round {sentence}")
 
 
+def test_rows_that_clients_share_are_not_written_into():
+    class Wrong(Mine):
+        def start(self, fed):
+            return copies(fed.initial(), len(fed))
+
+        def round(self, fed, state, r):
+            state["theta"].mul_(2)
+
+    told = refusal(pfl_lib.run, Wrong(), federation=own())
+    assert told.endswith("one and the same for several clients: clone() them first")
+
+
 def test_what_is_no_federation_is_told_in_one_line():
     sentence = refusal(pfl_lib.run, "fedavg", federation=[1], rounds=3)
     told = "give a pfl_lib.Federation, as Federation.from_arrays makes one"
@@ -310,13 +322,14 @@ def test_what_is_no_method_is_told_in_one_line(run):
         f"give an instance, not the class itself, or a name: {names}"
     )
     told = refusal(run, 3)
-    assert told == f"method 3: give an object with name, start, round, served, or a name: {names}"
+    parts = "name, start(fed), round(fed, state, r), served(fed, state)"
+    assert told == f"method 3: give an object with {parts}, or a name: {names}"
     assert refusal(run, "waffle", alice=None).startswith("WAFFLE makes one client's model: give")
 
     class Misspelt(FedAvg):
         round, rounds = None, FedAvg.round
 
-    assert "an object with round (it has rounds), or" in refusal(run, Misspelt())
+    assert "an object with round(fed, state, r) (it has rounds), or" in refusal(run, Misspelt())
 
     class Nameless(FedAvg):
         name = ["x"]

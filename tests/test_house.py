@@ -338,18 +338,18 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 BUDGETS = {
     "engine": 1067,
-    "methods": 2572,
+    "methods": 2575,
     "federation": 1440,
     "models": 527,
-    "partitions": 1444,
-    "data": 643,
-    "experiments": 1863,
-    "results": 1320,
-    "papers": 2694,
+    "partitions": 1442,
+    "data": 646,
+    "experiments": 1841,
+    "results": 1329,
+    "papers": 2641,
     "display": 1015,
     "explore": 429,
-    "pages": 1437,
-    "cli": 688,
+    "pages": 1443,
+    "cli": 691,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

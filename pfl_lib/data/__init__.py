@@ -109,7 +109,8 @@ def _torchvision_source(
     listing = "".join(f"{file} {md5}\n" for file, md5 in sorted(md5s.items()))
     fingerprint = hashlib.sha256(listing.encode()).hexdigest()[:16]
     download = functools.partial(open_split, train=True, download=True)
-    return Source(title, examples, classes, mean, std, fingerprint, read, folder, md5s, download)
+    known = (title, examples, classes, mean, std, fingerprint, read, folder, md5s, download)
+    return Source(*known, model="lenet5" if len(mean) == 1 else "tf_cnn")
 
 
 def _emnist_source(title: str, split: str, examples: int, classes: int) -> Source:

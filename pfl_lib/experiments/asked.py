@@ -77,8 +77,14 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
     """
     rows = {name: (row, row._version) for name, row in state.items() if not row.is_inference()}
     own = _told(method)
-    with seeded(f"method {method.name!r}: its {part}"):
-        yield
+    try:
+        with seeded(f"method {method.name!r}: its {part}"):
+            yield
+    except RuntimeError as error:
+        if "a single memory location" not in str(error):
+            raise
+        does = "writes into rows that are one and the same for several clients"
+        raise BadInput(f"method {method.name!r}: its {part} {does}: clone() them first") from None
     changed = next((name for name, (row, was) in rows.items() if row._version != was), None)
     if changed is not None:
         does, cure = f"writes into {changed!r}, which it is given", f"{changed}.clone() first"

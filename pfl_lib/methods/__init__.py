@@ -89,14 +89,17 @@ def make_method(name: str) -> Method:
 
 def check_method(method: Method) -> Method:
     """The method itself; BadInput for something without name, start, round and served."""
-    hooks = ("start", "round", "served")
+    hooks = {"start": "(fed)", "round": "(fed, state, r)", "served": "(fed, state)"}
     missing = ["name"] * (not hasattr(method, "name"))
     missing += [part for part in hooks if not callable(getattr(method, part, None))]
     if not missing and not isinstance(method.name, str):
         raise BadInput(f"method {method!r} has the name {method.name!r}: give it a text")
     if missing or isinstance(method, type):
         near = {part: likely(part, {*dir(method)} - {part}) for part in missing}
-        meant = (f"{part} (it has {has})" if has else part for part, has in near.items())
+        meant = (
+            f"{part}{hooks.get(part, '')}" + (f" (it has {has})" if has else "")
+            for part, has in near.items()
+        )
         what = f"an object with {', '.join(meant)}"
         if isinstance(method, type):
             what = "an instance, not the class itself"

@@ -63,8 +63,10 @@ def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
                     exec(code, namespace)
                 if "parameters" in tags:
                     for name in parameters.keys() - namespace["__annotations__"].keys():
-                        raise BadInput(f"{notebook.name} has no parameter {name!r}")
+                        raise BadInput(f"there is no parameter {name!r}")
                     namespace |= parameters
+    except BadInput as error:
+        raise BadInput(f"{notebook.name}: {error}") from None
     finally:
         _now.reset(token)
     return found

@@ -81,13 +81,21 @@ def page(id: str) -> NotebookPage:
 
 @functools.cache
 def pages() -> MappingProxyType[str, NotebookPage]:
-    """All pages by id, in reading order; raises BadInput where there is no folder of notebooks."""
-    folder = notebooks_folder()
-    found = [_page(path, "") for path in sorted(folder.glob("[0-9]*.ipynb"))]
-    for name, paper in PAPERS.items():
-        of_paper = (_page(path, paper) for path in (folder / name).glob("*.ipynb"))
-        found += sorted(of_paper, key=_place)
-    return MappingProxyType({page.id: page for page in found})
+    """All pages by id, in reading order; raises BadInput where there is no folder of notebooks, and
+    for two of one id.  What JupyterLab calls a copy ("-Copy1") is none.
+    """
+    folder, found = notebooks_folder(), {}
+    for name, paper in {"": "", **PAPERS}.items():
+        paths = (folder / name).glob("*.ipynb" if name else "[0-9]*.ipynb")
+        of_paper = [_page(path, paper) for path in paths if not re.search(r"-Copy\d*$", path.stem)]
+        for page in sorted(of_paper, key=_place if name else lambda page: page.path):
+            if other := found.get(page.id):
+                raise BadInput(
+                    f"{page.path} and {other.path.name} are both page {page.id!r}: rename yours,"
+                    f" as my_{page.path.name}"
+                )
+            found[page.id] = page
+    return MappingProxyType(found)
 
 
 def notebooks_folder() -> Path:

@@ -15,7 +15,7 @@ from pfl_lib.papers import judge
 from pfl_lib.papers.judge import ORDERS, Seeds
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.runs import PLACE, VALUE, Runs
-from pfl_lib.papers.table import UNPRINTED
+from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
@@ -100,23 +100,22 @@ def orders(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def leaders(runs: Runs) -> pd.Series:
-    """The paper's methods that none is decided to be above (`judge.order`), the best first: a list
-    for each data set and setting that ran, as the paper has it or as the reader changed it.
+def leaders(runs: Runs, table: Table) -> pd.Series:
+    """The methods of a table that none is decided to be above (`judge.order`), the best first: a
+    list for each data set and setting that ran, the reader's own methods and settings too.
     """
-    found = {}
-    for row in _rows(runs, changed=True):
-        sign = 1 if row.metric.higher_is_better else -1
-        means = {name: sign * of.mean() for name, of in row.seeds.items() if not of.empty}
-        names = sorted(means, key=means.get, reverse=True)
-        level = (
-            judge.order(sign * row.seeds[names[0]], sign * row.seeds[name], row.metric) != "stands"
-            for name in names
-        )
-        found[row.place["dataset"], row.place["setting"]] = [*compress(names, level)]
-    ran = {place: names for place, names in found.items() if names}
-    index = pd.MultiIndex.from_tuples([*ran], names=["data set", "distribution"])
-    return pd.Series([*ran.values()], index, dtype=object, name="best first")
+    found, metric = {}, table.metrics[0]
+    sign = 1 if metric.higher_is_better else -1
+    for row in table.rows:
+        place = (table.paper, table.name, row.dataset, row.setting)
+        names = [column.name for column in table.columns]
+        seeds = {name: sign * runs.seeds(*place, name, metric.name) for name in names}
+        names = [name for name in names if not seeds[name].empty]
+        names.sort(key=lambda name: -seeds[name].mean())
+        level = [judge.order(seeds[names[0]], seeds[name], metric) != "stands" for name in names]
+        found |= {place[2:]: [*compress(names, level)]} if names else {}
+    index = pd.MultiIndex.from_tuples([*found], names=["data set", "distribution"])
+    return pd.Series([*found.values()], index, dtype=object, name="best first")
 
 
 def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
@@ -182,12 +181,12 @@ class _Row(NamedTuple):
     comparable: bool
 
 
-def _rows(runs: Runs, changed: bool = False) -> Iterator[_Row]:
-    """The paper's rows; with `changed` those too that the reader made of them."""
+def _rows(runs: Runs) -> Iterator[_Row]:
+    """The paper's rows."""
     places, by = _places(runs), [*PLACE[:-1], "metric", "profile"]
     known = pd.DataFrame(columns=by)
     if len(places):
-        known = places[places["printed"].notna() & (~places["own"] | changed)]
+        known = places[places["printed"].notna() & ~places["own"]]
     for place, of in known.groupby(by, sort=False):
         first = of.iloc[0]
         stds = zip(of["method"], of["printed"], of["printed std"], strict=True)

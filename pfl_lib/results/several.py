@@ -149,8 +149,8 @@ class Comparison:
     ) -> pd.DataFrame:
         """By how much each is above the one named `to` (default: the first), in points of accuracy,
         on the seeds that both finished: their number, the mean, its 95 % confidence interval by
-        Student's t (NaN for one seed), and "above", "below" or, where 0 lies within or all seeds
-        differ by the same, "undecided".
+        Student's t (NaN for one seed, and where all differ by the same), and "above", "below" or,
+        where 0 lies within or there is no interval, "undecided".
 
         `protocol` and `over` as in `Result.value`.  Raises BadInput for an unknown name.
         """
@@ -162,9 +162,11 @@ class Comparison:
         beside = values.pop(to)
         for name, ours in values.items():
             apart = (ours.values - beside.values).dropna()
-            mean, half = apart.mean(), t.ppf(0.975, len(apart) - 1) * apart.sem()
             # Equal shares of examples differ in their last bits.
-            decided = apart.max() - apart.min() > 1e-9 and abs(mean) > half
+            alike = not apart.max() - apart.min() > 1e-9
+            mean = apart.mean()
+            half = math.nan if alike else t.ppf(0.975, len(apart) - 1) * apart.sem()
+            decided = abs(mean) > half
             rows.append(
                 {
                     "method": name,

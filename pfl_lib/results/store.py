@@ -157,8 +157,8 @@ class Store:
                 f"fits {len(names)} results" if names else f"is no result in {self.root} {beside}"
             )
             raise BadInput(
-                f"{name!r} {what}: give the name or the key of one that 'pfl-lib results list'"
-                " shows"
+                f"{name!r} {what}: give the name of one that 'pfl-lib results list' shows, or its"
+                " key, four digits or more"
             )
         (slug,) = names
         if slug in own and (result := read(own[slug])):

@@ -121,7 +121,7 @@ def test_a_name_of_no_result_or_of_several_or_of_a_damaged_one_is_told_in_one_li
     digits = "11" if LOCAL.key[8:10] == "00" else "00"
     other = store.folder(LOCAL).with_name(f"local-else-seed1-{LOCAL.key[:8]}{digits}")
     shutil.copytree(store.folder(LOCAL), other)
-    assert "fits 2 results: give the name or the key of one" in refused(LOCAL.key[:8])
+    assert "fits 2 results: give the name of one" in refused(LOCAL.key[:8])
     shutil.rmtree(other)
     (store.folder(LOCAL) / "metrics.csv").write_text("")
     assert "is damaged: 'pfl-lib results prune' removes it" in refused(LOCAL.slug)

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pytest
 from pfl_lib import data
 from pfl_lib.errors import BadInput
 from pfl_lib.methods import Local
-from pfl_lib.pages import parameters, recorded
+from pfl_lib.pages import parameters, recorded, registry
 from pfl_lib.pages.execute import Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
@@ -89,6 +90,23 @@ def test_every_page_has_its_notebook_which_calls_it_so_and_every_notebook_its_pa
     for id, page in pages().items():
         source = page.path.read_text(encoding="utf-8")
         assert re.findall(r'Page\(\\"([^"]+)\\"', source) == [id]
+
+
+def test_of_two_notebooks_of_one_page_one_is_to_be_renamed_and_copies_are_no_pages(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "waffle").mkdir()
+    for name in ("table1_accuracy", "table1_accuracy-Copy1", "my_table1"):
+        to = tmp_path / f"waffle/{name}.ipynb"
+        shutil.copy(FOLDER / "waffle/table1_accuracy.ipynb", to)
+    monkeypatch.setattr(registry, "notebooks_folder", lambda: tmp_path)
+    found = registry.pages.__wrapped__()
+    assert {id: page.path.stem for id, page in found.items()} == {
+        "waffle-table1": "table1_accuracy",
+        "waffle-my-table1": "my_table1",
+    }
+    (tmp_path / "waffle" / "my_table1.ipynb").rename(tmp_path / "waffle" / "table1_mine.ipynb")
+    refused("are both page 'waffle-table1': rename yours, as my_", registry.pages.__wrapped__)
 
 
 def test_the_index_links_to_every_other_page_once():

@@ -105,6 +105,7 @@ def test_a_difference_is_decided_where_its_interval_leaves_0_out():
         row = compare({"low": low, "high": high}).differences().iloc[0]
         assert row["than low"] == word and row["seeds"] == 3
         assert row["difference"] == pytest.approx(sum(points) / 3)
+        assert math.isnan(row["95 % to"]) == (points[0] == 1.6)
         if points == (1.0, 2.0, 3.0):
             assert row["95 % to"] - row["difference"] == pytest.approx(2.4842, abs=1e-4)
 
