@@ -134,7 +134,8 @@ def headline(found: Overview) -> list[str]:
     if told:
         lines.append(
             f"In the exact setting {total['reproduced']} of {total['values']} accuracies are"
-            f" reproduced, {total['compatible']} compatible: {', '.join(told)}.  Of"
+            f" reproduced ({', '.join(told)}), {total['compatible']} compatible,"
+            f" {total['not reproduced']} not reproduced, {total['diverged']} diverged.  Of"
             f" {total[list(ORDERS)].sum()} clear pairs {total['stands']} stand,"
             f" {total['turned']} are turned, {total['open']} are too close to call."
         )
