@@ -59,7 +59,8 @@ def test_the_headline_counts_exact_smaller_and_missing_results(found):
     exact, missing = overview.headline(found)
     assert exact == (
         "In the exact setting 1 of 3 accuracies are reproduced (WAFFLE 1 of 3), 0 compatible,"
-        " 2 not reproduced, 0 diverged.  Of 3 clear pairs 3 stand, 0 are turned, 0 are too close to call."
+        " 2 not reproduced, 0 diverged.  Of 3 clear pairs 3 stand, 0 are turned, 0 are too close to"
+        " call."
     )
     assert missing == "Not run: 429 of 432 printed results."
 
