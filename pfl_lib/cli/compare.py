@@ -85,16 +85,19 @@ def _filled(words: str, indent: str = "") -> str:
 
 
 def _print(runs, beside) -> None:
-    """The values that ran, each row's pairs of methods, how many values were not run."""
+    """The values that ran and those of one's own, each row's pairs of methods, how many values were
+    not run.
+    """
     from pfl_lib.papers import compare
 
-    ran = beside[beside["status"].isin(RAN)]
+    own = beside["own"] & (beside["status"] != "left out")
+    ran = beside[beside["status"].isin(RAN) | own]
     shown = ran[["dataset", "setting", "method", "metric"]].assign(
         printed=compare.with_spread(ran["printed"], ran["printed std"]),
         ours=compare.with_spread(ran["ours"], ran["ours std"]),
         difference=ran["difference"].round(2),
         seeds=ran["seeds"],
-        verdict=ran["verdict"].where(ran["status"] == "ran", "diverged"),
+        verdict=ran["verdict"].where(ran["status"] == "ran", ran["status"]),
     )
     told = ["dataset", "setting", "metric", "pairs", "stands", "turned", "open"]
     for frame in (shown, compare.orders(runs).filter(told)):

@@ -71,13 +71,15 @@ def _unusual(config: dict) -> str:
     from pfl_lib.data import DATASETS
     from pfl_lib.federation.schedule import Schedule
     from pfl_lib.methods import METHODS
-    from pfl_lib.partitions import from_settings
+    from pfl_lib.partitions import FAMILIES, PARTITIONS
 
     method, schedule = config["method"], config["schedule"]
     known = METHODS.get(method["name"])
     fixed = {"name": method["name"], "version": method.get("version")}
+    named = config["partition"]["name"]
+    recipe = PARTITIONS.get(named) or FAMILIES.get(named)
     of_run = OF_A_RUN | {
-        "clients": getattr(from_settings(config["partition"]), "default_clients", None),
+        "clients": getattr(recipe, "default_clients", None),
         "model": getattr(DATASETS.get(config["dataset"]), "model", None),
     }
     words = []

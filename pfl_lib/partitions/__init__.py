@@ -5,8 +5,6 @@ the package's classes.  Some have a short name too, such as "B*" and "age_strict
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, choose, likely, whole
@@ -93,15 +91,3 @@ def built_in(recipe: Recipe) -> bool:
 def short_name(recipe: Recipe) -> str | None:
     """The name that a recipe of the package goes by, such as "C"; None where it has none."""
     return getattr(recipe, "short", None) if built_in(recipe) else None
-
-
-def from_settings(config: Mapping[str, Any]) -> Recipe | None:
-    """The recipe that a stored `partition` describes; None for one unknown to this version."""
-    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in config.items()}
-    name, _ = fields.pop("name"), fields.pop("version", None)
-    if name in PARTITIONS:
-        return PARTITIONS[name]
-    try:
-        return FAMILIES[name](**fields)
-    except (KeyError, TypeError, BadInput):
-        return None

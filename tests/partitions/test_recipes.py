@@ -23,15 +23,6 @@ def test_short_names_mean_recipes():
     assert all(family.name == name for name, family in p.FAMILIES.items())
 
 
-def test_a_stored_description_gives_the_recipe_back_and_an_unknown_one_none():
-    for recipe in (*p.PARTITIONS.values(), p.ByColumn("age", (18,)), p.LabelSkew("A*", draw=3)):
-        name = p.short_name(recipe)
-        stored = {"name": name, "version": recipe.version} if name else described(recipe)
-        assert p.from_settings(json.loads(json.dumps(stored))) == recipe
-    for unknown in ({"name": "newer"}, {"name": "by_column", "version": 9, "depth": 3}):
-        assert p.from_settings(unknown) is None
-
-
 SMALL = (
     *(p.Shards(), p.Latent(3), p.Dirichlet(1.0), p.SizedSkew("B", (2, 1))),
     *(family(examples=40) for family in (p.Classes, p.Dominant, p.Neighbours, p.Relatives)),
@@ -52,7 +43,7 @@ def test_a_recipe_runs_with_its_papers_clients_and_is_stored_with_its_settings(
     settings["model"] = "linear"
     result = run("fedavg", results_dir=results_dir, **settings)
     stored = result.config["partition"]
-    assert p.from_settings(stored) == recipe and stored["version"] == recipe.version
+    assert json.dumps(stored) == json.dumps(described(recipe))
     assert len(result.metrics) == recipe.default_clients and recipe.title
     (folder,) = (results_dir / "cells").iterdir()
     assert folder.name.startswith(f"fedavg-digits-{recipe.name}-seed1-")
