@@ -112,8 +112,8 @@ def _make_pages(pages: Sequence, asked) -> int:
         wanted = [(page, page.needed(name, asked.seeds)) for page in pages]
         stamps |= build(wanted, parameters, store, reports, asked.again)
     if not stamps:
-        cure = "leave --plots-only out, or give --profile quick"
-        raise BadInput(f"no run of these pages is stored: {cure}")
+        why = "without --profile these are the papers' pages of which runs are stored"
+        raise BadInput(f"nothing to draw: {why}; leave --plots-only out, or give --profile quick")
     _close(stamps, reports, time.monotonic() - began)
     failed = [name for name, stamp in stamps.items() if stamp.status == "failed"]
     if (failures or failed) and asked.profile is None and drawn.keys().isdisjoint(failed):

@@ -77,9 +77,9 @@ def _unusual(config: dict) -> str:
     known = METHODS.get(method["name"])
     fixed = {"name": method["name"], "version": method.get("version")}
     named = config["partition"]["name"]
-    recipe = PARTITIONS.get(named) or FAMILIES.get(named)
-    of_run = OF_A_RUN | {
-        "clients": getattr(recipe, "default_clients", None),
+    clients = getattr(PARTITIONS.get(named) or FAMILIES.get(named), "default_clients", None)
+    of_run = OF_A_RUN | {  # of ByColumn's clients, a property, there can be no other number
+        "clients": config["clients"] if isinstance(clients, property) else clients,
         "model": getattr(DATASETS.get(config["dataset"]), "model", None),
     }
     words = []

@@ -66,7 +66,7 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) 
             for future in futures:
                 future.cancel()
             stopped.set()
-            for process in started:  # the threads that wait for them then end on their own
+            for process in list(started):  # the threads that wait for them then end on their own
                 process.kill()
             raise
 

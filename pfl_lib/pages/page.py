@@ -80,6 +80,7 @@ class Page:
         self._results: dict[str, Result] = {}
         self._sources: dict[str, None] = {}  # each once, also of a cell that is run again
         self._missing: set[str] = set()
+        self._places: list[str] = []
         if needed is not None:
             needed.size = self.profile
             return
@@ -106,6 +107,8 @@ class Page:
         """
         runs = Runs(tables, self.store.find)
         self.specs = tuple(dict.fromkeys([*runs.specs, *specs]))
+        # Places may share a run, as two data sets do in the quick profile
+        self._places = sorted({" ".join(run.place.values()) for run in runs.planned})
         if (needed := collecting()) is not None:
             needed.specs, needed.models = self.specs, self.specs if models else ()
             raise Collected
@@ -287,7 +290,8 @@ class Page:
         """
         from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
 
-        runs = [*sorted([*(spec.key for spec in self.specs), *self._results]), *self._sources]
+        runs = sorted([*(spec.key for spec in self.specs), *self._results])
+        runs += [*self._places, *self._sources]
         recorded.compare_with_recorded(
             self.id, self.settings, what, values, within, relative, "".join(runs)
         )

@@ -158,7 +158,7 @@ def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
 def _check_classes(name: str, dataset: Dataset) -> None:
     if dataset.classes != CLASSES:
         of_tables = {"titanic": "'age_strict'", "breast_cancer": "'radius_strict'"}
-        other = of_tables.get(dataset.name.removesuffix("_as_run"), "Shards()")
+        other = of_tables.get(dataset.name.removesuffix("_as_run"), "Dirichlet(0.3)")
         raise BadInput(
             f"distribution {name!r} is made for {CLASSES} classes, dataset {dataset.name!r} has"
             f" {dataset.classes}: choose another, such as {other}, or another dataset"

@@ -332,7 +332,7 @@ def test_plots_only_checks_nothing_and_pages_of_two_profiles_do_not_overwrite_ea
     assert [path.name for path in tmp_path.glob("reports/*/*.html")] == ["good.html"]
     assert "Not run yet." in (tmp_path / "reports" / "index.html").read_text()
     main([*a_paper, "--only", "bad", "--plots-only"])
-    assert "no run of these pages is stored: leave --plots-only" in capsys.readouterr().err
+    assert "nothing to draw: without --profile these are the papers'" in capsys.readouterr().err
     main([*a_paper, "--profile", "small", "--only", "good", "--plots-only"])
     listed = (tmp_path / "reports" / "index.html").read_text()
     for name in ("paper", "small"):
