@@ -24,6 +24,8 @@ def collected(folder: Path) -> list[dict[str, str]]:
     for profile in ("paper", "small"):
         for path in sorted((folder / profile).glob("*.ipynb")):
             for told in _answers(path):
+                if told["page"] != path.stem:  # a reader's copy of the page's notebook
+                    continue
                 paper = pages()[told["page"]].paper
                 line = {name: told.get(name, "") for name in COLUMNS} | {"paper": paper}
                 found.setdefault((told["page"], told["quote"]), line)

@@ -191,3 +191,10 @@ def test_what_cannot_be_served_is_refused(labelled):
     ):
         made = labelled(train, test, classes=len(train))
         assert sentence in refusal(partitions.make, name, made, clients)
+
+
+def test_what_is_named_for_other_classes_can_be_made(labelled):
+    made = labelled([50] * 26, [20] * 26, classes=26)
+    told = "distribution 'C' is made for 10 classes, dataset 'made' has 26: choose another, such as"
+    assert refusal(partitions.make, "C", made).startswith(f"{told} Dirichlet(0.3), or another")
+    assert partitions.make(partitions.Dirichlet(0.3), made).clients == 10
