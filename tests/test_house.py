@@ -341,15 +341,15 @@ BUDGETS = {
     "methods": 2575,
     "federation": 1440,
     "models": 527,
-    "partitions": 1442,
+    "partitions": 1428,
     "data": 646,
     "experiments": 1841,
     "results": 1329,
-    "papers": 2641,
+    "papers": 2642,
     "display": 1015,
     "explore": 429,
-    "pages": 1443,
-    "cli": 691,
+    "pages": 1447,
+    "cli": 696,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.
