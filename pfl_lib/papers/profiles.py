@@ -75,7 +75,7 @@ class Profile:
         seeds = f"{first} to {last}" if in_a_row else ", ".join(map(str, self.seeds))
         seeds = f"seeds {seeds}" if len(self.seeds) > 1 else f"seed {first}"
         as_many = len(self.seeds) == self.paper_seeds
-        count = "" if as_many else f" (number of seeds in the paper: {self.paper_seeds})"
+        count = "" if as_many else f" ({self.paper_seeds} in the paper)"
         shown = ", ".join(told) or "the paper's setting, where it gives one"
         known = {setting.dataset for setting in self.settings}
         other = not {setting.dataset for setting in kept.values()} <= known
