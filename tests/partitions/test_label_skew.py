@@ -184,17 +184,10 @@ def test_what_cannot_be_served_is_refused(labelled):
     for name, train, test, clients, sentence in (
         ("B", [100] * 10, [100] * 10, 0, "clients 0: give a whole number, 1 or more"),
         ("B", [100] * 10, [100] * 10, 2000, "leaves client 1000 of 2000 without training images"),
-        ("A*", [500, 500], [50, 50], 10, "is made for 10 classes, dataset 'made' has 2: choose"),
+        ("A*", [500] * 2, [50] * 2, 10, "10 classes, dataset 'made' has 2: choose another, such"),
         ("C", [100] * 3 + [98] + [100] * 6, [100] * 10, 10, "label 3 has 98 among the 998 images"),
         ("A", [100] * 9 + [0], [100] * 10, 10, "label 9 has 0 among the 900 images"),
         ("A", [100] * 10, [9] * 10, 10, "leaves client 0 of 10 without test images of made"),
     ):
         made = labelled(train, test, classes=len(train))
         assert sentence in refusal(partitions.make, name, made, clients)
-
-
-def test_what_is_named_for_other_classes_can_be_made(labelled):
-    made = labelled([50] * 26, [20] * 26, classes=26)
-    told = "distribution 'C' is made for 10 classes, dataset 'made' has 26: choose another, such as"
-    assert refusal(partitions.make, "C", made).startswith(f"{told} Dirichlet(0.3), or another")
-    assert partitions.make(partitions.Dirichlet(0.3), made).clients == 10
