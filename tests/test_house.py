@@ -346,7 +346,7 @@ BUDGETS = {
     "experiments": 1841,
     "results": 1329,
     "papers": 2642,
-    "display": 1015,
+    "display": 1020,
     "explore": 429,
     "pages": 1447,
     "cli": 696,

@@ -58,7 +58,12 @@ def _formatted(shown: Styler, digits: int, escape: str) -> Styler:
     shown = shown.format(precision=digits, na_rep=NONE, thousands=",", escape=escape)
     for axis in (0, 1):  # a heading such as a learning rate keeps its digits
         shown = shown.format_index(_heading, axis=axis, na_rep=NONE, escape=escape)
-    return shown.hide(axis="index") if isinstance(shown.index, pd.RangeIndex) else shown
+    return shown.hide(axis="index") if _counts(shown.index) else shown
+
+
+def _counts(index: pd.Index) -> bool:
+    """Whether an index counts rows, and says nothing to a reader."""
+    return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index)
 
 
 def _heading(value: object) -> object:
@@ -70,7 +75,7 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     from IPython.display import display
 
     page = scrolling(frame, caption, digits, folded)
-    index = not isinstance(frame.index, pd.RangeIndex)
+    index = not _counts(frame.index)
     numbers = f"{{:,.{digits}f}}".format
     plain = frame.to_string(float_format=numbers, na_rep=NONE, index=index)
     display({"text/html": page, "text/plain": f"{caption}\n{plain}"}, raw=True)
@@ -94,7 +99,7 @@ def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
     """The frame as a LaTeX table, with the package booktabs; without a caption its rows alone."""
     shown = _formatted(frame.style, digits, "latex")
     columns = "".join("r" if _is_right(frame.iloc[:, k]) else "l" for k in range(frame.shape[1]))
-    index = 0 if isinstance(frame.index, pd.RangeIndex) else frame.index.nlevels
+    index = 0 if _counts(frame.index) else frame.index.nlevels
     text = shown.to_latex(
         hrules=True,
         caption=re.sub(r"([&%$#_{}])", r"\\\1", caption) or None,

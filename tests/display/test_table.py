@@ -43,6 +43,8 @@ def test_headings_of_rows_and_columns_say_so(shown):
     page, plain = shown[0]["text/html"], shown[0]["text/plain"]
     assert page.count('scope="col"') == 2 and page.count('scope="row"') == 3
     assert plain.startswith("Table 1\n") and "98.50 ± 0.12" in plain
+    table.show_table(FRAME.set_index(pd.Index([3, 7])), "Rows without a name")
+    assert 'scope="row"' not in shown[1]["text/html"] and " 3 " not in shown[1]["text/plain"]
 
 
 def test_latex_has_booktabs_rules_and_no_sign_that_it_would_misread():
