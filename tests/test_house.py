@@ -345,10 +345,10 @@ BUDGETS = {
     "data": 646,
     "experiments": 1841,
     "results": 1329,
-    "papers": 2642,
-    "display": 1020,
+    "papers": 2664,
+    "display": 1025,
     "explore": 429,
-    "pages": 1447,
+    "pages": 1450,
     "cli": 696,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

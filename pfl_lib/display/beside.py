@@ -3,12 +3,12 @@
 import base64
 import textwrap
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from pfl_lib.display import play, theme
 
-PAPER, OURS = "black", "#de8f05"
 WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
 
 
@@ -16,8 +16,13 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
     """A figure for each row of the table, by its name: methods downwards, what the paper prints and
     our mean with their standard deviations; where ours diverged, the word in its place.
 
-    `compared`: the frame of `papers.compare.beside`, one metric.
+    `compared`: the frame of `papers.compare.beside`, or of `with_exact`, one metric.
     """
+    marks = {"printed": ("printed", "black", "o"), "ours": ("ours", "#de8f05", "X")}
+    if "exact ours" in compared:
+        exact = {"ours, exact": ("exact ours", "#0173b2", "D")}
+        marks = {"printed": marks["printed"], **exact, "ours, smaller": marks["ours"]}
+    shifts = 0.19 * (np.arange(len(marks)) - (len(marks) - 1) / 2)
     methods = list(dict.fromkeys(compared["method"]))
     several = compared["dataset"].nunique() > 1
     place = compared["dataset"] + ", " if several else ""
@@ -32,16 +37,16 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         figure = Figure((WIDE, high), layout="constrained")
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
-        for column, shift, colour, marker in (
-            ("printed", -0.14, PAPER, "o"),
-            ("ours", 0.14, OURS, "X"),
-        ):
+        for (label, (column, colour, marker)), shift in zip(marks.items(), shifts, strict=True):
             spread = rows[f"{column} std"].fillna(0)
-            mark = {"fmt": marker, "color": colour, "label": column}
-            axes.errorbar(rows[column], at + shift, xerr=spread, **mark)
-        for row in at[rows["status"].str.startswith("diverged")]:
-            words = {"color": OURS, "va": "center", "transform": axes.get_yaxis_transform()}
-            axes.text(0.02, row + 0.2, "diverged", fontsize="x-small", **words)
+            look = {"fmt": marker, "color": colour, "label": label}
+            axes.errorbar(rows[column], at + shift, xerr=spread, **look)
+            if column != "printed":
+                lost = rows[column.replace("ours", "status")] == "diverged"
+                for row in at[lost]:
+                    words = {"color": colour, "transform": axes.get_yaxis_transform()}
+                    words |= {"va": "center", "fontsize": "x-small"}
+                    axes.text(0.02, row + shift + 0.06, "diverged", **words)
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
         axes.set(xlabel=unit)

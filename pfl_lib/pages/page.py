@@ -29,7 +29,7 @@ from pfl_lib.experiments.runner import run_many
 from pfl_lib.experiments.spec import RunFailure, RunSpec, built_in
 from pfl_lib.federation.devices import choose_device
 from pfl_lib.pages.collect import Collected, collecting
-from pfl_lib.papers import compare, sentences
+from pfl_lib.papers import PRINTED, compare, sentences
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
@@ -213,6 +213,9 @@ class Page:
         """
         from pfl_lib.display.beside import bundle, dots
 
+        if self.settings.profile == "small":
+            exact = [one.runs(self.store.find)[0] for one in PRINTED if one.page == self.id]
+            beside = compare.with_exact(beside, exact)
         shown = beside[beside["printed"].notna() | beside["own"]]
         if len(shown):
             first = shown[shown["metric"] == shown["metric"].iloc[0]]

@@ -5,7 +5,7 @@ Facts stand in columns; what is shown is a pivot of these frames.
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import compress, product
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
+EXACT = "exact"
 
 
 def beside(runs: Runs) -> pd.DataFrame:
@@ -53,6 +54,16 @@ def beside(runs: Runs) -> pd.DataFrame:
     before = [*VALUE, "profile", "own", "printed", "printed std", "ours", "ours std", "last"]
     middle = ["seeds", "paper seeds", "difference", "allowed", "compatible"]
     return frame[[*before, *middle, "status", "diverged", "verdict", "run"]]
+
+
+def with_exact(smaller: pd.DataFrame, exact: Iterable[Runs]) -> pd.DataFrame:
+    """The frame of `beside` of smaller runs, with what the exact setting gave at the same places,
+    where it was run: ours, ours std, seeds, status, diverged and verdict, as "exact ours", ...
+    """
+    names = ["ours", "ours std", "seeds", "status", "diverged", "verdict"]
+    every = [beside(runs).query("status in ('ran', 'diverged')") for runs in exact]
+    every = [frame.set_index(VALUE)[names].add_prefix(f"{EXACT} ") for frame in every if len(frame)]
+    return smaller.join(pd.concat(every), on=VALUE) if every else smaller
 
 
 def pairs(runs: Runs) -> pd.DataFrame:
@@ -120,25 +131,36 @@ def leaders(runs: Runs, table: Table) -> pd.Series:
 
 def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     """The frame of `beside` in the paper's layout: a column for each method, for each setting a
-    line with the printed values, ours, the difference and the verdicts, as far as there are any.
-    A column `mark`, where the frame has one, stands behind our values.
+    line with the printed values, ours, the difference and the verdicts; no line without any.
+    A column `mark`, where the frame has one, stands behind our values; what `with_exact` adds has
+    a line of its own, and its verdicts.
     """
-    became = compared["status"].where(
-        compared["status"] != "diverged", "diverged at round " + compared["diverged"].astype(str)
-    )
-    ours = with_spread(compared["ours"], compared["ours std"])
     frame = compared.assign(
         printed=with_spread(compared["printed"], compared["printed std"]),
-        ours=ours.where(compared["status"] == "ran", became) + compared.get("mark", ""),
+        ours=_ran(compared) + compared.get("mark", ""),
         difference=compared["difference"].map("{:+.2f}".format, na_action="ignore"),
     )
-    shown = ["printed", "ours", "difference"] + ["verdict"] * bool(compared["verdict"].any())
+    shown = ["printed", "ours", "difference", "verdict"]
+    if f"{EXACT} ours" in compared:
+        frame = frame.rename(columns={"ours": "ours, smaller"})
+        frame["ours, exact"] = _ran(compared, f"{EXACT} ")
+        frame["verdict"] = compared[f"{EXACT} verdict"]
+        shown = ["printed", "ours, exact", "verdict", "ours, smaller", "difference"]
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
     cells = frame.set_index([*index, "method"])[shown].rename_axis(columns="value")
-    table = cells.stack(future_stack=True).unstack("method").fillna("–")
+    table = cells.stack(future_stack=True).unstack("method").fillna("–").replace("", "–")
     rows = frame[index].drop_duplicates().itertuples(index=False, name=None)
     table = table.loc[[(*row, name) for row in rows for name in shown]]
+    table = table[(table != "–").any(axis=1)]
     return table[list(dict.fromkeys(compared["method"]))]
+
+
+def _ran(compared: pd.DataFrame, which: str = "") -> pd.Series:
+    """Our values of a frame of `beside` with their spreads, or what became of the runs."""
+    names = ("ours", "ours std", "status", "diverged")
+    mean, spread, status, lost = (compared[which + name] for name in names)
+    became = status.where(status != "diverged", "diverged at round " + lost.astype(str))
+    return with_spread(mean, spread).where(status == "ran", became)
 
 
 def with_spread(means: pd.Series, spreads: pd.Series, digits: int = 2) -> pd.Series:

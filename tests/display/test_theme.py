@@ -106,6 +106,11 @@ def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diver
     told = "B. accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91, WAFFLE 92"
     assert told in shown["text/plain"]
     assert shown["text/html"].count("<img alt=") == 2
+    exact = {"exact ours": [93.0, *[float("nan")] * 5], "exact ours std": float("nan")}
+    exact |= {"exact status": ["ran", "diverged", *[float("nan")] * 4]}
+    first, second = beside.dots(frame.assign(**exact)).values()
+    assert "ours, exact FedAvg 93, ours, smaller FedAvg 91" in theme.describe(first)
+    assert [len(of.axes[0].texts) for of in (first, second)] == [1, 1]
 
 
 def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch, capsys):

@@ -48,6 +48,18 @@ def test_every_printed_result_stands_once_with_the_exact_settings_word(found):
     assert (found.values["profile"] == "").sum() == 429
 
 
+def test_the_exact_settings_values_and_verdicts_stand_beside_a_smaller_runs():
+    exact, small = Shown("", waffle.TABLE1, waffle.ALL_PROFILES).runs(find)
+    smaller = Runs(small.tables, lambda spec: find(replace(spec, images=None)))
+    both = compare.with_exact(compare.beside(smaller).assign(ours=50.0), [exact])
+    shown = compare.as_printed(both[both["dataset"] == "MNIST"])["Local"].sort_index()
+    told = {"ours, exact": "90.00 ± 0.00", "verdict": "not reproduced", "ours, smaller": "50.00"}
+    assert shown["MNIST", "B"].drop(["printed", "difference"]).to_dict() == told
+    assert [*shown["MNIST", "A"].index] == ["ours, smaller", "printed"], "not run exactly: no line"
+    nothing = compare.with_exact(compare.beside(small), [small])
+    assert nothing.equals(compare.beside(small))
+
+
 def test_pairs_know_whether_one_model_for_all_is_a_side(found):
     """99.38, 98.97 and 99.69 printed: three clear pairs, two of them with FedAvg."""
     pairs = found.pairs[found.pairs["profile"] == "paper"]
