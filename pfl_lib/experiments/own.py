@@ -217,8 +217,9 @@ def _bare(source: str) -> str:
 
 
 def data_checksum(fed: Federation, *rows: Tensor) -> str:
-    """16 hex digits over every client's examples and labels in each split, and over `rows`."""
+    """16 hex digits over classes, shape, each client's examples and labels by split, and `rows`."""
     digest, cpu = hashlib.sha256(), torch.device("cpu")
+    digest.update(f"{fed.clients.classes} {fed.clients.input_shape}\n".encode())
     for name, split in sorted(fed.clients.splits.items()):
         pool = split.pool
         if fed.dtype == torch.float64 and (pool.x.float().double() != pool.x.double()).any():

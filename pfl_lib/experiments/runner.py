@@ -197,6 +197,8 @@ def run_many(
     outcomes: dict[RunSpec, RunFailure | RunLeft | None] = {}
     if missing:
         store.check_writable()
+        for spec in missing:
+            _ = spec.source  # is kept: another process cannot read that of an open notebook's class
         for name, images in dict.fromkeys((spec.dataset, spec.images) for spec in missing):
             # One clear line before anything starts, and a download happens once
             data.load(name, data_dir, images)

@@ -185,7 +185,7 @@ class FederationRun:
         }
         versions = versions_of(method, fed.schedule, fed.layout.S > 0)
         unusual = {"own": {**check_storable(method), "data": {}}}
-        unusual |= {"model settings": fed.model_settings}
+        unusual |= {"behaviour": fed.behaviour}
         return _config(self, fed, setting, versions, **unusual)
 
     def config(self) -> dict[str, Any]:
