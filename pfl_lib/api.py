@@ -343,6 +343,6 @@ def _unstored(
         cure = "give method and federation a name and a version, and runs are stored and go on"
         raise Interrupted(f"{told}: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
-    config |= {"data": data_checksum(fed), "schedule": described(fed.schedule)}
+    config |= {"data": data_checksum(fed), "schedule": described(fed.schedule), "loss": fed.loss}
     config |= setting_of(fed) if spec is None else {"model": spec.model, **spec.setting()}
     return _looked_at(run.result(config))

@@ -339,17 +339,17 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 BUDGETS = {
     "engine": 1067,
     "methods": 2575,
-    "federation": 1440,
+    "federation": 1421,
     "models": 527,
-    "partitions": 1428,
+    "partitions": 1437,
     "data": 646,
-    "experiments": 1841,
-    "results": 1329,
-    "papers": 2664,
-    "display": 1025,
-    "explore": 429,
+    "experiments": 1849,
+    "results": 1340,
+    "papers": 2670,
+    "display": 1028,
+    "explore": 431,
     "pages": 1450,
-    "cli": 696,
+    "cli": 698,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

@@ -27,7 +27,9 @@ def command(words: tuple[str, ...]) -> None:
     sections = {
         "pages (reproduce --only ID)": pages,
         "profiles (--profile)": options.PROFILES,
-        "methods": {name: method.title for name, method in METHODS.items()},
+        "methods (pfl_lib.methods)": {
+            name: f"{method.title}, the class {method.__name__}" for name, method in METHODS.items()
+        },
         "data sets": {name: source.title for name, source in DATASETS.items()},
         "distributions": {name: recipe.title for name, recipe in PARTITIONS.items()},
         "recipes of distributions (pfl_lib.partitions)": {

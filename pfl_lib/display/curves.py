@@ -26,6 +26,9 @@ def accuracy(
     """
     if ax is None:
         ax = theme.blank(4.4)[1]
+    # Of a name, "_" in front would leave it out of the legend, and "$" begin a formula.
+    plain = frame["method"].astype(str).str.replace(r"^_", " _", regex=True)
+    frame = frame.assign(method=plain.str.replace("$", r"\$"))
     by_seed = frame.groupby(["method", x, "seed"], sort=False)[y].mean().reset_index()
     seeds = by_seed.groupby("method")["seed"].nunique()
     there = by_seed.groupby(["method", x])[y].transform("count")

@@ -81,8 +81,8 @@ def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
     """
     numbers, wanted = {}, f"a number, or [{n}], one for each client"
     for name in (n for n in log if n not in ("weights", "matrices")):
-        if not isinstance(name, str):
-            raise BadLog(f"the name {name!r} in its log", "a text")
+        if not (isinstance(name, str) and name.isprintable()):
+            raise BadLog(f"the name {name!r} in its log", "a text of one line")
         numbers[name] = _copied(name, log[name], wanted)
         if (shape := list(numbers[name].shape)) not in ([], [n]):
             raise BadLog(f"{name} {shape} in its log", wanted)

@@ -275,9 +275,12 @@ def described(of: Any) -> dict[str, Any]:
     """
     values, later = dataclasses.asdict(of), getattr(of, "later", ())
     told = {"name": of.name, "version": of.version} if hasattr(of, "version") else {}
+    # Of the class that names them `later`: a subclass may have another, which is its setting.
+    kind = next((kind for kind in type(of).__mro__ if "later" in vars(kind)), type(of))
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     for field in dataclasses.fields(of):
         name, value = field.name, values[field.name]
-        before = later[name] if isinstance(later, Mapping) and name in later else field.default
+        before = later[name] if isinstance(later, Mapping) and name in later else defaults.get(name)
         if name in later and getattr(of, name) == before:
             continue
         is_fraction = field.type in (float, float | None) and isinstance(value, int | float)

@@ -28,6 +28,8 @@ KEPT = (
     *("bytes", "non_finite", "made_with"),
 )
 """What a checkpoint holds of a run, beside the method's state."""
+TAKEN = ("round", "client", "seed", "name", "method")
+"""Columns of the tables that results stand in."""
 
 
 @contextlib.contextmanager
@@ -180,7 +182,7 @@ class Run:
         for name in self.measures:
             if name != START:
                 columns |= MEASURES[name](self.fed, model, clients, r)
-        if taken := ({"round", "client", *columns} & numbers.keys()):
+        if taken := ({*TAKEN, *columns} & numbers.keys()):
             what = f"{', '.join(sorted(taken))} in its log"
             asked.refuse(self.method, "round", what, "that another name: it is measured here")
         columns |= {name: value.expand(len(self.fed))[clients] for name, value in numbers.items()}

@@ -59,6 +59,8 @@ def partition(
         return {"distribution": [*RECIPES], "clients": count, "seed": ipywidgets.IntText(seed)}
 
     there = [name for name in RECIPES if not isinstance(made(name, clients, seed), str)]
+    if not there:
+        raise BadInput(f"dataset {held.name!r}: no distribution that is shown here fits its labels")
     controls = {"distribution": there, "clients": [clients], "seed": [seed]}
     title = f"{held.name}: who holds which labels"
     return play.explorer(play.Pictures(draw, says, title), controls, widgets)

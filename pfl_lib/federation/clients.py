@@ -112,6 +112,11 @@ def from_arrays(
         for name, pairs in given.items()
         if len(pairs)
     }
+    frames = (pair[0] for pairs in given.values() for pair in pairs if hasattr(pair[0], "columns"))
+    columns = list(dict.fromkeys(tuple(map(str, frame.columns)) for frame in frames))
+    if len(columns) > 1:
+        told = f"inputs have columns {', '.join(columns[0])} and {', '.join(columns[1])}"
+        raise BadInput(f"{told}: give all frames the same, in one order")
     shapes = {tuple(x.shape[1:]) for pairs in tensors.values() for x, _ in pairs}
     if len(shapes) > 1:
         found = ", ".join(map(str, sorted(shapes)))

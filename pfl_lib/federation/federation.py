@@ -330,6 +330,10 @@ class Federation:
         for name, row in rows.items():
             if each and len(row) != len(ids):
                 raise BadInput(f"{len(row)} rows of {name!r} for {len(ids)} clients: give each one")
+        for name, row in self._initial.items():
+            if name not in rows or rows[name].shape[-1:] != row.shape:
+                given = [*rows[name].shape] if name in rows else "no"
+                raise BadInput(f"{given} {name}: give rows of {len(row)}, as initial() has them")
         if not rows["theta"].is_floating_point():
             raise BadInput(f"theta is {rows['theta'].dtype}: give fractions, such as {self.dtype}")
         return [int(client) for client in ids]
@@ -350,7 +354,7 @@ def alice_of(fed: Federation, title: str) -> int:
     """The client whose model the method makes; BadInput where the federation names none."""
     if fed.alice is None:
         raise BadInput(
-            f"{title} makes one client's model: give alice=0, or another client's number, or"
-            ' "each" for every client in turn; a Federation of your own takes alice=0 itself'
+            f"{title} makes one client's model: give alice=0, or another client's number (a"
+            ' Federation takes it itself), or to pfl_lib.run "each" for every client of a data set'
         )
     return fed.alice

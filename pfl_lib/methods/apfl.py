@@ -41,7 +41,7 @@ class APFL:
     * WAFFLE says only that the mixture is adapted.  `alpha` 0.5 is where it starts: the default of
       FedTorch, APFL's official code, and of iFedAvg by D. Roschewitz, whom WAFFLE's authors thank
       for an implementation.  From v = w, a mixture that moves once a round does not in round 1.
-    * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg.
+    * `adaptive=False` keeps `alpha`: 1 is local training, 0 is FedAvg("uniform").
     * `mixture_step`: "first batch" moves the mixture once a round, as FedTorch does; "every batch"
       at each local step; "round" after training, by all that it did, as iFedAvg does:
       a <- clip(a + <v - w, v_after - v>, 0, 1) with the round's first v and w, a step of size lr a

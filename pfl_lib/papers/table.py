@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.experiments.own import load
 from pfl_lib.experiments.spec import RunSpec, check_storable
 from pfl_lib.federation.schedule import Schedule
@@ -107,6 +107,8 @@ class Table:
 
     def scaled(self, profile: Profile) -> "Table":
         """The table as a profile runs it; rows that the profile leaves out have no setting."""
+        if not isinstance(profile, Profile):
+            raise BadInput(f"profile {profile!r}: give a Profile, as waffle.ALL_PROFILES has them")
         rows = (replace(row, at=row.at and profile.make(row.at)) for row in self.rows)
         return replace(
             self,
@@ -117,7 +119,11 @@ class Table:
         )
 
     def with_seeds(self, *seeds: int) -> "Table":
-        """The table with these seeds."""
+        """The table with these seeds, each once."""
+        for seed in seeds:
+            whole("a seed", seed)
+        if len({*seeds}) < len(seeds):
+            raise BadInput(f"seeds {list(seeds)}: give each of them once")
         return replace(self, seeds=seeds)
 
     def with_rows(self, settings: Mapping[str, Setting]) -> "Table":

@@ -29,6 +29,7 @@ FAMILIES: dict[str, type] = {
     for family in group
 }
 
+TENSORS = ("train_x", "train_y", "test_x", "test_y")  # of a data set
 MOST_CLIENTS = 100_000  # more than any data set here has examples for
 
 PARTITIONS: dict[str, Recipe] = {letter: LabelSkew(letter) for letter in TITLES} | by_column.SHORT
@@ -53,9 +54,17 @@ def make(
     clients = recipe.default_clients if clients is None else clients
     whole("clients", clients, 1, MOST_CLIENTS)
     check_share(validation)
+    foreign, given = not built_in(recipe), dataset
+    if foreign:  # later runs read the same tensors, which it may not change
+        given = dataclasses.replace(dataset, **{n: getattr(dataset, n).clone() for n in TENSORS})
     with seeded(f"distribution {called(recipe)}: its split"):
-        made = recipe.split(dataset, clients, seed, alice)
-    if not built_in(recipe):
+        made = recipe.split(given, clients, seed, alice)
+    if foreign:
+        if any(getattr(given, name)._version for name in TENSORS):
+            raise BadInput(
+                f"distribution {called(recipe)}: its split writes into the data set, which is every"
+                " run's: leave it as it is (a partition's relabel gives clients other labels)"
+            )
         check(made, called(recipe), dataset, clients)
     check_apart(made, called(recipe), made.of(dataset))
     return hold_out_validation(made, validation, seed) if validation else made

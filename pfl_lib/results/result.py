@@ -95,8 +95,10 @@ class Result:
 
     @property
     def best_accuracy(self) -> float:
-        """The best round's accuracy (0 to 1), as in WAFFLE; nan if no round was evaluated."""
-        return float(self.accuracy_by_round().max())
+        """The best round's accuracy (0 to 1), as in WAFFLE; nan if no round was evaluated.  The
+        initial model, which the measure "start" evaluates as round 0, is none.
+        """
+        return float(self.accuracy_by_round().loc[1:].max())
 
     @property
     def last_accuracy(self) -> float:
@@ -172,7 +174,7 @@ class Result:
         if by != column:
             chosen_by = self.by_round(by)[clients].mean(axis=1, skipna=False)
         if protocol != "last":
-            chosen_by = chosen_by[read.notna() & chosen_by.notna()]
+            chosen_by = chosen_by[read.notna() & chosen_by.notna()].loc[1:]
         if not len(chosen_by):
             return nothing
         if protocol == "last":
@@ -272,8 +274,12 @@ def of_each_alice(results: Sequence[Result]) -> Result:
         every = [result.weights[:rounds] for result in results]
         own = [of if of.ndim == 2 else of[..., i, :] for i, of in enumerate(every)]
         weights, weights_rounds = np.stack(own, axis=-2), results[0].weights_rounds[:rounds]
+    first, schedule = results[0].config, results[0].config.get("schedule", {})
+    in_turn = {"alice": None, "keys": [r.config.get("key") for r in results]}
+    if schedule.get("participation", 1) < 1 or schedule.get("availability"):
+        in_turn["alice in turn"] = True  # who takes part then, always does
     return Result(
-        results[0].config | {"alice": None, "keys": [r.config.get("key") for r in results]},
+        first | in_turn,
         metrics if end is None else metrics[metrics["round"] < end],
         weights,
         end,

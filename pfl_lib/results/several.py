@@ -140,7 +140,11 @@ class Comparison:
             / len(several)
             for name, several in self.results.items()
         }
+        every = ((name, one) for name, several in self.results.items() for one in several)
+        lost = [(n, one.config["seed"], 1) for n, one in every if one.metrics.empty]  # no round
+        nothing = pd.DataFrame(lost, columns=["method", "seed", "round"])
         frame = self.rounds.rename(columns={"name": "method"})
+        frame = pd.concat([frame, nothing], ignore_index=True) if lost else frame
         seconds = frame["round"] * frame["method"].map(pace)
         return frame.assign(accuracy=100 * frame["accuracy"], seconds=seconds)
 
@@ -307,6 +311,7 @@ def _apart(ours: Results, others: Results) -> str:
 def _apart_in(one: Mapping, other: Mapping, of_one_seed: bool) -> str:
     """The first part of the setting in which two results' configurations differ; "" where none."""
     names = ("dataset", "images", "partition", "clients", "model", "validation", "alice")
+    names += ("alice in turn", "loss", "evaluate_every")
     names += ("data",) * (of_one_seed and "data" in one and "data" in other)
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))

@@ -12,10 +12,10 @@ from torch import nn
 
 import pfl_lib
 from pfl_lib.experiments import own
-from pfl_lib.experiments.runner import run_one, training
+from pfl_lib.experiments.runner import run_many, run_one, training
 from pfl_lib.experiments.spec import FederationRun
 from pfl_lib.federation.schedule import Schedule
-from pfl_lib.methods import FedAvg, short_name
+from pfl_lib.methods import FedAvg, Scaffold, short_name
 from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import LabelSkew
@@ -48,6 +48,16 @@ def test_no_key_of_a_users_is_one_of_the_packages():
     config = spec(Renamed()).config()
     assert config["own"] == {"method": {"fedavg": FedAvg.version}}
     assert "own" not in spec(FedAvg()).config()
+
+
+def test_a_subclasss_other_default_is_a_setting_of_its_own():
+    @dataclass(frozen=True)
+    class Clipped(Scaffold):
+        clip: float | None = 0.01
+        name, version = "clipped", 1
+
+    assert "clip" not in spec(Scaffold()).config()["method"]
+    assert spec(Clipped()).config()["method"]["clip"] == 0.01
 
 
 def test_a_source_that_changed_under_the_same_version_is_refused_in_one_line(tmp_path, store):
@@ -207,6 +217,16 @@ def test_what_a_bare_interpreter_was_told_has_no_source_and_is_stored_all_the_sa
     assert "the source of Shrunk cannot be read" in capsys.readouterr().err
     assert "source" not in run_one(spec(typed), store).config
     assert store.find(spec(typed)) is not None
+
+
+@pytest.mark.xdist_group("processes")
+def test_the_source_of_an_open_notebooks_class_is_kept_though_no_other_process_can_read_it(store):
+    text, names = FILE.format(factor=0.5, version=1, comment=""), {"__name__": "cell"}
+    linecache.cache["<cell>"] = (len(text), None, text.splitlines(keepends=True), "<cell>")
+    exec(compile(text, "<cell>", "exec"), names)
+    both = [spec(names["Shrunk"](), seed=seed) for seed in (1, 2)]
+    sources = {result.config["source"] for result in run_many(both, store, jobs=2)}
+    assert sources == {own.source_of(names["Shrunk"])} and "" not in sources
 
 
 def test_results_of_one_recipe_are_compared_whether_they_are_stored_or_not(tmp_path):

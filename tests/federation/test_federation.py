@@ -76,9 +76,12 @@ def test_clients_and_rows_that_do_not_fit_are_refused():
         ([0, 6], 2, "client 6 is not one of the clients 0 to 5"),
         ([0, 1.0], 2, "client 1.0 is not one of the clients 0 to 5"),
         ([0, 1], 3, "3 rows of 'theta' for 2 clients: give each one"),
-        ([0, 1], torch.ones(2, 1).long(), "theta is torch.int64: give fractions, such as"),
+        ([0, 1], {"theta": torch.ones(2, 8).long()}, "theta is torch.int64: give fractions"),
+        ([0, 1], {"theta": torch.ones(2, 1)}, "[2, 1] theta: give rows of 8, as initial()"),
+        ([0, 1], {"statistics": torch.ones(2, 1)}, "[2, 1] statistics: give rows of 0, as"),
     ):
-        rows = copies(fed.initial(), rows) if isinstance(rows, int) else {"theta": rows}
+        held = copies(fed.initial(), rows if isinstance(rows, int) else 2)
+        rows = held if isinstance(rows, int) else held | rows
         assert refusal(fed.train, rows, 1, clients).startswith(sentence)
         assert refusal(fed.evaluate, rows, clients=clients).startswith(sentence)
 

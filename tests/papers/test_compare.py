@@ -77,3 +77,5 @@ def test_two_methods_or_settings_of_one_name_are_refused():
     refused(told, lambda: Runs((mine, other), None).planned)
     twice = TABLE.with_rows({"x": at}).with_rows({"x": at.scheduled(lr=9)})
     refused("mnist, x, Local: two different runs", lambda: Runs((twice,), None).planned)
+    refused("seeds .1, 1.: give each of them once", TABLE.with_seeds, 1, 1)
+    refused("profile 'waffle': give a Profile", TABLE.runs, waffle.PAPER)

@@ -97,6 +97,18 @@ def test_a_partition_that_draws_without_a_seed_is_refused(digits, draw):
     assert "its split draws random numbers that follow no seed" in told
 
 
+def test_a_partition_that_writes_into_the_data_set_is_refused_and_leaves_it_as_it_was(digits):
+    class Noisy(type(made_by(()))):
+        def split(self, dataset, clients, seed, alice):
+            dataset.train_y[:9] = dataset.train_y[:9].flip(0)
+
+    before = digits.train_y.clone()
+    assert "its split writes into the data set, which is every run's" in refusal(
+        p.make, Noisy(), digits
+    )
+    assert torch.equal(digits.train_y, before)
+
+
 def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
     table = data.load("breast_cancer")
     assert p.make(made_by(((A, B), (A + 4, B + 4))), table).clients == 2

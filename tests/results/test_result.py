@@ -45,6 +45,14 @@ def test_mean_and_spread_over_clients_are_those_of_one_round():
         assert result().value(**reading) == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_initial_model_is_no_round_and_never_the_best():
+    begun = result(round=[0, 0, 1, 1, 2, 2])
+    assert begun.value(metric="loss") == 1.5 and begun.best_accuracy == pytest.approx(0.7)
+    accuracies = [0.8, 0.8, 0.2, 0.8, 0.3, 0.9]
+    begun = result(round=[0, 0, 1, 1, 2, 2], accuracy=accuracies)
+    assert begun.value() == begun.best_accuracy == pytest.approx(0.6)
+
+
 def test_alices_best_round_is_her_own_and_not_that_of_the_mean():
     both = result(alice=1)
     assert both.value(over="alice") == 0.9 and both.value(over="alice", protocol="last") == 0.9
@@ -146,6 +154,9 @@ def test_with_each_client_as_alice_who_was_lost_first_is_named():
     frame = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
     lost = [Result({}, frame, None, r, 1.0, non_finite={2: r}) for r in (3, 5)]
     assert of_each_alice(lost).lost_clients == " (client 2)"
+    assert "alice in turn" not in of_each_alice(lost).config
+    drawn = [Result({"schedule": {"participation": 0.3}}, frame, None, None, 1.0)]
+    assert of_each_alice(drawn).config["alice in turn"]
 
 
 def test_a_client_is_gone_from_the_round_after_its_last_weight_and_alice_alone_from_the_last_ones():

@@ -68,6 +68,12 @@ def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     edges = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert edges.max() == pytest.approx(60 + 20 * math.sqrt(2))
     assert compare({"one": ONE}).plot().axes and SEVERAL.plot().axes
+    lost = Results((*SEVERAL, result(3, diverged=1)))
+    (axes,) = compare({"_lost": lost, "$one": ONE}).plot().axes
+    drawn = [line for line in axes.get_lines() if len(line.get_xdata())]
+    assert len(drawn) == 1, "of lost one seed has no round: no mean"
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == [" _lost, seeds: 3, to round 0", r"\$one, seeds: 1"]
 
 
 def test_a_path_may_begin_with_ones_home(tmp_path, monkeypatch):
@@ -164,6 +170,12 @@ def test_what_is_no_result_is_refused():
         ({"a": [ONE, other]}, "a: results that differ in clients (9 and None): give those of one"),
     ):
         assert refusal(compare, wrong).startswith(sentence)
+
+
+def test_what_was_measured_with_another_loss_or_in_other_rounds_is_not_compared():
+    for name, value in (("loss", "half_cross_entropy"), ("evaluate_every", 4)):
+        other = replace(ONE, config=ONE.config | {name: value})
+        refused(f"differ in {name} .None and {value}.", compare, {"one": other, "a": ONE})
 
 
 def test_the_order_in_which_a_partition_is_described_makes_no_setting_apart():
