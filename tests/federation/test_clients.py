@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -90,3 +91,6 @@ def test_pairs_that_are_no_examples_are_refused_in_one_line():
     ):
         fine = (torch.zeros(2, 1), torch.tensor([0.0, 1.0]))  # whole numbers, whatever their type
         refused("^" + message, from_arrays, [fine, fine], [fine, (x, y)])
+    one, other = (pd.DataFrame({name: [1.0] for name in names}) for names in ("ab", "ba"))
+    told = "inputs have columns a, b and b, a: give all frames the same, in one order"
+    refused(told, from_arrays, [(one, [0])], [(other, [0])])

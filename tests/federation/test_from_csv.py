@@ -233,6 +233,7 @@ def test_a_table_that_cannot_be_understood_is_refused(table):
         (marked(";"), "has semicolons between its cells: write commas"),
         (marked("\t"), "has tabs between its cells: write commas"),
         (["g,x,y", *one_value], "each input (x) has one value"),
+        (["g,x,y", "1,7,0", "1,7,1", "2,7,0"], "each input (x) has one value"),
         (["g,y, y", *["1,0,0"] * 4], "has two columns 'y': give each a name of its own"),
     ):
         path = table(lines[0], lines[1:])
