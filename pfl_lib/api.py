@@ -344,5 +344,6 @@ def _unstored(
         raise Interrupted(f"{told}: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule), "loss": fed.loss}
+    config["names"] = list(fed.clients.names)
     config |= setting_of(fed) if spec is None else {"model": spec.model, **spec.setting()}
     return _looked_at(run.result(config))

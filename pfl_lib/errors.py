@@ -6,7 +6,7 @@ import os
 import sysconfig
 import textwrap
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -122,10 +122,16 @@ def path_of(name: str, value: object) -> Path:
     return Path(value)
 
 
-def check_alice(alice: object, clients: int) -> None:
-    """BadInput unless `alice` is None or the number of one of so many clients."""
-    if alice is not None and not (_is_whole(alice) and 0 <= alice < clients):
-        raise BadInput(f"alice {alice!r} is not one of the clients 0 to {clients - 1}")
+def check_alice(alice: object, clients: int, names: Sequence[str] = ()) -> int | None:
+    """The number of `alice`, None for None; BadInput unless it is that of one of so many clients,
+    or one of their `names`.
+    """
+    if isinstance(alice, str) and alice in names:
+        return names.index(alice)
+    if alice is None or (_is_whole(alice) and 0 <= alice < clients):
+        return alice
+    told = f": {', '.join(names[:12])}{', ...' * (len(names) > 12)}" if names else ""
+    raise BadInput(f"alice {alice!r} is not one of the clients 0 to {clients - 1}{told}")
 
 
 @contextmanager

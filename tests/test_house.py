@@ -339,16 +339,16 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 BUDGETS = {
     "engine": 1067,
     "methods": 2575,
-    "federation": 1421,
+    "federation": 1422,
     "models": 527,
     "partitions": 1437,
     "data": 646,
-    "experiments": 1849,
-    "results": 1340,
+    "experiments": 1850,
+    "results": 1341,
     "papers": 2670,
     "display": 1028,
     "explore": 431,
-    "pages": 1450,
+    "pages": 1458,
     "cli": 698,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

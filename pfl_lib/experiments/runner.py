@@ -151,6 +151,7 @@ def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
     beside = {"source": spec.source} if spec.source else {}
     if isinstance(spec, FederationRun):
         beside["data"] = data_checksum(spec.federation)
+        beside["names"] = list(spec.federation.clients.names)
     return {**spec.config(), "key": spec.key, **beside}
 
 

@@ -48,11 +48,14 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Clients:
-    """What N clients hold: splits "train", "test" and, where there is one, "validation"."""
+    """What N clients hold: splits "train", "test" and, where there is one, "validation"; and their
+    names, where they have any.
+    """
 
     splits: dict[str, Split]
     classes: int
     input_shape: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.splits["train"].index)

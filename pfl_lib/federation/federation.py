@@ -37,8 +37,9 @@ class Federation:
 
     `model` is a function that makes a module (its initial parameters then follow the seed) or a
     module, whose present parameters every client starts from.  `alice` is the one client whose
-    model is read and evaluated; None: all clients.  `engine` is "loop", "vmap" or "auto" (loop on
-    a CPU, vmap on a GPU for networks below a million parameters and the package's local steps);
+    model is read and evaluated, a number or a name (of `clients.names`); None: all clients.
+    `engine` is "loop", "vmap" or "auto" (loop on a CPU, vmap on a GPU for networks below a million
+    parameters and the package's local steps);
     loop trains `threads` clients at once.  With "auto" nothing depends on the device but rounding;
     with "vmap" a local step of one's own is given many clients' rows, and has to keep them apart.
 
@@ -53,7 +54,7 @@ class Federation:
         schedule: Schedule,
         *,
         seed: int = 1,
-        alice: int | None = None,
+        alice: int | str | None = None,
         loss: str = "cross_entropy",
         device: str = "auto",
         engine: str = "auto",
@@ -74,7 +75,7 @@ class Federation:
             raise BadInput(f"dtype {dtype!r}: give torch.float32 or torch.float64")
         if name is not None and not (isinstance(name, str) and name.strip()):
             raise BadInput(f"name {name!r}: give a text, such as 'patients', or leave it out")
-        check_alice(alice, len(clients))
+        alice = check_alice(alice, len(clients), clients.names)
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
                 what = "give each client some, or name the one who has as alice"

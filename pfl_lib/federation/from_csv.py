@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import torch
 
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, needs, path_of, whole
+from pfl_lib.errors import BadInput, check_alice, needs, path_of, whole
 from pfl_lib.federation.clients import Clients, from_partition
 from pfl_lib.partitions import ByColumn, by_column
 from pfl_lib.partitions.validation import check_share, hold_out_validation
@@ -32,7 +33,7 @@ def from_csv(
     bins: Sequence[float] | None = None,
     *,
     inputs: Sequence[str] | None = None,
-    alice: int | None = None,
+    alice: int | str | None = None,
     validation: float = 0.0,
     seed: int = 0,
 ) -> Clients:
@@ -41,12 +42,12 @@ def from_csv(
     `label`: the column to predict; its different values, in ascending or alphabetical order, are
     the classes 0, 1, ... `split_by`: with `bins=(20, 35)` three clients hold the rows up to
     20, above 20 up to 35, and above 35, and rows without a value are a fourth; without bins each
-    different value is a client, in ascending order.  `inputs`: the columns to predict from; by
-    default all but the label, and without `bins` but `split_by`, of which a client has one value.
-    Numbers are standardised and their gaps filled with the median; words become one column each but
-    for the first in alphabetical order, their gaps the most frequent one; both use all rows of the
-    file.  A line on standard error says, once for each file, what every column became, and who the
-    clients and which the classes are.
+    different value is a client, in ascending order.  These are the clients' names.  `inputs`: the
+    columns to predict from; by default all but the label, and without `bins` but `split_by`, of
+    which a client has one value.  Numbers are standardised and their gaps filled with the median;
+    words become one column each but for the first in alphabetical order, their gaps the most
+    frequent one; both use all rows of the file.  A line on standard error says, once for each
+    file, what every column became, and who the clients and which the classes are.
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
@@ -81,11 +82,8 @@ def from_csv(
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
     labels, classes = _classes(path, table, label)
     clients, rows = _groups(path, table[split_by], bins, seed)
-    if alice is not None and not (type(alice) is int and 0 <= alice < len(rows)):
-        raise BadInput(
-            f"alice {alice!r} is not the number of one of the clients that {split_by} makes:"
-            f" {_numbered(clients)}"
-        )
+    called = tuple(map(str, clients))
+    alice = check_alice(alice, len(rows), called)
     left_out = {label} if bins is not None else {label, split_by}
     names = names or [name for name in table if name not in left_out]
     x = torch.from_numpy(_inputs(path, table, names))
@@ -97,9 +95,8 @@ def from_csv(
     y = torch.from_numpy(labels)
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
     made = by_column.hold_out(split_by, rows, alice)
-    return from_partition(
-        dataset, hold_out_validation(made, validation, seed) if validation else made
-    )
+    made = hold_out_validation(made, validation, seed) if validation else made
+    return replace(from_partition(dataset, made), names=called)
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -5,6 +5,7 @@ checks, and where its numbers come from.
     runs = page.run(page.scaled(waffle.TABLE1))
 """
 
+import json
 import math
 import os
 import platform
@@ -34,6 +35,7 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Table
+from pfl_lib.results.files import OUTCOME
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import Store
@@ -293,7 +295,13 @@ class Page:
         """
         from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
 
-        runs = sorted([*(spec.key for spec in self.specs), *self._results])
+        # Not by a federation's key, in which other processors have other last bits
+        aside = OUTCOME | {"fingerprint"}
+        ran = [
+            json.dumps({n: v for n, v in one.config.items() if n not in aside}, sort_keys=True)
+            for one in self._results.values()
+        ]
+        runs = sorted([*(spec.key for spec in self.specs), *ran])
         runs += [*self._places, *self._sources]
         recorded.compare_with_recorded(
             self.id, self.settings, what, values, within, relative, "".join(runs)

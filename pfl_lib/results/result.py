@@ -146,10 +146,11 @@ class Result:
     def by_client(
         self, metric: str = "accuracy", protocol: str = "best", model: str = "served"
     ) -> pd.Series:
-        """Each evaluated client's number, by client, in the round that their mean chooses; empty
-        where there is none.  Arguments and errors as of `value`.
+        """Each evaluated client's number, by client (by name, where they have any), in the round
+        that their mean chooses; empty where there is none.  Arguments and errors as of `value`.
         """
-        return self._read(metric, protocol, model, None)[1]
+        each = self._read(metric, protocol, model, None)[1]
+        return each.rename(index=dict(enumerate(self.config.get("names", ()))))
 
     def _read(
         self, metric: str, protocol: str, model: str, of: int | None

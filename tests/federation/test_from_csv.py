@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,7 @@ def test_what_does_not_fit_is_refused_in_one_line(people):
         ({"inputs": ["age", " age"]}, "give a list of columns, each once"),
         ({"inputs": ["weight", " ill"], "label": "ill "}, "'ill' is the label"),
         ({"label": []}, "label []: give the name of a column"),
-        ({"alice": 4}, "alice 4 is not the number of one of the clients that age makes: 0 up to"),
+        ({"alice": 4}, "alice 4 is not one of the clients 0 to 3: up to"),
         ({"split_by": "town"}, "holds words, which bins cannot split"),
         ({"bins": None}, "is empty in 3 rows: whose are they?"),
     ):
@@ -213,6 +214,19 @@ def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("clients by site: 0 n, 1 s; classes of y: 0 a (6 rows), 1 b (6 rows)")
     assert "clients by age: 0 up to 7, 1 above 7, 2 unknown;" in second
+
+
+def test_clients_go_by_their_names(table, results_dir):
+    make = partial(torch.nn.Linear, 1, 2)
+    path = table("site,age,y", (f"{'ns'[i % 2]},{i},{'ab'[i % 2]}" for i in range(12)))
+    for alice, read in (("s", ["s"]), (0, ["n"]), (None, ["n", "s"])):
+        clients = from_csv.from_csv(path, label="y", split_by="site", alice=alice)
+        for name in (None, "sites"):
+            fed = Federation(clients, make, Schedule(1), alice=alice, name=name, device="cpu")
+            where = {"results_dir": results_dir} if name else {}
+            assert [*run("fedavg", federation=fed, **where).by_client().index] == read
+    wrong = {"clients": clients, "model": make, "schedule": Schedule(1), "alice": "w"}
+    refused("alice 'w' is not one of the clients 0 to 1: n, s", Federation, **wrong)
 
 
 def labelled(classes: int) -> list[str]:
