@@ -17,6 +17,9 @@ import pfl_lib
 from pfl_lib import Federation, Result, Schedule, partitions
 from pfl_lib import data as data_sets
 from pfl_lib.experiments.spec import FederationRun
+from pfl_lib.federation.behaviour import behaviour_of
+from pfl_lib.federation.clients import from_arrays
+from pfl_lib.federation.model_checks import make_module
 from pfl_lib.methods import METHODS, FedAvg, Waffle
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.results import files
@@ -369,30 +372,47 @@ def times(factor):
     return lambda x: factor * x
 
 
-def hooked(factor, momentum=0.1):
+def hooked(does, momentum=0.1):
     network = Two()
-    network.hidden.register_forward_hook(lambda part, given, gives: factor * gives)
+    network.hidden.register_forward_hook(lambda part, given, gives: does(gives))
     network.norm.momentum = momentum
     network.out.weight.data.zero_()  # whose scores tell nothing
     return network
 
 
 def behaviours(makes) -> list[str]:
-    pair = [(torch.arange(32).reshape(8, 4) % 7 / 4 - 0.5, torch.arange(8) % 2)]
-    made = (Federation.from_arrays(pair, pair, make, Schedule(1), name="mine") for make in makes)
-    return [fed.behaviour for fed in made]
+    x = torch.arange(32).reshape(8, 4) % 7 / 4 - 0.5
+    split = from_arrays(*[[(x, torch.arange(8) % 2)]] * 2).splits["train"]
+    return [behaviour_of(make_module(make, 1), split, True) for make in makes]
+
+
+class Turned(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+def single(x):
+    assert x.dtype == torch.float32
+    return x
 
 
 DOES = (
     lambda: Acting(times(1)),
+    lambda: Acting(single),
     lambda: Acting(times(2)),
     lambda: Acting(partial(torch.clamp, min=0)),
     lambda: Acting(torch.tanh, last=2),
     lambda: Acting(torch.tanh, first=2),
     lambda: Acting([nn.Linear(4, 4)][0].requires_grad_(False).forward),
-    lambda: hooked(3.0),
-    lambda: hooked(3.5),
-    lambda: hooked(3.5, momentum=0.5),
+    lambda: hooked(times(1)),
+    lambda: hooked(Turned.apply),
+    lambda: hooked(times(3)),
+    lambda: hooked(times(3), momentum=0.5),
 )
 
 
@@ -405,6 +425,44 @@ def test_what_a_network_does_is_part_of_its_key_on_every_machine():
     fed = own(name="mine")
     other = Federation(fed.clients, DOES[0], fed.schedule, name="mine")
     assert FederationRun(FedAvg(), fed).key != FederationRun(FedAvg(), other).key
+
+
+class Scaled(Two):
+    """Its scale is in no parameter and no buffer."""
+
+    def __init__(self, scale, unit=torch.tanh):
+        super().__init__()
+        self.scale, self.unit = scale, unit
+
+
+def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
+    def key(*settings):
+        named = own(name="mine")
+        made = Federation(named.clients, lambda: Scaled(*settings), named.schedule, name="mine")
+        return pfl_lib.run("local", federation=made, results_dir=results_dir).config["key"]
+
+    keys = [key(1.0), key(0.1), key(1.0, torch.relu), key(1.0)]
+    assert len(set(keys)) == 3 and keys[0] == keys[3]
+    units = (lambda x: 2 * x, lambda x: 3 * x, partial(torch.clamp, min=0), partial(torch.clamp))
+    assert len({key(1.0, unit) for unit in units}) == 4
+    assert len({key([1.0]), key(np.ones(1)), key({"a": 1}), key({"a": 2})}) == 4
+    assert key(torch.ones(2, dtype=torch.bfloat16)) != key(torch.zeros(2, dtype=torch.bfloat16))
+    around: list = [1]
+    around.append(around)  # a list that holds itself, a tensor without bytes
+    assert len({key(around), key(torch.ones(2, device="meta"))}) == 2
+
+
+def test_the_key_of_a_networks_settings_is_the_same_in_every_process():
+    program = """
+        from torch import nn
+        from pfl_lib.federation.model_settings import settings_of
+        net = nn.Linear(2, 2)
+        part = type("Mine", (nn.Module,), {})()
+        part.unit = lambda x: [(lambda y: y in {"a", "b", "c", "d"})(one) for one in x]
+        print(settings_of(part), settings_of(net) or "none")
+    """
+    told = {fresh(program, PYTHONHASHSEED=str(seed)) for seed in (1, 2, 3)}
+    assert len(told) == 1 and told.pop().endswith(" none\n")
 
 
 def test_what_a_network_writes_down_in_its_forward_is_no_part_of_its_key(results_dir):

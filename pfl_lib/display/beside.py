@@ -38,6 +38,8 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
         for (label, (column, colour, marker)), shift in zip(marks.items(), shifts, strict=True):
+            if column == "exact ours" and rows["exact status"].isna().all():
+                continue
             spread = rows[f"{column} std"].fillna(0)
             look = {"fmt": marker, "color": colour, "label": label}
             axes.errorbar(rows[column], at + shift, xerr=spread, **look)
@@ -51,7 +53,7 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
         axes.set(xlabel=unit)
         figure.suptitle(title)  # above the names too, which may leave the axes little room
-        bars = rows[["printed std", "ours std"]].notna().any(axis=None)
+        bars = rows[[f"{column} std" for column, *_ in marks.values()]].notna().any(axis=None)
         told = {"title": "bars: one standard deviation", "title_fontsize": "small"} if bars else {}
         figure.legend(loc="outside lower center", ncols=2, frameon=False, **told)
         figures[name] = figure

@@ -92,7 +92,8 @@ def of_result(result: Result) -> Figure:
     each = 100 * result.accuracy_by_round().astype(float)
     marks = {"marker": "o", "markersize": 4, "markevery": max(1, len(each) // MARKED)}
     panels[0].plot(each.index, each, color="#0173b2", linewidth=1.4, **marks, label="each round")
-    panels[0].plot(each.index, each.cummax(), color="#de8f05", ls="--", label="best so far")
+    best = each.loc[1:].cummax()  # round 0 is the initial model
+    panels[0].plot(best.index, best, color="#de8f05", ls="--", label="best so far")
     theme.set_accuracy_limits(panels[0], each.to_frame())
     theme.set_rounds(panels[0], max(each.index, default=0))
     ended = "" if result.diverged is None else f", diverged at round {result.diverged}"

@@ -199,7 +199,9 @@ def run_many(
     if missing:
         store.check_writable()
         for spec in missing:
-            _ = spec.source  # is kept: another process cannot read that of an open notebook's class
+            # It is kept: another process cannot read that of an open notebook's class.
+            with contextlib.suppress(Exception):  # told by its own run
+                _ = spec.source
         for name, images in dict.fromkeys((spec.dataset, spec.images) for spec in missing):
             # One clear line before anything starts, and a download happens once
             data.load(name, data_dir, images)

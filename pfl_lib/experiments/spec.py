@@ -276,7 +276,8 @@ def described(of: Any) -> dict[str, Any]:
     values, later = dataclasses.asdict(of), getattr(of, "later", ())
     told = {"name": of.name, "version": of.version} if hasattr(of, "version") else {}
     # Of the class that names them `later`: a subclass may have another, which is its setting.
-    kind = next((kind for kind in type(of).__mro__ if "later" in vars(kind)), type(of))
+    kinds = [kind for kind in type(of).__mro__ if dataclasses.is_dataclass(kind)]
+    kind = next((kind for kind in kinds if "later" in vars(kind)), type(of))
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     for field in dataclasses.fields(of):
         name, value = field.name, values[field.name]

@@ -18,6 +18,7 @@ from pfl_lib.federation.batches import batches, moves
 from pfl_lib.federation.behaviour import behaviour_of
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
+from pfl_lib.federation.model_settings import settings_of
 from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.progress import tell
@@ -101,6 +102,8 @@ class Federation:
         self.dtype = dtype
         given = isinstance(model, nn.Module)
         module = model if given else model_checks.make_module(model, seed)
+        # As made, since a forward may change them
+        made_of = settings_of(module) if name is not None else ""
         if any(isinstance(one, nn.UninitializedParameter) for one in module.parameters()):
             raise BadInput("the model has a lazy layer of no known size: give layers their sizes")
         if next(module.parameters(), None) is None:
@@ -139,7 +142,10 @@ class Federation:
         model_checks.check(template, train, clients.classes, schedule)
         model_checks.check_vmap(template, train, schedule, engine)
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
-        self.behaviour = behaviour_of(module, clients.splits["train"]) if name is not None else ""
+        self.behaviour = ""
+        if name is not None:
+            does = behaviour_of(module, clients.splits["train"], small)
+            self.behaviour = f"{made_of}-{does}".strip("-")
 
     @classmethod
     def from_arrays(

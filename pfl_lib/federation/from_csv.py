@@ -206,7 +206,7 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
     if not names:
         raise BadInput(f"{path} has no column to predict from: give one, or inputs=[...]")
     x = _prepared(table[names])
-    if not x.any():
+    if not np.ptp(x, axis=0).any():
         raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")
     return x
 

@@ -11,13 +11,14 @@ APART = ("rounds apart", "two errors")
 
 
 def best_so_far(frame: pd.DataFrame, client: int = 0) -> pd.DataFrame:
-    """The rows of `Runs.frame` of one client, with a column `best`: its best accuracy up to each
-    round.
+    """The rows of `Runs.frame` of one client from round 1 on, with a column `best`: its best
+    accuracy up to each round.
 
     From the round at which the first seed of a method diverged, its rows are left out: a mean over
     the others would be another curve.
     """
-    of = frame[frame["client"] == client].sort_values("round", kind="stable")
+    of = frame[(frame["client"] == client) & (frame["round"] > 0)]
+    of = of.sort_values("round", kind="stable")
     of = of.assign(best=of.groupby("run")["accuracy"].cummax())
     ended = of.groupby(["dataset", "setting", "method"])["diverged"].transform("min")
     return of[ended.isna() | (of["round"] < ended)].sort_index()

@@ -196,8 +196,10 @@ class Result:
             theme.show(figure, "Accuracy by round, and shares of the average where there are any.")
         return figure
 
-    def save_model(self, path: str | os.PathLike, client: int | None = None) -> Path:
-        """Write a client's model, a state dict (torch.save); default: Alice's, or the only one."""
+    def save_model(self, path: str | os.PathLike, client: int | str | None = None) -> Path:
+        """Write the model of a client, a number or a name, a state dict (torch.save); default:
+        Alice's, or the only one.
+        """
         evaluated_clients = sorted(int(c) for c in self.metrics["client"].unique())
         if self.diverged is not None:
             raise BadInput(
@@ -211,11 +213,11 @@ class Result:
             )
         if client is None and len(evaluated_clients) == 1:
             client = evaluated_clients[0]
+        names = dict(enumerate(self.config.get("names", ())))
+        client = {name: number for number, name in names.items()}.get(client, client)
         if client not in evaluated_clients:
-            raise BadInput(
-                f"client {client!r} has no served model here: give one of"
-                f" {', '.join(map(str, evaluated_clients))}"
-            )
+            known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)
+            raise BadInput(f"client {client!r} has no served model here: give one of {known}")
         one_for_all = all(len(value) == 1 for value in self.model.values())
         row = 0 if one_for_all else evaluated_clients.index(client)
         of_client = {name: value[row].clone() for name, value in self.model.items()}

@@ -93,7 +93,7 @@ def test_a_setting_that_makes_no_sense_is_refused_in_one_line(method, name, valu
 OUTPUTS = m.APFL(mixture_step="round", averaged="mixtures", own_gradient="outputs")
 NORMED, NOBODY = {"model": normed, "batch_size": 3}, {"alice": None}
 HEAD = "^body_epochs 3: of 3 local epochs the head gets one at "
-HERS = "give alice=0, or another client's number, or"
+HERS = "give alice=0, or another client's number"
 TOO_MANY = "^retained 3: the network has 2 layers that are not norms; give 2 or less$"
 NAME = lambda of: getattr(of, "name", None)  # noqa: E731
 UNFIT = [
