@@ -380,6 +380,12 @@ def hooked(does, momentum=0.1):
     return network
 
 
+def without_a_number():
+    network = Two()
+    network.register_forward_hook(lambda part, given, gives: torch.nan * gives)
+    return network
+
+
 def behaviours(makes) -> list[str]:
     x = torch.arange(32).reshape(8, 4) % 7 / 4 - 0.5
     split = from_arrays(*[[(x, torch.arange(8) % 2)]] * 2).splits["train"]
@@ -405,6 +411,7 @@ DOES = (
     lambda: Acting(times(1)),
     lambda: Acting(single),
     lambda: Acting(times(2)),
+    without_a_number,
     lambda: Acting(partial(torch.clamp, min=0)),
     lambda: Acting(torch.tanh, last=2),
     lambda: Acting(torch.tanh, first=2),

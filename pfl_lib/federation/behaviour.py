@@ -35,8 +35,8 @@ def behaviour_of(module: nn.Module, split: Split, small: bool) -> str:
 
 def _words(numbers: list[float], digits: int) -> str:
     """Numbers to so many digits; what is only rounding beside the largest one is 0."""
-    largest = max(abs(one) for one in numbers if abs(one) < torch.inf) if numbers else 0.0
-    least = largest * 10.0 ** (-2 * digits)
+    finite = [abs(one) for one in numbers if abs(one) < torch.inf]
+    least = max(finite, default=0.0) * 10.0 ** (-2 * digits)
     return " ".join(f"{0.0 if abs(one) <= least else one:.{digits - 1}e}" for one in numbers)
 
 
