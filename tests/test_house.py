@@ -345,7 +345,7 @@ BUDGETS = {
     "data": 646,
     "experiments": 1853,
     "results": 1343,
-    "papers": 2671,
+    "papers": 2670,
     "display": 1031,
     "explore": 431,
     "pages": 1458,

@@ -19,7 +19,6 @@ from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
-EXACT = "exact"
 
 
 def beside(runs: Runs) -> pd.DataFrame:
@@ -62,7 +61,7 @@ def with_exact(smaller: pd.DataFrame, exact: Iterable[Runs]) -> pd.DataFrame:
     """
     names = ["ours", "ours std", "seeds", "status", "diverged", "verdict"]
     every = [beside(runs).query("status in ('ran', 'diverged')") for runs in exact]
-    every = [frame.set_index(VALUE)[names].add_prefix(f"{EXACT} ") for frame in every if len(frame)]
+    every = [frame.set_index(VALUE)[names].add_prefix("exact ") for frame in every if len(frame)]
     return smaller.join(pd.concat(every), on=VALUE) if every else smaller
 
 
@@ -141,10 +140,10 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
         difference=compared["difference"].map("{:+.2f}".format, na_action="ignore"),
     )
     shown = ["printed", "ours", "difference", "verdict"]
-    if f"{EXACT} ours" in compared:
+    if "exact ours" in compared:
         frame = frame.rename(columns={"ours": "ours, smaller"})
-        frame["ours, exact"] = _ran(compared, f"{EXACT} ")
-        frame["verdict"] = compared[f"{EXACT} verdict"]
+        frame["ours, exact"] = _ran(compared, "exact ")
+        frame["verdict"] = compared["exact verdict"]
         shown = ["printed", "ours, exact", "verdict", "ours, smaller", "difference"]
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
     cells = frame.set_index([*index, "method"])[shown].rename_axis(columns="value")
