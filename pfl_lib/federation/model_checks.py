@@ -148,6 +148,12 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
             "the model's scores do not depend on its parameters in training, as under no_grad or"
             " after detach(): there is nothing to train"
         )
+    if stranger := _unregistered(scores, flat.module):
+        raise BadInput(
+            f"the model's scores depend on a parameter of shape {stranger[0]} that is none of its"
+            " own, as of layers in a plain list, which nothing would train: keep them in an"
+            " nn.ModuleList"
+        )
     if _random_state(split.pool.x.device) != before:
         raise BadInput(
             "the model draws random numbers in training, as dropout does, and so its runs could"
@@ -215,6 +221,22 @@ def _random_state(device: torch.device) -> tuple:
     """Where all streams of random numbers stand that follow no seed, the device's own too."""
     on_gpu = device.type == "cuda"
     return *streams(), torch.cuda.get_rng_state(device).numpy().tobytes() if on_gpu else b""
+
+
+def _unregistered(scores: Tensor, module: nn.Module) -> list[tuple[int, ...]]:
+    """The shapes of what the scores' graph would train and the module does not hold."""
+    held, seen, nodes = set(map(id, module.parameters())), set(), [scores.grad_fn]
+    shapes = []
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in held:
+            shapes.append(tuple(leaf.shape))
+        nodes += [before for before, _ in node.next_functions]
+    return shapes
 
 
 def _versions(flat: FlatModule) -> list[tuple[int, int]]:

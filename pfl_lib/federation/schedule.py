@@ -57,6 +57,9 @@ class Schedule:
         check_settings(self)
         if not isinstance(self.private, DPSGD | None):
             raise BadInput(f"private {self.private!r}: give DPSGD(noise=1.0, max_norm=1.0) or None")
+        if self.local_batches is not None and self.local_epochs != 1:
+            both = f"local_epochs {self.local_epochs} beside local_batches {self.local_batches}"
+            raise BadInput(f"{both}: give one of them")
         such = "(client, first round, last round)"
         if not isinstance(self.availability, tuple):
             raise BadInput(f"availability {self.availability!r}: give a tuple of {such}")

@@ -241,3 +241,20 @@ class Cut(nn.Linear):
 @ENGINES
 def test_scores_that_do_not_depend_on_parameters_are_refused(own):
     refused("^the model's scores do not depend on its parameters", federation, Cut(2, 2), **own)
+
+
+class Listed(nn.Linear):
+    """With a layer in a plain list, which no optimiser would see."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.further = [nn.Linear(2, 2, dtype=torch.float64)]
+
+    def forward(self, x):
+        return super().forward(self.further[0](x))
+
+
+@ENGINES
+def test_layers_in_a_plain_list_are_refused(own):
+    told = r"^the model's scores depend on a parameter of shape \(2,( 2)?\) that is none of its own"
+    refused(told, federation, Listed(), **own)

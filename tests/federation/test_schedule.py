@@ -37,3 +37,9 @@ def test_a_value_that_makes_no_sense_is_refused(name, value, told):
 def test_an_availability_that_makes_no_sense_is_refused(entry):
     told = "give (client, first round, last round) with 1 <= first <= last"
     assert refusal(Schedule, 5, availability=(entry,)).endswith(told)
+
+
+def test_epochs_beside_batches_are_refused_since_batches_alone_would_count():
+    told = "local_epochs 5 beside local_batches 2: give one of them"
+    assert refusal(Schedule, 5, local_epochs=5, local_batches=2) == told
+    assert Schedule(5, local_batches=2).local_epochs == 1
