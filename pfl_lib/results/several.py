@@ -4,7 +4,7 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +18,10 @@ PARTS = ("table", "rounds")  # of a comparison, as files have them
 
 
 @dataclass(frozen=True, repr=False)
-class Results:
+class Results(Sequence[Result]):
     """One method's results over several seeds: what a `Result` has as a number is a mean here."""
 
     results: tuple[Result, ...]
-
-    def __iter__(self) -> Iterator[Result]:
-        return iter(self.results)
 
     def __len__(self) -> int:
         return len(self.results)
@@ -55,14 +52,11 @@ class Results:
         `mean`, `std` over seeds, and `status`, which tells of seeds that diverged; then there is no
         mean.
         """
-        finished = [result for result in self.results if result.diverged is None]
-        lost = [result for result in self.results if result.diverged is not None]
+        ran = [one for one in self if one.diverged is None]
+        values = {one.config["seed"]: one.value(metric, protocol, over, model) for one in ran}
+        lost = {one.config["seed"]: one.diverged for one in self if one.diverged is not None}
         scale = 100 if "accuracy" in metric else 1
-        values = [scale * one.value(metric, protocol, over, model) for one in finished]
-        return Summary(
-            pd.Series(values, [one.config["seed"] for one in finished], float),
-            {one.config["seed"]: one.diverged for one in lost},
-        )
+        return Summary(scale * pd.Series(values, dtype=float), lost)
 
     def by_client(self, **read: str) -> pd.DataFrame:
         """A row for each evaluated client, a column a seed; `read` as in `Result.by_client`."""
