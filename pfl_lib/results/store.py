@@ -150,24 +150,26 @@ class Store:
         """
         own = {path.name: path for path in self._cells.glob("[!.]*")}
         published = self._published.places()
-        names = {slug for slug in own | published if _is_named(slug, name)}
+        paths = published | own
+        names = {name} & paths.keys()
+        if re.fullmatch("[0-9a-f]{4,64}", name):
+            # Pages show more digits of a key than the ten that a name ends with.
+            names |= {slug for slug in paths if slug.rpartition("-")[2].startswith(name[:10])}
         if len(names) != 1:
             beside = "and not published" if self.published else "(published ones are not read)"
-            what = (
-                f"fits {len(names)} results" if names else f"is no result in {self.root} {beside}"
-            )
+            none = f"is no result in {self.root} {beside}"
             raise BadInput(
-                f"{name!r} {what}: give the name of one that 'pfl-lib results list' shows, or its"
-                " key, four digits or more"
+                f"{name!r} {f'fits {len(names)} results' if names else none}: give the name of one"
+                " that 'pfl-lib results list' shows, or its key, four digits or more"
             )
         (slug,) = names
         if slug in own and (result := read(own[slug])):
             return own[slug], result
         if result := self._published.find(slug):
             return published[slug], result
-        cure = "'pfl-lib results prune' removes it, and then it will be run again"
-        cure = cure if slug in own else "restore it from the checkout"
-        raise BadInput(f"{(published | own)[slug]} is damaged: {cure}")
+        pruned = "'pfl-lib results prune' removes it, and then it will be run again"
+        cure = pruned if slug in own else "restore it from the checkout"
+        raise BadInput(f"{paths[slug]} is damaged: {cure}")
 
     def merge(self, other: Path) -> dict[str, str]:
         """Take over what another results folder has and this one lacks; what became of each entry
@@ -249,14 +251,6 @@ class Store:
         """Make the folders; BadInput if that, or writing into them, fails."""
         places = self._cells.name, self._checkpoints.name
         check_writable("results folder", self.root, "results_dir (--results-dir)", *places)
-
-
-def _is_named(slug: str, name: str) -> bool:
-    digits = slug.rpartition("-")[2]  # of the key, the first ten
-    if slug == name:
-        return True
-    # Pages show more digits than a name has.
-    return bool(re.fullmatch("[0-9a-f]{4,64}", name)) and name[:10] == digits[: len(name)]
 
 
 def default_results_dir() -> Path:
