@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from pfl_lib.errors import BadInput
+from pfl_lib.progress import tell
 from pfl_lib.results.files import files_of, result_in, sha256
 from pfl_lib.results.result import Result
 from pfl_lib.results.writing import replacing
@@ -99,14 +100,9 @@ def _lines(path: Path) -> tuple[dict[str, str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as error:
-        return _unreadable(path, error.strerror)
-
-
-@functools.cache
-def _unreadable(path: Path, why: str) -> tuple[dict[str, str], list[str]]:
-    told = f"{path} cannot be read ({why})"
-    print(f"{told}: its runs count as not run", file=sys.stderr)
-    return {}, [told]
+        told = f"{path} cannot be read ({error.strerror})"
+        tell(f"{told}: its runs count as not run")
+        return {}, [told]
 
 
 @functools.cache  # pages ask for the same runs again and again
