@@ -103,16 +103,12 @@ class Comparison:
         rows = {}
         for name, several in self.results.items():
             best, last = several.summary(), several.summary("last")
-            rows[name] = {
-                "seeds": len(several),
-                "best (%)": best.mean,
-                "± best": best.std,
-                "last (%)": last.mean,
-                "± last": last.std,
-                "worst client (%)": several.summary("last", over="worst").mean,
-                "status": best.status,
-            }
-        return pd.DataFrame.from_dict(rows, orient="index")
+            numbers = best.mean, best.std, last.mean, last.std
+            worst = several.summary("last", over="worst").mean
+            rows[name] = len(several), *numbers, worst, best.status
+        columns = ["best (%)", "± best", "last (%)", "± last", "worst client (%)"]
+        columns = ["seeds", *columns, "status"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -129,14 +125,12 @@ class Comparison:
         training up to the round (each run's own spread evenly over its rounds, mean over a name's
         runs).
         """
-        pace = {
-            name: sum(of.seconds / max(1, of.metrics["round"].max()) for of in several)
-            / len(several)
-            for name, several in self.results.items()
-        }
-        every = ((name, one) for name, several in self.results.items() for one in several)
-        lost = [(n, one.config["seed"], 1) for n, one in every if one.metrics.empty]  # no round
-        nothing = pd.DataFrame(lost, columns=["method", "seed", "round"])
+        pace, lost = {}, []
+        for name, several in self.results.items():
+            each = [one.seconds / max(1, one.metrics["round"].max()) for one in several]
+            pace[name] = sum(each) / len(each)
+            lost += [(name, one.config["seed"], 1) for one in several if one.metrics.empty]
+        nothing = pd.DataFrame(lost, columns=["method", "seed", "round"])  # no round ended
         frame = self.rounds.rename(columns={"name": "method"})
         frame = pd.concat([frame, nothing], ignore_index=True) if lost else frame
         seconds = frame["round"] * frame["method"].map(pace)
@@ -164,18 +158,10 @@ class Comparison:
             alike = not apart.max() - apart.min() > 1e-9
             mean = apart.mean()
             half = math.nan if alike else t.ppf(0.975, len(apart) - 1) * apart.sem()
-            decided = abs(mean) > half
-            rows.append(
-                {
-                    "method": name,
-                    "seeds": len(apart),
-                    "difference": mean,
-                    "95 % from": mean - half,
-                    "95 % to": mean + half,
-                    f"than {to}": ("above" if mean > 0 else "below") if decided else "undecided",
-                }
-            )
-        return pd.DataFrame(rows)
+            found = ("above" if mean > 0 else "below") if abs(mean) > half else "undecided"
+            rows.append((name, len(apart), mean, mean - half, mean + half, found))
+        columns = ["method", "seeds", "difference", "95 % from", "95 % to", f"than {to}"]
+        return pd.DataFrame(rows, columns=columns)
 
     def to_csv(self, path: str | os.PathLike, of: str = "rounds") -> Path:
         """Write a CSV file of the "rounds", every number behind it, or of the "table"; returns the
@@ -259,10 +245,8 @@ def compare(
     network (its layers, as it is printed), schedule or in whose model is read, unless `across`.
     """
     if not isinstance(results, Mapping) or not results:
-        raise BadInput(
-            f"results {results!r}: give a dict of results by name, such as"
-            ' {"WAFFLE": pfl_lib.run("waffle")}'
-        )
+        example = '{"WAFFLE": pfl_lib.run("waffle")}'
+        raise BadInput(f"results {results!r}: give a dict of results by name, such as {example}")
     named = {str(name): _several(name, given) for name, given in results.items()}
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
@@ -270,10 +254,8 @@ def compare(
     first, *others = named
     for other in [] if across else others:
         if apart := _apart(named[first], named[other]):
-            raise BadInput(
-                f"{other!r} and {first!r} differ in {apart}: compare results of one setting, or"
-                " give across=True"
-            )
+            cure = "compare results of one setting, or give across=True"
+            raise BadInput(f"{other!r} and {first!r} differ in {apart}: {cure}")
     return Comparison(named)
 
 
