@@ -78,17 +78,14 @@ class Published:
         if damaged:
             raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
         try:
-            line = _line(slug, dataclasses.replace(thinned(result), model=model))
-            lines = lines | {slug: line}
+            lines = lines | {slug: _line(slug, dataclasses.replace(thinned(result), model=model))}
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(path) as new:
                 text = "".join(f"{lines[name]}\n" for name in sorted(lines))
                 new.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise BadInput(
-                f"{slug} cannot be published in {self.folder}"
-                f" ({error.strerror or os.strerror(error.errno)})"
-            ) from None
+            why = error.strerror or os.strerror(error.errno)
+            raise BadInput(f"{slug} cannot be published in {self.folder} ({why})") from None
         return True
 
 

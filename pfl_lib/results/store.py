@@ -71,11 +71,9 @@ class Store:
             found = self._published.find(slug, key)
             found = None if found and with_model and not found.model else found
         if found and spec.source and found.config.get("source", spec.source) != spec.source:
-            what = [n if n != "data" else "the federation" for n in found.config["own"]]
-            raise BadInput(
-                f"{slug} was stored with another source of the same version: raise the version of"
-                f" {' or '.join(what)}, or remove {self._cells / slug}"
-            )
+            what = " or ".join(n if n != "data" else "the federation" for n in found.config["own"])
+            cure = f"raise the version of {what}, or remove {self._cells / slug}"
+            raise BadInput(f"{slug} was stored with another source of the same version: {cure}")
         return found
 
     def has(self, spec, with_model: bool = False) -> bool:
@@ -104,11 +102,9 @@ class Store:
         try:
             self._write(slug, result)
         except OSError as error:
-            raise NotStored(
-                f"{slug} could not be stored in {self.root} ({error.strerror}): make room there, or"
-                " give another results_dir (--results-dir)",
-                result,
-            ) from None
+            told = f"{slug} could not be stored in {self.root} ({error.strerror})"
+            cure = "make room there, or give another results_dir (--results-dir)"
+            raise NotStored(f"{told}: {cure}", result) from None
 
     def _write(self, slug: str, result: Result) -> None:
         with tempfile.TemporaryDirectory(dir=self._cells, prefix=".") as temporary:
@@ -158,10 +154,9 @@ class Store:
         if len(names) != 1:
             beside = "and not published" if self.published else "(published ones are not read)"
             none = f"is no result in {self.root} {beside}"
-            raise BadInput(
-                f"{name!r} {f'fits {len(names)} results' if names else none}: give the name of one"
-                " that 'pfl-lib results list' shows, or its key, four digits or more"
-            )
+            what = f"fits {len(names)} results" if names else none
+            cure = "give the name of one that 'pfl-lib results list' shows, or its key"
+            raise BadInput(f"{name!r} {what}: {cure}, four digits or more")
         (slug,) = names
         if slug in own and (result := read(own[slug])):
             return own[slug], result
