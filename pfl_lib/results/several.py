@@ -48,9 +48,8 @@ class Results(Sequence[Result]):
         over: str = "clients",
         model: str = "served",
     ) -> Summary:
-        """A number a seed, read as `Result.value` reads it (accuracies in percent): `values`,
-        `mean`, `std` over seeds, and `status`, which tells of seeds that diverged; then there is no
-        mean.
+        """A number a seed, read as `Result.value` reads it (accuracies in percent): `values`, their
+        `mean` and `std`, and `status`, which tells of seeds that diverged; then there is no mean.
         """
         ran = [one for one in self if one.diverged is None]
         values = {one.config["seed"]: one.value(metric, protocol, over, model) for one in ran}
@@ -80,18 +79,14 @@ class Results(Sequence[Result]):
         best, last = self.summary(), self.summary("last")
         spreads = [f" ± {of.std:.2f}" if len(self) > 1 else "" for of in (best, last)]
         said = f"accuracy best {best.mean:.2f}{spreads[0]} %, last {last.mean:.2f}{spreads[1]} %"
-        return (
-            f"<Results of {self.results[0].config['method']['name']}: seeds"
-            f" {', '.join(map(str, self.seeds))}, {best.status if best.diverged else said};"
-            " .metrics, .summary(), .plot()>"
-        )
+        told = best.status if best.diverged else said
+        name, seeds = self.results[0].config["method"]["name"], ", ".join(map(str, self.seeds))
+        return f"<Results of {name}: seeds {seeds}, {told}; .metrics, .summary(), .plot()>"
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results by name: `table`, a row for each; `plot()` and `plot_clients()`; `differences()`,
-    paired by seed; `to_csv()` and `to_latex()`.
-    """
+    """Results by name, as tables, differences paired by seed, figures and files."""
 
     results: dict[str, Results]
 
@@ -112,9 +107,7 @@ class Comparison:
 
     @property
     def rounds(self) -> pd.DataFrame:
-        """All that was measured: a row for each name, seed, round and client, with accuracy (0 to
-        1), loss and what the method logs.
-        """
+        """A row for each name, seed, round and client: accuracy (0 to 1), loss, what is logged."""
         each = [several.metrics.assign(name=name) for name, several in self.results.items()]
         frame = pd.concat(each, ignore_index=True)
         return frame[["name", *frame.columns.drop("name")]]
@@ -164,24 +157,19 @@ class Comparison:
         return pd.DataFrame(rows, columns=columns)
 
     def to_csv(self, path: str | os.PathLike, of: str = "rounds") -> Path:
-        """Write a CSV file of the "rounds", every number behind it, or of the "table"; returns the
-        file's path.
-        """
+        """Write the "rounds", every number behind it, or the "table" as CSV; returns the path."""
         named = self.table.reset_index(names="method")
         frame = self.rounds if choose("of", of, PARTS) == "rounds" else named
         return written("file", path, frame.to_csv(index=False).encode())
 
     def to_latex(self, path: str | os.PathLike | None = None, of: str = "table") -> str:
-        """The table as LaTeX (package booktabs), each number with its standard deviation over
-        seeds, or of the "rounds" every number behind it; written to `path` as well, where one is
-        given.
+        """The "table" as LaTeX (package booktabs), each number with its standard deviation over
+        seeds, or the "rounds"; where a `path` is given, it is written there as well.
         """
         from pfl_lib.display import table
 
-        if choose("of", of, PARTS) == "rounds":
-            text = table.latex(self.rounds, digits=4)
-        else:
-            text = table.latex(self._spreads())
+        every = choose("of", of, PARTS) == "rounds"
+        text = table.latex(self.rounds, digits=4) if every else table.latex(self._spreads())
         if path is not None:
             written("file", path, text.encode())
         return text
