@@ -19,9 +19,7 @@ def headless() -> bool:
 
 @functools.cache
 def tell(line: str) -> None:
-    """Print a line, the first time that this process has it to say: on standard error, which a
-    notebook shows in red, and there on standard output.
-    """
+    """Print a line once a process: on stderr; in notebooks, where that is red, on stdout."""
     print(line, file=sys.stdout if _in_notebook() else sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Where runs are trained: in processes of this machine (joblib's loky), or by a Dask cluster."""
+"""Where runs train, in processes here (joblib's loky) or a Dask cluster, and how far they are."""
 
 import contextlib
 import itertools
@@ -6,14 +6,17 @@ import os
 import pickle
 import signal
 import socket
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from pathlib import Path
 from uuid import uuid4
 
 from pfl_lib.errors import BadInput, needs, said
 from pfl_lib.experiments.spec import RunFailure, RunLeft, RunSpec
+from pfl_lib.progress import progress
 from pfl_lib.results.store import NotStored
 
 Outcome = RunFailure | RunLeft | None  # what became of a run; None: its result is stored
@@ -23,6 +26,32 @@ Submit = Callable[[RunSpec], Future]
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 0.5  # between two looks at runs that train elsewhere
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+@contextlib.contextmanager
+def rounds_shown(specs: Sequence[RunSpec]) -> Iterator[tuple[Path, Callable[..., None]]]:
+    """One bar over the rounds of all runs: the folder in which each writes how many it has
+    finished, into a file named by its slug, and what moves the bar on, given the runs that have
+    ended: these count in full, also where their file cannot be read, as from another machine.
+    """
+    done, running = dict.fromkeys(specs, 0), set(specs)
+    with (
+        tempfile.TemporaryDirectory(prefix="pfl-", ignore_cleanup_errors=True) as folder,
+        progress(sum(spec.schedule.rounds for spec in specs), "training", "round") as bar,
+    ):
+
+        def look(*ended: RunSpec) -> None:
+            running.difference_update(ended)
+            done.update((spec, spec.schedule.rounds) for spec in ended)
+            for spec in running:
+                with contextlib.suppress(OSError, ValueError):
+                    done[spec] = int(Path(folder, spec.slug).read_text())
+            several = f", {len(done) - len(running)} of {len(done)} runs finished" * (len(done) > 1)
+            bar.label("training" + several)
+            bar.reach(max(bar.steps, sum(done.values())))
+
+        look()
+        yield Path(folder), look
 
 
 def completed(
@@ -57,15 +86,11 @@ def _outcome(spec: RunSpec, future: Future) -> Outcome:
     except TerminatedWorkerError:
         why = "a process was killed, most likely for want of memory: run it again, with fewer jobs"
     except BrokenProcessPool as error:
-        why = (
-            f"a process could not read its task ({_cause(error)}): a method or a data set of your"
-            " own must be importable there; or give jobs=1"
-        )
+        told = f"a process could not read its task ({_cause(error)})"
+        why = f"{told}: a method or a data set of your own must be importable there; or give jobs=1"
     except pickle.PicklingError as error:
-        why = (
-            f"its task cannot be sent to another process ({_cause(error)}), as where a function of"
-            " yours remembers: give jobs=1 (--jobs 1)"
-        )
+        told = f"its task cannot be sent to another process ({_cause(error)})"
+        why = f"{told}, as where a function of yours remembers: give jobs=1 (--jobs 1)"
         return RunFailure(spec, why, unsent=True)
     except Exception as error:  # noqa: BLE001  a lost worker must not stop the other runs
         why = said(error)

@@ -22,9 +22,7 @@ class BadLog(ValueError):
 
 
 def kept_rounds(rounds: int, numbers: int) -> list[int]:
-    """The rounds whose matrices of so many numbers are kept: evenly spaced, at most 50 that hold at
-    most half a million numbers together; the first and the last in any case.
-    """
+    """Rounds whose matrices, of so many numbers, are kept: evenly spaced, with first and last."""
     most = min(rounds, MOST_ROUNDS, max(2, MOST_NUMBERS // max(1, numbers)))
     return np.unique(np.linspace(1, rounds, most).round().astype(int)).tolist()
 
@@ -60,11 +58,9 @@ def weights_in(log: Mapping[str, Any], participants: list[int], n: int) -> Tenso
 def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:
     """The log's matrices by name, in float32: {"affinity": [N, N]}; BadLog for anything else."""
     given = log.get("matrices", {})
-    is_named = isinstance(given, Mapping) and all(
-        isinstance(name, str) and name.isidentifier() for name in given
-    )
-    if not is_named:
-        what = list(given) if isinstance(given, Mapping) else given
+    is_dict = isinstance(given, Mapping)
+    if not is_dict or not all(isinstance(name, str) and name.isidentifier() for name in given):
+        what = list(given) if is_dict else given
         wanted = 'a dict of tensors by name, such as {"affinity": [N, N]}'
         raise BadLog(f"matrices {what} in its log", wanted)
     matrices = {name: _copied(name, value).float() for name, value in given.items()}

@@ -85,7 +85,5 @@ def check(names: Sequence[str], fed: Federation) -> None:
         held = fed.clients.splits.get("validation")
         if held is None or not all(len(held.index[i]) for i in fed.evaluated_clients):
             who = "the clients have none" if held is None else "a client has none"
-            raise BadInput(
-                f"measure 'validation' needs validation data, and {who}: give a validation share,"
-                " or leave the measure out"
-            )
+            told = f"measure 'validation' needs validation data, and {who}"
+            raise BadInput(f"{told}: give a validation share, or leave the measure out")

@@ -1,6 +1,4 @@
-"""Methods, partitions and data of a user's own: what their runs are stored under, and how a change
-of their source under the same version is noticed.
-"""
+"""A user's own methods, partitions and data: what is stored of them, what tells of a change."""
 
 import ast
 import builtins
@@ -152,9 +150,7 @@ def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
 
 
 def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:
-    """What a name holds: a number or text, an array or tensor, a class or function of the module,
-    and what lists, tuples, sets and dicts hold of them; nothing for anything else.
-    """
+    """What a name holds, if text can tell; of lists, tuples, sets and dicts what they hold."""
     if _is_plain(value):
         yield f"{name} = {value!r}"
     elif isinstance(value, type) or _function(value):
@@ -209,10 +205,9 @@ def _bare(source: str) -> str:
     except SyntaxError:  # a lambda in the middle of a line
         return source
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-                node.body = body[1:] or [ast.Pass()]
+        match getattr(node, "body", None):
+            case [ast.Expr(value=ast.Constant(value=str())), *others]:
+                node.body = others or [ast.Pass()]
     return ast.unparse(tree)
 
 

@@ -14,9 +14,8 @@ import pandas as pd
 
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, said, whole
-from pfl_lib.experiments.backends import cluster, completed, processes
+from pfl_lib.experiments.backends import cluster, completed, processes, rounds_shown
 from pfl_lib.experiments.own import data_checksum
-from pfl_lib.experiments.rounds import rounds_shown
 from pfl_lib.experiments.spec import FederationRun, RunFailure, RunLeft, RunSpec
 from pfl_lib.experiments.stopping import Stopped, interruptible
 from pfl_lib.experiments.training import Run, one_thread
@@ -76,8 +75,8 @@ def run_one(
     if found := store.find(spec, with_model):
         tell_rounds(found.metrics.to_dict("records"), on_round)
         return found
-    settings = (data_dir, device, engine, threads, checkpoint_seconds, until)
-    with contextlib.closing(training(spec, store, *settings)) as rounds:
+    place = {"data_dir": data_dir, "device": device, "engine": engine, "threads": threads}
+    with contextlib.closing(training(spec, store, checkpoint_seconds, until, **place)) as rounds:
         run = next(rounds)
         tell_rounds(run.metrics, on_round)
         told = len(run.metrics)
@@ -101,15 +100,13 @@ def tell_rounds(metrics: Sequence[Mapping[str, float]], on_round: OnRound) -> No
 def training(
     spec: RunSpec | FederationRun,
     store: Store,
-    data_dir: str | os.PathLike | None = None,
-    device: str = "auto",
-    engine: str = "auto",
-    threads: int = 1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     until: float = math.inf,
+    **place: Any,
 ) -> Iterator[Run]:
     """A run round by round, from its last checkpoint if it was interrupted: the same `Run` at the
-    start and after each round; nothing is stored but checkpoints.
+    start and after each round; nothing is stored but checkpoints.  `place`: the data's folder,
+    device, engine and threads, as `federation_of` takes them.
 
     Interrupted (Ctrl-C), left before its end or stopped (Stopped), it saves what is finished.
     Where a checkpoint cannot be written, the run goes on without.  Raises BadInput where the
@@ -120,7 +117,7 @@ def training(
         if isinstance(spec, FederationRun):
             run = Run(spec.method, spec.federation, spec.measures)
         else:
-            fed = federation_of(spec, data_dir, device, engine, threads)
+            fed = federation_of(spec, **place)
             run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
         checkpoint, held = store.checkpoint_path(spec), store.load_checkpoint(spec)
         if held and spec.source and held.get("source", spec.source) != spec.source:

@@ -1,6 +1,4 @@
-"""A run's full description: method x data x partition x model x schedule x seed, or a method on a
-federation of a user's own that has a name.
-"""
+"""Full descriptions of runs: method x data x partition x model x schedule x seed, or own data."""
 
 import contextlib
 import dataclasses
@@ -116,21 +114,20 @@ class RunSpec:
             f"dataset {self.dataset}": dataset.version,
             f"model {self.model}": models.VERSIONS.get(self.model, 1),
             **{f"measure {name}": measures.VERSIONS.get(name, 1) for name in self.measures},
-            **versions_of(self.method, self.schedule, self.model in models.WITH_STATISTICS),
         }
         if isinstance(recipe, partitions.Latent):
             versions |= recipe.versions(self.dataset)
         setting |= {"fingerprint": dataset.fingerprint, "model": self.model}
         every = None if self.evaluate_every == 1 else self.evaluate_every
-        return _config(self, self, setting, versions, evaluate_every=every, own=foreign)
+        statistics = self.model in models.WITH_STATISTICS
+        return _config(self, setting, versions, statistics, evaluate_every=every, own=foreign)
 
     @cached_property
     def source(self) -> str:
         """`own.source_of` the method and the recipe where they are a user's own, else "".  It is no
         part of the key: it tells when they have changed and their version has not.
         """
-        method = inner(self.method)
-        kinds = [] if built_in(method) else [type(method)]
+        kinds = [] if built_in(self.method) else [type(inner(self.method))]
         kinds += [] if partitions.built_in(self.recipe) else [type(self.recipe)]
         return own.source_of(*kinds)
 
@@ -176,17 +173,15 @@ class FederationRun:
 
     @cached_property
     def _config(self) -> dict[str, Any]:
-        fed, method = self.federation, self.method
+        fed = self.federation
         setting = setting_of(fed) | {
             # What a data set's fingerprint is to the package's own.
             "fingerprint": own.data_checksum(fed, *fed.initial().values(), *fed.constants),
             "images": None,
             "dtype": str(fed.dtype).removeprefix("torch."),
         }
-        versions = versions_of(method, fed.schedule, fed.layout.S > 0)
-        unusual = {"own": {**check_storable(method), "data": {}}}
-        unusual |= {"behaviour": fed.behaviour}
-        return _config(self, fed, setting, versions, **unusual)
+        unusual = {"own": check_storable(self.method) | {"data": {}}, "behaviour": fed.behaviour}
+        return _config(self, setting, {}, fed.layout.S > 0, **unusual)
 
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it."""
@@ -202,11 +197,14 @@ class FederationRun:
 
 
 def _config(
-    run: RunSpec | FederationRun, of: Any, setting: dict, versions: dict[str, int], **unusual: Any
+    run: RunSpec | FederationRun, setting: dict, versions: dict, statistics: bool, **unusual: Any
 ) -> dict[str, Any]:
-    """A run's configuration, `of` the run or its federation; what is `unusual` only where it says
-    something: a run for which nothing has changed keeps the key it always had.
+    """A run's configuration (`statistics`: the network has running ones); what is `unusual` only
+    where it says something: a run for which nothing has changed keeps the key it always had.
     """
+    of = getattr(run, "federation", run)
+    if hasattr(run.method, "versions"):
+        versions |= run.method.versions(of.schedule, statistics)
     unusual |= {"versions": {name: version for name, version in versions.items() if version != 1}}
     unusual |= {"measures": list(run.measures)}
     return {
@@ -239,11 +237,6 @@ def built_in(method: Method) -> bool:
 def inner(method: Method) -> Method:
     """The method that is poisoned, or the method itself."""
     return inner(method.method) if type(method) is Poisoned else method
-
-
-def versions_of(method: Method, schedule: Schedule, statistics: bool) -> dict[str, int]:
-    """The versions of a method's parts in its key; `statistics`: the network has running ones."""
-    return method.versions(schedule, statistics) if hasattr(method, "versions") else {}
 
 
 def check_storable(method: Method, recipe: Recipe | None = None) -> dict[str, dict[str, int]]:

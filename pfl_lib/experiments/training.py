@@ -115,9 +115,7 @@ class Run:
             yield r
 
     def _read(self, log: Mapping[str, Any], r: int) -> tuple[Tensor | None, Rows, Rows]:
-        """The weights, the further matrices and the numbers of a round's log; BadInput where they
-        do not fit, or matrices have other shapes than before.
-        """
+        """Weights, further matrices and numbers of a log; BadInput for odd or changed shapes."""
         try:
             weights = logs.weights_in(log, self.fed.participants(r), len(self.fed))
             matrices, numbers = logs.matrices_in(log), logs.numbers_in(log, len(self.fed))
@@ -139,10 +137,8 @@ class Run:
         if private is None:
             return {}
         if len({noise[:3] for noise in taken}) < len(taken):  # client, purpose, round
-            raise BadInput(
-                f"method {self.method.name!r} trains a client twice in a round by the same noise,"
-                " which would cancel: train it without privacy"
-            )
+            does = "trains a client twice in a round by the same noise, which would cancel"
+            raise BadInput(f"method {self.method.name!r} {does}: train it without privacy")
         steps = torch.zeros(len(self.fed), dtype=torch.float64)
         for client, *_, count in taken:
             steps[client] += count
@@ -150,9 +146,7 @@ class Run:
         return {"private_steps": steps} | (rate if private.sampling == "poisson" else {})
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
-        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`;
-        BadInput where weights are NaN though all training was finite.
-        """
+        """Keep weights [N], and matrices in `logs.kept_rounds`; BadInput where NaN has no cause."""
         rounds = self.fed.schedule.rounds
         if weights is not None:
             if not self.fed.non_finite and weights.isnan().any():
@@ -199,11 +193,8 @@ class Run:
         if broken and not self.fed.non_finite:
             names = f"client{'s' * (len(broken) > 1)} {', '.join(map(str, broken[:5]))}"
             names += ", ..." if len(broken) > 5 else ""
-            print(
-                f"method {self.method.name!r}: its round {self.done} gave {names} a model that is"
-                " not finite, though all training was",
-                file=sys.stderr,
-            )
+            told = f"its round {self.done} gave {names} a model that is not finite"
+            print(f"method {self.method.name!r}: {told}, though all training was", file=sys.stderr)
         return broken
 
     def checkpoint(self) -> dict[str, Any]:
@@ -211,9 +202,7 @@ class Run:
         return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
-        """Go on from a checkpoint; False, and nothing changes, for one that does not have this
-        run's rows, which a right checksum does not tell.
-        """
+        """Go on from a checkpoint; False, and nothing changes, for one without this run's rows."""
         try:
             given = checkpoint["state"]
             devices = dict.fromkeys(given, self.fed.device)

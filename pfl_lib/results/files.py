@@ -119,11 +119,8 @@ def _describes_a_run(config: dict[str, Any]) -> bool:
     """Whether a stored configuration says all that is listed, under the key of its description."""
     named = (config["method"]["name"], config["partition"]["name"], config["schedule"]["rounds"])
     described = {name: value for name, value in config.items() if name not in OUTCOME}
-    return (
-        isinstance(named[-1], int)
-        and LISTED <= config.keys()
-        and (config["key"] == key_of(described))
-    )
+    is_listed = isinstance(named[-1], int) and LISTED <= config.keys()
+    return is_listed and config["key"] == key_of(described)
 
 
 def _metrics(table: bytes) -> pd.DataFrame:

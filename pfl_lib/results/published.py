@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from pfl_lib.errors import BadInput
+from pfl_lib.progress import tell
 from pfl_lib.results.files import files_of, result_in, sha256
 from pfl_lib.results.result import Result
 from pfl_lib.results.writing import replacing
@@ -77,17 +78,14 @@ class Published:
         if damaged:
             raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
         try:
-            line = _line(slug, dataclasses.replace(thinned(result), model=model))
-            lines = lines | {slug: line}
+            lines = lines | {slug: _line(slug, dataclasses.replace(thinned(result), model=model))}
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(path) as new:
                 text = "".join(f"{lines[name]}\n" for name in sorted(lines))
                 new.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise BadInput(
-                f"{slug} cannot be published in {self.folder}"
-                f" ({error.strerror or os.strerror(error.errno)})"
-            ) from None
+            why = error.strerror or os.strerror(error.errno)
+            raise BadInput(f"{slug} cannot be published in {self.folder} ({why})") from None
         return True
 
 
@@ -99,14 +97,9 @@ def _lines(path: Path) -> tuple[dict[str, str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as error:
-        return _unreadable(path, error.strerror)
-
-
-@functools.cache
-def _unreadable(path: Path, why: str) -> tuple[dict[str, str], list[str]]:
-    told = f"{path} cannot be read ({why})"
-    print(f"{told}: its runs count as not run", file=sys.stderr)
-    return {}, [told]
+        told = f"{path} cannot be read ({error.strerror})"
+        tell(f"{told}: its runs count as not run")
+        return {}, [told]
 
 
 @functools.cache  # pages ask for the same runs again and again

@@ -162,10 +162,8 @@ class Result:
         column = metric if choose("model", model, MODELS) == "served" else f"{metric}_{model}"
         by = "accuracy_validation" if protocol == "best on validation" else column
         if protocol == "best on validation" and by not in self.metrics:
-            raise BadInput(
-                "protocol 'best on validation': no validation accuracy was measured; train with"
-                " validation=0.2 and measures='validation'"
-            )
+            told = "protocol 'best on validation': no validation accuracy was measured"
+            raise BadInput(f"{told}; train with validation=0.2 and measures='validation'")
         nothing = float("nan"), pd.Series(dtype=float)
         if not {column, by} <= set(self.metrics.columns):
             return nothing
@@ -200,17 +198,13 @@ class Result:
         """Write the model of a client, a number or a name, a state dict (torch.save); default:
         Alice's, or the only one.
         """
-        evaluated_clients = sorted(int(c) for c in self.metrics["client"].unique())
+        evaluated_clients = sorted(self.metrics["client"].unique().tolist())
         if self.diverged is not None:
-            raise BadInput(
-                f"this run diverged at round {self.diverged}, and its model with it: run it with a"
-                " smaller rate"
-            )
+            told = f"this run diverged at round {self.diverged}, and its model with it"
+            raise BadInput(f"{told}: run it with a smaller rate")
         if self.model is None:
-            raise BadInput(
-                "this result carries no model, as published ones and those of alice='each': ask for"
-                " a client's with pfl_lib.run(..., with_model=True)"
-            )
+            told = "this result carries no model, as published ones and those of alice='each'"
+            raise BadInput(f"{told}: ask for a client's with pfl_lib.run(..., with_model=True)")
         if client is None and len(evaluated_clients) == 1:
             client = evaluated_clients[0]
         names = dict(enumerate(self.config.get("names", ())))
@@ -264,8 +258,7 @@ def of_each_alice(results: Sequence[Result]) -> Result:
     every client and round; row i of the weights, [rounds, N, N] or [rounds, L, N, N] by layer, is
     what client i's run gave her.  Where one diverged, it ends with the first round that did.
     """
-    ends = [result.diverged for result in results if result.diverged is not None]
-    end = min(ends, default=None)
+    end = min((one.diverged for one in results if one.diverged is not None), default=None)
     metrics = pd.concat([result.metrics for result in results], ignore_index=True)
     metrics = metrics.sort_values(["round", "client"], ignore_index=True)
     non_finite: dict[int, int] = {}

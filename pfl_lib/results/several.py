@@ -4,7 +4,7 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +18,10 @@ PARTS = ("table", "rounds")  # of a comparison, as files have them
 
 
 @dataclass(frozen=True, repr=False)
-class Results:
+class Results(Sequence[Result]):
     """One method's results over several seeds: what a `Result` has as a number is a mean here."""
 
     results: tuple[Result, ...]
-
-    def __iter__(self) -> Iterator[Result]:
-        return iter(self.results)
 
     def __len__(self) -> int:
         return len(self.results)
@@ -51,18 +48,14 @@ class Results:
         over: str = "clients",
         model: str = "served",
     ) -> Summary:
-        """A number a seed, read as `Result.value` reads it (accuracies in percent): `values`,
-        `mean`, `std` over seeds, and `status`, which tells of seeds that diverged; then there is no
-        mean.
+        """A number a seed, read as `Result.value` reads it (accuracies in percent): `values`, their
+        `mean` and `std`, and `status`, which tells of seeds that diverged; then there is no mean.
         """
-        finished = [result for result in self.results if result.diverged is None]
-        lost = [result for result in self.results if result.diverged is not None]
+        ran = [one for one in self if one.diverged is None]
+        values = {one.config["seed"]: one.value(metric, protocol, over, model) for one in ran}
+        lost = {one.config["seed"]: one.diverged for one in self if one.diverged is not None}
         scale = 100 if "accuracy" in metric else 1
-        values = [scale * one.value(metric, protocol, over, model) for one in finished]
-        return Summary(
-            pd.Series(values, [one.config["seed"] for one in finished], float),
-            {one.config["seed"]: one.diverged for one in lost},
-        )
+        return Summary(scale * pd.Series(values, dtype=float), lost)
 
     def by_client(self, **read: str) -> pd.DataFrame:
         """A row for each evaluated client, a column a seed; `read` as in `Result.by_client`."""
@@ -86,18 +79,14 @@ class Results:
         best, last = self.summary(), self.summary("last")
         spreads = [f" ± {of.std:.2f}" if len(self) > 1 else "" for of in (best, last)]
         said = f"accuracy best {best.mean:.2f}{spreads[0]} %, last {last.mean:.2f}{spreads[1]} %"
-        return (
-            f"<Results of {self.results[0].config['method']['name']}: seeds"
-            f" {', '.join(map(str, self.seeds))}, {best.status if best.diverged else said};"
-            " .metrics, .summary(), .plot()>"
-        )
+        told = best.status if best.diverged else said
+        name, seeds = self.results[0].config["method"]["name"], ", ".join(map(str, self.seeds))
+        return f"<Results of {name}: seeds {seeds}, {told}; .metrics, .summary(), .plot()>"
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results by name: `table`, a row for each; `plot()` and `plot_clients()`; `differences()`,
-    paired by seed; `to_csv()` and `to_latex()`.
-    """
+    """Results by name, as tables, differences paired by seed, figures and files."""
 
     results: dict[str, Results]
 
@@ -109,22 +98,16 @@ class Comparison:
         rows = {}
         for name, several in self.results.items():
             best, last = several.summary(), several.summary("last")
-            rows[name] = {
-                "seeds": len(several),
-                "best (%)": best.mean,
-                "± best": best.std,
-                "last (%)": last.mean,
-                "± last": last.std,
-                "worst client (%)": several.summary("last", over="worst").mean,
-                "status": best.status,
-            }
-        return pd.DataFrame.from_dict(rows, orient="index")
+            numbers = best.mean, best.std, last.mean, last.std
+            worst = several.summary("last", over="worst").mean
+            rows[name] = len(several), *numbers, worst, best.status
+        columns = ["best (%)", "± best", "last (%)", "± last", "worst client (%)"]
+        columns = ["seeds", *columns, "status"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     @property
     def rounds(self) -> pd.DataFrame:
-        """All that was measured: a row for each name, seed, round and client, with accuracy (0 to
-        1), loss and what the method logs.
-        """
+        """A row for each name, seed, round and client: accuracy (0 to 1), loss, what is logged."""
         each = [several.metrics.assign(name=name) for name, several in self.results.items()]
         frame = pd.concat(each, ignore_index=True)
         return frame[["name", *frame.columns.drop("name")]]
@@ -135,14 +118,12 @@ class Comparison:
         training up to the round (each run's own spread evenly over its rounds, mean over a name's
         runs).
         """
-        pace = {
-            name: sum(of.seconds / max(1, of.metrics["round"].max()) for of in several)
-            / len(several)
-            for name, several in self.results.items()
-        }
-        every = ((name, one) for name, several in self.results.items() for one in several)
-        lost = [(n, one.config["seed"], 1) for n, one in every if one.metrics.empty]  # no round
-        nothing = pd.DataFrame(lost, columns=["method", "seed", "round"])
+        pace, lost = {}, []
+        for name, several in self.results.items():
+            each = [one.seconds / max(1, one.metrics["round"].max()) for one in several]
+            pace[name] = sum(each) / len(each)
+            lost += [(name, one.config["seed"], 1) for one in several if one.metrics.empty]
+        nothing = pd.DataFrame(lost, columns=["method", "seed", "round"])  # no round ended
         frame = self.rounds.rename(columns={"name": "method"})
         frame = pd.concat([frame, nothing], ignore_index=True) if lost else frame
         seconds = frame["round"] * frame["method"].map(pace)
@@ -170,38 +151,25 @@ class Comparison:
             alike = not apart.max() - apart.min() > 1e-9
             mean = apart.mean()
             half = math.nan if alike else t.ppf(0.975, len(apart) - 1) * apart.sem()
-            decided = abs(mean) > half
-            rows.append(
-                {
-                    "method": name,
-                    "seeds": len(apart),
-                    "difference": mean,
-                    "95 % from": mean - half,
-                    "95 % to": mean + half,
-                    f"than {to}": ("above" if mean > 0 else "below") if decided else "undecided",
-                }
-            )
-        return pd.DataFrame(rows)
+            found = ("above" if mean > 0 else "below") if abs(mean) > half else "undecided"
+            rows.append((name, len(apart), mean, mean - half, mean + half, found))
+        columns = ["method", "seeds", "difference", "95 % from", "95 % to", f"than {to}"]
+        return pd.DataFrame(rows, columns=columns)
 
     def to_csv(self, path: str | os.PathLike, of: str = "rounds") -> Path:
-        """Write a CSV file of the "rounds", every number behind it, or of the "table"; returns the
-        file's path.
-        """
+        """Write the "rounds", every number behind it, or the "table" as CSV; returns the path."""
         named = self.table.reset_index(names="method")
         frame = self.rounds if choose("of", of, PARTS) == "rounds" else named
         return written("file", path, frame.to_csv(index=False).encode())
 
     def to_latex(self, path: str | os.PathLike | None = None, of: str = "table") -> str:
-        """The table as LaTeX (package booktabs), each number with its standard deviation over
-        seeds, or of the "rounds" every number behind it; written to `path` as well, where one is
-        given.
+        """The "table" as LaTeX (package booktabs), each number with its standard deviation over
+        seeds, or the "rounds"; where a `path` is given, it is written there as well.
         """
         from pfl_lib.display import table
 
-        if choose("of", of, PARTS) == "rounds":
-            text = table.latex(self.rounds, digits=4)
-        else:
-            text = table.latex(self._spreads())
+        every = choose("of", of, PARTS) == "rounds"
+        text = table.latex(self.rounds, digits=4) if every else table.latex(self._spreads())
         if path is not None:
             written("file", path, text.encode())
         return text
@@ -265,10 +233,8 @@ def compare(
     network (its layers, as it is printed), schedule or in whose model is read, unless `across`.
     """
     if not isinstance(results, Mapping) or not results:
-        raise BadInput(
-            f"results {results!r}: give a dict of results by name, such as"
-            ' {"WAFFLE": pfl_lib.run("waffle")}'
-        )
+        example = '{"WAFFLE": pfl_lib.run("waffle")}'
+        raise BadInput(f"results {results!r}: give a dict of results by name, such as {example}")
     named = {str(name): _several(name, given) for name, given in results.items()}
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
@@ -276,10 +242,8 @@ def compare(
     first, *others = named
     for other in [] if across else others:
         if apart := _apart(named[first], named[other]):
-            raise BadInput(
-                f"{other!r} and {first!r} differ in {apart}: compare results of one setting, or"
-                " give across=True"
-            )
+            cure = "compare results of one setting, or give across=True"
+            raise BadInput(f"{other!r} and {first!r} differ in {apart}: {cure}")
     return Comparison(named)
 
 

@@ -71,11 +71,9 @@ class Store:
             found = self._published.find(slug, key)
             found = None if found and with_model and not found.model else found
         if found and spec.source and found.config.get("source", spec.source) != spec.source:
-            what = [n if n != "data" else "the federation" for n in found.config["own"]]
-            raise BadInput(
-                f"{slug} was stored with another source of the same version: raise the version of"
-                f" {' or '.join(what)}, or remove {self._cells / slug}"
-            )
+            what = " or ".join(n if n != "data" else "the federation" for n in found.config["own"])
+            cure = f"raise the version of {what}, or remove {self._cells / slug}"
+            raise BadInput(f"{slug} was stored with another source of the same version: {cure}")
         return found
 
     def has(self, spec, with_model: bool = False) -> bool:
@@ -104,11 +102,9 @@ class Store:
         try:
             self._write(slug, result)
         except OSError as error:
-            raise NotStored(
-                f"{slug} could not be stored in {self.root} ({error.strerror}): make room there, or"
-                " give another results_dir (--results-dir)",
-                result,
-            ) from None
+            told = f"{slug} could not be stored in {self.root} ({error.strerror})"
+            cure = "make room there, or give another results_dir (--results-dir)"
+            raise NotStored(f"{told}: {cure}", result) from None
 
     def _write(self, slug: str, result: Result) -> None:
         with tempfile.TemporaryDirectory(dir=self._cells, prefix=".") as temporary:
@@ -150,24 +146,25 @@ class Store:
         """
         own = {path.name: path for path in self._cells.glob("[!.]*")}
         published = self._published.places()
-        names = {slug for slug in own | published if _is_named(slug, name)}
+        paths = published | own
+        names = {name} & paths.keys()
+        if re.fullmatch("[0-9a-f]{4,64}", name):
+            # Pages show more digits of a key than the ten that a name ends with.
+            names |= {slug for slug in paths if slug.rpartition("-")[2].startswith(name[:10])}
         if len(names) != 1:
             beside = "and not published" if self.published else "(published ones are not read)"
-            what = (
-                f"fits {len(names)} results" if names else f"is no result in {self.root} {beside}"
-            )
-            raise BadInput(
-                f"{name!r} {what}: give the name of one that 'pfl-lib results list' shows, or its"
-                " key, four digits or more"
-            )
+            none = f"is no result in {self.root} {beside}"
+            what = f"fits {len(names)} results" if names else none
+            cure = "give the name of one that 'pfl-lib results list' shows, or its key"
+            raise BadInput(f"{name!r} {what}: {cure}, four digits or more")
         (slug,) = names
         if slug in own and (result := read(own[slug])):
             return own[slug], result
         if result := self._published.find(slug):
             return published[slug], result
-        cure = "'pfl-lib results prune' removes it, and then it will be run again"
-        cure = cure if slug in own else "restore it from the checkout"
-        raise BadInput(f"{(published | own)[slug]} is damaged: {cure}")
+        pruned = "'pfl-lib results prune' removes it, and then it will be run again"
+        cure = pruned if slug in own else "restore it from the checkout"
+        raise BadInput(f"{paths[slug]} is damaged: {cure}")
 
     def merge(self, other: Path) -> dict[str, str]:
         """Take over what another results folder has and this one lacks; what became of each entry
@@ -249,14 +246,6 @@ class Store:
         """Make the folders; BadInput if that, or writing into them, fails."""
         places = self._cells.name, self._checkpoints.name
         check_writable("results folder", self.root, "results_dir (--results-dir)", *places)
-
-
-def _is_named(slug: str, name: str) -> bool:
-    digits = slug.rpartition("-")[2]  # of the key, the first ten
-    if slug == name:
-        return True
-    # Pages show more digits than a name has.
-    return bool(re.fullmatch("[0-9a-f]{4,64}", name)) and name[:10] == digits[: len(name)]
 
 
 def default_results_dir() -> Path:

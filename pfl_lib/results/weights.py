@@ -5,9 +5,7 @@ import pandas as pd
 
 
 def shares(weights: np.ndarray) -> np.ndarray:
-    """Aggregation weights [..., N] as shares of each average: every row sums to 1, one without any
-    weight to 0.
-    """
+    """Weights [..., N] as shares of each average: a row sums to 1, one without any weight to 0."""
     weights = np.asarray(weights, dtype=float)
     sums = weights.sum(axis=-1, keepdims=True)
     return np.divide(weights, sums, out=np.zeros_like(weights), where=sums != 0)
@@ -18,9 +16,8 @@ def vanishing(weights: np.ndarray) -> pd.Series:
     positive = np.asarray(weights) > 0
     rounds = len(positive)
     last = np.where(positive.any(axis=0), rounds - positive[::-1].argmax(axis=0), 0)
-    return pd.Series(
-        np.where(last < rounds, last + 1.0, np.nan), name="weight 0 from round"
-    ).rename_axis("client")
+    gone = np.where(last < rounds, last + 1.0, np.nan)
+    return pd.Series(gone, name="weight 0 from round").rename_axis("client")
 
 
 def alone_from(weights: np.ndarray, alice: int = 0) -> float:

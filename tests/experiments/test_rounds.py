@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pfl_lib.experiments import backends, rounds
+from pfl_lib.experiments import backends
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure
 from pfl_lib.methods import FedAvg, Local
@@ -69,7 +69,7 @@ def bar(tmp_path, monkeypatch) -> Recorded:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     recorded = Recorded(tmp_path / "moved")
-    monkeypatch.setattr(rounds, "progress", recorded.progress)
+    monkeypatch.setattr(backends, "progress", recorded.progress)
     return recorded
 
 
@@ -120,6 +120,6 @@ def test_runs_go_on_where_their_counts_cannot_be_written(bar, store, tmp_path, m
         [shutil.rmtree(folder) for folder in (tmp_path / "temporary").iterdir()]
         return bar.progress(*asked)
 
-    monkeypatch.setattr(rounds, "progress", vanished)
+    monkeypatch.setattr(backends, "progress", vanished)
     assert isinstance(run_many([spec()], store, jobs=1)[0], Result)
     assert bar.steps == 2 and not any((tmp_path / "temporary").iterdir())
