@@ -66,6 +66,8 @@ class RunSpec:
     key, slug = cached_property(_key), cached_property(_slug)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.schedule, Schedule):
+            raise BadInput(f"schedule {self.schedule!r}: give a Schedule, such as Schedule(20)")
         choose("dataset", self.dataset, data.DATASETS)
         recipe = partitions.find(self.partition)
         # One description of one run: "C" and LabelSkew("C") are equal and give the same key.

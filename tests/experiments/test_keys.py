@@ -252,3 +252,4 @@ def test_a_runs_length_counts_what_its_method_computes():
     given = {"dataset": "digits", "images": 83, "clients": 10}
     assert RunSpec(m.FedAvg(), batches, **given).examples() == 100 * 83 * 3
     refused("measures 'start': give a tuple", RunSpec, m.Local(), Schedule(3), measures="start")
+    refused("schedule 3: give a Schedule, such as Schedule\\(20\\)$", RunSpec, m.Local(), 3)
