@@ -10,7 +10,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,19 +46,19 @@ class Job:
     not_run: bool = False
     seconds: float = 0.0
     megabytes: int = 0
+    kernel: subprocess.Popen | Kernel | None = None  # its process, while it runs
 
 
-def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) -> None:
+def execute_all(jobs: Sequence[Job], at_once: int, done: Callable[[Job], None]) -> None:
     """Execute all jobs, `at_once` side by side, and call `done` with each as it ends (in this
     thread).
 
     On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
     """
     fork_kernels()
-    started: list[subprocess.Popen | Kernel] = []
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = [pool.submit(_execute, job, started, stopped) for job in jobs]
+        futures = [pool.submit(_execute, job, stopped) for job in jobs]
         try:
             for future in as_completed(futures):
                 done(future.result())
@@ -66,12 +66,12 @@ def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) 
             for future in futures:
                 future.cancel()
             stopped.set()
-            for process in list(started):  # the threads that wait for them then end on their own
-                process.kill()
+            for kernel in filter(None, [job.kernel for job in jobs]):
+                kernel.kill()  # the thread that waits for it then ends on its own
             raise
 
 
-def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
+def _execute(job: Job, stopped: threading.Event) -> Job:
     """Execute one notebook, once more if its kernel died; never raises for what happens in it."""
     # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
     # here, nothing is left behind.
@@ -87,7 +87,7 @@ def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
                 language="python",
                 progress_bar=False,
                 start_timeout=START_TIMEOUT,
-                kernel_manager_class=_kernel_manager(job, started, stopped),
+                kernel_manager_class=_kernel_manager(job, stopped),
             )
             error = ""
         except DeadKernelError:
@@ -105,7 +105,7 @@ def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
     return job
 
 
-def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
+def _kernel_manager(job: Job, stopped: threading.Event) -> type:
     """A class of kernel managers that start this interpreter, whatever python3 is installed."""
 
     class ThisInterpreter(AsyncKernelManager):
@@ -123,18 +123,16 @@ def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
             # ipykernel remarks that it talks over TCP, and more, which ends up on the terminal.
             kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
             await super()._async_launch_kernel(kernel_cmd, **kw)
-            started.append(self.provisioner.process)
+            job.kernel = self.provisioner.process
             if stopped.is_set():  # it was on its way when the others were killed
-                self.provisioner.process.kill()
+                job.kernel.kill()
 
         async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
-            process = self.provisioner.process
             with contextlib.suppress(OSError):  # not every system has it
-                status = Path(f"/proc/{process.pid}/status").read_text()
+                status = Path(f"/proc/{job.kernel.pid}/status").read_text()
                 held = re.findall(r"VmHWM:\s*(\d+) kB", status)
                 job.megabytes = max([job.megabytes, *(round(int(kb) / 1024) for kb in held)])
             await super().shutdown_kernel(now, restart)
-            with contextlib.suppress(ValueError):  # its number may soon be another process's
-                started.remove(process)
+            job.kernel = None  # its number may soon be another process's
 
     return ThisInterpreter
