@@ -9,12 +9,6 @@ from pfl_lib.errors import BadInput
 
 ALL_PAPERS = ("scorecard", "values", "sentences")
 RAN = ("ran", "diverged")
-FORMATS = (
-    "for reading; all papers in brief (scorecard); all printed values with their verdicts (values);"
-    " the papers' sentences with their answers (sentences); the values of the pages with ours"
-    " (csv); every run's number (runs); a table for a paper, with the package booktabs (latex)"
-    " (table)"
-)
 
 
 @click.command("compare")
@@ -27,7 +21,10 @@ FORMATS = (
     "--format",
     type=click.Choice(["table", *ALL_PAPERS, "csv", "runs", "latex"]),
     default="table",
-    help=FORMATS,
+    help="for reading; all papers in brief (scorecard); all printed values with their verdicts"
+    " (values); the papers' sentences with their answers (sentences); the values of the pages with"
+    " ours (csv); every run's number (runs); a table for a paper, with the package booktabs (latex)"
+    " (table)",
 )
 def command(only, further, method, profile, seeds, store, format) -> None:
     """Print the papers' values beside ours, in percent, with difference and verdict.

@@ -35,11 +35,13 @@ def list_(store, words) -> None:
         print(f"no folder {store.root} yet", file=sys.stderr)
     for result in store.results():
         config, ended = result.config, status(result)
+        split = config["partition"]
+        fields = [f"{k}={v}" for k, v in split.items() if k not in ("name", "version")]
         row = {
             "method": config["method"]["name"],
             "data set": config["dataset"],
             "images": config["images"] or "all",
-            "distribution": _distribution(config["partition"]),
+            "distribution": f"{split['name']}({', '.join(fields)})" if fields else split["name"],
             "rounds": config["schedule"]["rounds"],
             "seed": config["seed"],
             "best": f"{result.best_accuracy:.2%}" if ended == "ran" else ended,
@@ -56,12 +58,6 @@ def list_(store, words) -> None:
         frame = pd.DataFrame(kept)
         frame[""] = frame[""].str.ljust(frame[""].str.len().max())
         print(*map(str.rstrip, frame.to_string(index=False).splitlines()), sep="\n")
-
-
-def _distribution(config: dict) -> str:
-    """A partition as it is stored, in words: "C", or "shards(per_client=2)"."""
-    fields = [f"{k}={v}" for k, v in config.items() if k not in ("name", "version")]
-    return f"{config['name']}({', '.join(fields)})" if fields else str(config["name"])
 
 
 def _unusual(config: dict) -> str:
