@@ -142,14 +142,9 @@ class Page:
             return
         if missing:
             choose_device(given.device)  # one clear line before anything starts
-        results = run_many(
-            missing,
-            self.store,
-            given.jobs or None,
-            given.data_dir or None,
-            given.device,
-            with_model=True,  # what lacks its model alone has a result already
-        )
+        place = (given.jobs or None, given.data_dir or None, given.device)
+        # What lacks its model alone has a result already
+        results = run_many(missing, self.store, *place, with_model=True)
         failed = [result for result in results if isinstance(result, RunFailure)]
         for result in failed:
             told = f"{result.spec.slug}: {result.message}"
