@@ -1,7 +1,6 @@
 """Notebooks executed in batch: papermill, a fresh kernel of this very interpreter for each.
 
-papermill writes the output up to a failing cell, so a failed notebook still has something to show;
-nothing here decides what a page looks like.
+papermill writes the output up to a failing cell, so a failed notebook still has something to show.
 """
 
 import contextlib
@@ -63,8 +62,7 @@ def execute_all(jobs: Sequence[Job], at_once: int, done: Callable[[Job], None]) 
             for future in as_completed(futures):
                 done(future.result())
         except BaseException:
-            for future in futures:
-                future.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
             stopped.set()
             for kernel in filter(None, [job.kernel for job in jobs]):
                 kernel.kill()  # the thread that waits for it then ends on its own
@@ -73,11 +71,11 @@ def execute_all(jobs: Sequence[Job], at_once: int, done: Callable[[Job], None]) 
 
 def _execute(job: Job, stopped: threading.Event) -> Job:
     """Execute one notebook, once more if its kernel died; never raises for what happens in it."""
-    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
-    # here, nothing is left behind.
-    loop, began, error = ensure_event_loop(), time.monotonic(), ""
+    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open.
+    loop, began = ensure_event_loop(), time.monotonic()
     job.output.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(2):
+        error = ""
         try:
             papermill.execute_notebook(
                 str(job.source),
@@ -89,7 +87,6 @@ def _execute(job: Job, stopped: threading.Event) -> Job:
                 start_timeout=START_TIMEOUT,
                 kernel_manager_class=_kernel_manager(job, stopped),
             )
-            error = ""
         except DeadKernelError:
             error = "its kernel died, twice (out of memory?)"
             if not stopped.is_set():
@@ -111,8 +108,7 @@ def _kernel_manager(job: Job, stopped: threading.Event) -> type:
     class ThisInterpreter(AsyncKernelManager):
         @default("kernel_spec_manager")
         def _own_kernel(self) -> KernelSpecManager:
-            # No directories to search: what is left is ipykernel's own entry, which runs
-            # sys.executable.
+            # No directories to search: ipykernel's own entry is left, which runs sys.executable.
             return KernelSpecManager(kernel_dirs=[], ensure_native_kernel=True)
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **kw) -> None:
