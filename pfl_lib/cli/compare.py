@@ -82,9 +82,7 @@ def _filled(words: str, indent: str = "") -> str:
 
 
 def _print(runs, beside) -> None:
-    """The values that ran and those of one's own, each row's pairs of methods, how many values were
-    not run.
-    """
+    """What ran, with one's own, each row's pairs of methods, and how many values were not run."""
     from pfl_lib.papers import compare
 
     own = beside["own"] & (beside["status"] != "left out")

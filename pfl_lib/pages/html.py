@@ -95,9 +95,8 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
 
 
 def exporter():
-    """nbconvert's exporter with the templates of this package.  By their conf.json it leaves out
-    papermill's own red headlines: the banner, which links to the failed cell, says more.
-    """
+    """nbconvert's exporter with the templates of this package."""
+    # Their conf.json leaves papermill's red headlines out: the banner, with its link, says more.
     found = HTMLExporter(
         template_name="page", extra_template_basedirs=[str(TEMPLATES)], anchor_link_text="#"
     )
@@ -112,9 +111,7 @@ def styles() -> str:
 
 
 def faults(text: str) -> list[str]:
-    """What keeps an HTML page from standing alone: things it would fetch from outside, pictures
-    without alt text, more bytes than somebody on a telephone would want to pay for.
-    """
+    """What is wrong with an HTML page: what it would fetch, pictures without alt text, its size."""
     found = []
 
     def tag(name: str, attributes: list[tuple[str, str | None]]) -> None:

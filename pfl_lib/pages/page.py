@@ -284,9 +284,8 @@ class Page:
     def compare_with_recorded(
         self, what: str, values: Mapping[str, object], within: float = 0.0, relative: float = 0.0
     ) -> None:
-        """Assert that `values` are those recorded under the name `what`, to a tolerance
-        (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
-        compared.
+        """Assert that `values` are those recorded under the name `what`, to a tolerance, or tell
+        why nothing is compared, as `pages.recorded` does.
         """
         from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
 
