@@ -103,14 +103,7 @@ def _server(read: tuple[tuple[str, str], ...]) -> subprocess.Popen:
         text=True,
         start_new_session=True,  # Ctrl-C is for this process, which then ends the kernels
     )
-
-    def end() -> None:
-        with contextlib.suppress(BrokenPipeError):
-            server.stdin.close()
-        server.stdout.close()
-        server.wait()
-
-    atexit.register(end)
+    atexit.register(server.communicate)  # closes its input, at which it ends, and waits
     return server
 
 
