@@ -105,13 +105,13 @@ def build(
 
 def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, str]:
     """Each page's address seen from one of them: in its own profile, else in the best there is."""
-    folder, there = posixpath.dirname(name) or ".", {}
+    folder = posixpath.dirname(name) or "."
+    there = {"": posixpath.relpath("index.html", folder)}
     for id, page in registry.pages().items():
         names = [page_name(page, profile) for profile in (folder, *RESULTS, LIVE)]
-        found = [one for one in names if one in wanted or (reports / one).is_file()]
-        if found:
+        if found := [one for one in names if one in wanted or (reports / one).is_file()]:
             there[id] = posixpath.relpath(found[0], folder)
-    return {**there, "": posixpath.relpath("index.html", folder)}
+    return there
 
 
 def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[str] = ()) -> str:
