@@ -66,7 +66,7 @@ class Page:
         self, id: str, namespace: dict[str, Any], profiles: Mapping[str, Profile] | None = None
     ) -> None:
         """Check the parameters (the notebook's `globals()`), set the theme, tell the profile."""
-        self.id, needed = id, collecting()
+        self.id, needed = id, collecting.get()
         if needed is None:
             from pfl_lib.pages.parameters import settings
 
@@ -111,7 +111,7 @@ class Page:
         self.specs = tuple(dict.fromkeys([*runs.specs, *specs]))
         # Places may share a run, as two data sets do in the quick profile
         self._places = sorted({" ".join(run.place.values()) for run in runs.planned})
-        if (needed := collecting()) is not None:
+        if (needed := collecting.get()) is not None:
             needed.specs, needed.models = self.specs, self.specs if models else ()
             raise Collected
         self._train(models, least)
@@ -322,5 +322,4 @@ class Page:
             config = one.config if one else dict.fromkeys(known, "not run")
             rows.append(row | {name: config.get(name, NO_RECORD) for name in known})
         if rows:
-            told = f"The {len(rows)} runs behind this page"
-            self.table(pd.DataFrame(rows), told, folded=True)
+            self.table(pd.DataFrame(rows), f"The {len(rows)} runs behind this page", folded=True)
