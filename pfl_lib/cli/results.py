@@ -161,11 +161,9 @@ def publish(store, only, further, profile, seeds) -> None:
     needed = [page.needed(profile, seeds) for page in options.pages(only + further)]
     wanted = {spec.key: spec for of in needed for spec in of.specs}
     shown = {spec.key for of in needed for spec in of.models}
-    published = [
-        spec.slug for key, spec in wanted.items() if store.publish(spec, with_model=key in shown)
-    ]
+    new = [spec for key, spec in wanted.items() if store.publish(spec, with_model=key in shown)]
     rest = "the others are published already or not stored"
-    print("\n".join(published))
-    print(f"{len(published)} of {len(wanted)} runs published in {store.published}; {rest}")
-    if published:
+    print("\n".join(spec.slug for spec in new))
+    print(f"{len(new)} of {len(wanted)} runs published in {store.published}; {rest}")
+    if new:
         print("'make scorecard' brings the README's scorecard up to date")

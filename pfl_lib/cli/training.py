@@ -35,9 +35,7 @@ def train(
     specs = {spec.key: spec for spec in queue or [s for of in needed for s in of.specs]}
     # What is only drawn is drawn as it is stored.
     models = {spec.key for of in needed for spec in of.models if not asked.plots_only}
-    missing = [
-        spec for key, spec in specs.items() if store.find(spec, with_model=key in models) is None
-    ]
+    missing = [s for key, s in specs.items() if store.find(s, with_model=key in models) is None]
     stored = f"{len(specs) - len(missing)} of {len(specs)} runs stored in {store.root} or published"
     print(f"{name} profile, {about}: {stored}", flush=True)
     if missing and asked.plots_only:

@@ -296,10 +296,8 @@ class Page:
             for one in self._results.values()
         ]
         runs = sorted([*(spec.key for spec in self.specs), *ran])
-        runs += [*self._places, *self._sources]
-        recorded.compare_with_recorded(
-            self.id, self.settings, what, values, within, relative, "".join(runs)
-        )
+        runs = "".join([*runs, *self._places, *self._sources])
+        recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
 
     def provenance(self) -> None:
         """Show the profile, the code, and every run with its key, versions and time."""
