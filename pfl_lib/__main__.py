@@ -27,28 +27,25 @@ def commands() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
+    status = 2
     try:
         return commands.main(argv, "pfl-lib", standalone_mode=False) or 0
-    except click.ClickException as error:
-        return _bad_input(_with_help(error))
-    except BadInput as error:
-        return _bad_input(str(error))
     except click.Abort:  # click has taken Ctrl-C
-        print(f"pfl-lib: interrupted; {RESUMES}", file=sys.stderr)
-        return 130
+        told, status = f"interrupted; {RESUMES}", 130
+    except click.ClickException as error:
+        told = _with_help(error)
+    except BadInput as error:
+        told = str(error)
+    except PermissionError as error:
+        told = f"{error.filename} may not be read or written: give another folder"
     except OSError as error:
-        if isinstance(error, PermissionError):
-            return _bad_input(f"{error.filename} may not be read or written: give another folder")
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" ({error.filename})" if error.filename else ""
         kept = "what is finished is kept, the same command goes on from there"
-        return _bad_input(f"the disk is full{where}: make room; {kept}")
-
-
-def _bad_input(line: str) -> int:
-    print(f"pfl-lib: {line}", file=sys.stderr)
-    return 2
+        told = f"the disk is full{where}: make room; {kept}"
+    print(f"pfl-lib: {told}", file=sys.stderr)
+    return status
 
 
 def _with_help(error: click.ClickException) -> str:

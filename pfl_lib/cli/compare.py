@@ -9,12 +9,6 @@ from pfl_lib.errors import BadInput
 
 ALL_PAPERS = ("scorecard", "values", "sentences")
 RAN = ("ran", "diverged")
-FORMATS = (
-    "for reading; all papers in brief (scorecard); all printed values with their verdicts (values);"
-    " the papers' sentences with their answers (sentences); the values of the pages with ours"
-    " (csv); every run's number (runs); a table for a paper, with the package booktabs (latex)"
-    " (table)"
-)
 
 
 @click.command("compare")
@@ -27,7 +21,10 @@ FORMATS = (
     "--format",
     type=click.Choice(["table", *ALL_PAPERS, "csv", "runs", "latex"]),
     default="table",
-    help=FORMATS,
+    help="for reading; all papers in brief (scorecard); all printed values with their verdicts"
+    " (values); the papers' sentences with their answers (sentences); the values of the pages with"
+    " ours (csv); every run's number (runs); a table for a paper, with the package booktabs (latex)"
+    " (table)",
 )
 def command(only, further, method, profile, seeds, store, format) -> None:
     """Print the papers' values beside ours, in percent, with difference and verdict.
@@ -85,9 +82,7 @@ def _filled(words: str, indent: str = "") -> str:
 
 
 def _print(runs, beside) -> None:
-    """The values that ran and those of one's own, each row's pairs of methods, how many values were
-    not run.
-    """
+    """What ran, with one's own, each row's pairs of methods, and how many values were not run."""
     from pfl_lib.papers import compare
 
     own = beside["own"] & (beside["status"] != "left out")

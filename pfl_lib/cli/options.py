@@ -62,9 +62,8 @@ def pages(ids: Sequence[str], methods: Sequence[str] = ()) -> "list[NotebookPage
 
     if methods and not ids:
         raise BadInput("--method joins printed tables: name their pages, as --only waffle-table1")
-    return [
-        registry.page(id).with_methods(methods) for id in dict.fromkeys(ids or registry.pages())
-    ]
+    named = dict.fromkeys(ids or registry.pages())
+    return [registry.page(id).with_methods(methods) for id in named]
 
 
 def has_all(line: str, words: Sequence[str]) -> bool:

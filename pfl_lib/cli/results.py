@@ -35,11 +35,13 @@ def list_(store, words) -> None:
         print(f"no folder {store.root} yet", file=sys.stderr)
     for result in store.results():
         config, ended = result.config, status(result)
+        split = config["partition"]
+        fields = [f"{k}={v}" for k, v in split.items() if k not in ("name", "version")]
         row = {
             "method": config["method"]["name"],
             "data set": config["dataset"],
             "images": config["images"] or "all",
-            "distribution": _distribution(config["partition"]),
+            "distribution": f"{split['name']}({', '.join(fields)})" if fields else split["name"],
             "rounds": config["schedule"]["rounds"],
             "seed": config["seed"],
             "best": f"{result.best_accuracy:.2%}" if ended == "ran" else ended,
@@ -56,12 +58,6 @@ def list_(store, words) -> None:
         frame = pd.DataFrame(kept)
         frame[""] = frame[""].str.ljust(frame[""].str.len().max())
         print(*map(str.rstrip, frame.to_string(index=False).splitlines()), sep="\n")
-
-
-def _distribution(config: dict) -> str:
-    """A partition as it is stored, in words: "C", or "shards(per_client=2)"."""
-    fields = [f"{k}={v}" for k, v in config.items() if k not in ("name", "version")]
-    return f"{config['name']}({', '.join(fields)})" if fields else str(config["name"])
 
 
 def _unusual(config: dict) -> str:
@@ -165,11 +161,9 @@ def publish(store, only, further, profile, seeds) -> None:
     needed = [page.needed(profile, seeds) for page in options.pages(only + further)]
     wanted = {spec.key: spec for of in needed for spec in of.specs}
     shown = {spec.key for of in needed for spec in of.models}
-    published = [
-        spec.slug for key, spec in wanted.items() if store.publish(spec, with_model=key in shown)
-    ]
+    new = [spec for key, spec in wanted.items() if store.publish(spec, with_model=key in shown)]
     rest = "the others are published already or not stored"
-    print("\n".join(published))
-    print(f"{len(published)} of {len(wanted)} runs published in {store.published}; {rest}")
-    if published:
+    print("\n".join(spec.slug for spec in new))
+    print(f"{len(new)} of {len(wanted)} runs published in {store.published}; {rest}")
+    if new:
         print("'make scorecard' brings the README's scorecard up to date")

@@ -35,9 +35,7 @@ def train(
     specs = {spec.key: spec for spec in queue or [s for of in needed for s in of.specs]}
     # What is only drawn is drawn as it is stored.
     models = {spec.key for of in needed for spec in of.models if not asked.plots_only}
-    missing = [
-        spec for key, spec in specs.items() if store.find(spec, with_model=key in models) is None
-    ]
+    missing = [s for key, s in specs.items() if store.find(s, with_model=key in models) is None]
     stored = f"{len(specs) - len(missing)} of {len(specs)} runs stored in {store.root} or published"
     print(f"{name} profile, {about}: {stored}", flush=True)
     if missing and asked.plots_only:
@@ -51,19 +49,11 @@ def train(
         jobs = min(asked.jobs or cores(), len(missing))
         minutes = estimate(missing, jobs, asked.data_dir, asked.device) / 60
         print(f"training {len(missing)}, {jobs} at a time: about {minutes:.1f} min", flush=True)
-    results = run_many(
-        missing,
-        store,
-        # Not `jobs`: cores left over by few runs train clients side by side, a cluster may grow
-        asked.jobs,
-        asked.data_dir,
-        asked.device,
-        scheduler=asked.scheduler,
-        # What is missing is trained in any case, and what lacks its model has a result already
-        with_model=True,
-        until=until,
-        in_order=queue is not None,
-    )
+    # Not `jobs`: cores left over by few runs train clients side by side, a cluster may grow
+    place = (asked.jobs, asked.data_dir, asked.device)
+    # What is missing is trained in any case, and what lacks its model has a result already
+    how = {"with_model": True, "until": until, "in_order": queue is not None}
+    results = run_many(missing, store, *place, scheduler=asked.scheduler, **how)
     failures = [result for result in results if isinstance(result, RunFailure)]
     left = [result for result in results if isinstance(result, RunLeft)]
     for failure in failures:

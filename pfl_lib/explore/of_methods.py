@@ -28,9 +28,8 @@ def methods(
     compared = compare(results)
     every = tuple(compared.results)
     first = every[0] if to is None else choose("name", to, every)
-    frame = compared.frame
-    worst = frame.groupby(["method", "seed", "round"])["accuracy"].transform("min")
-    frame = frame.assign(**{WORST: worst})
+    by_round = compared.frame.groupby(["method", "seed", "round"])
+    frame = compared.frame.assign(**{WORST: by_round["accuracy"].transform("min")})
 
     def draw(figure, names: Sequence[str], metric: str, along: str, against: str) -> None:
         shown = frame[frame["method"].isin(names or every)]
@@ -43,10 +42,8 @@ def methods(
             last = several.summary("last", **METRICS[metric])
             counted = f"{last.mean:.2f} ({len(several)} seed{'s' * (len(several) > 1)})"
             told.append(f"{name} {last.status if last.diverged else counted}")
-        percent = " in percent" if metric != "loss" else ""
-        return (
-            f"{metric}{percent} by {along}, mean over seeds; in the last round: {', '.join(told)}."
-        )
+        unit = " in percent" if metric != "loss" else ""
+        return f"{metric}{unit} by {along}, mean over seeds; in the last round: {', '.join(told)}."
 
     def below(names: Sequence[str], metric: str, along: str, against: str) -> str:
         over = {"clients": "mean over clients", "worst": "worst client"}

@@ -128,9 +128,8 @@ def shares_of(result: Result) -> np.ndarray:
     values = np.nan_to_num(np.asarray(result.weights, float))
     if (values < 0).any():
         raise BadInput("a negative weight is no share of an average: see matrix()")
-    return shares_of_average(
-        values.reshape(len(values), *[1] * (4 - values.ndim), *values.shape[1:])
-    )
+    shape = (len(values), *[1] * (4 - values.ndim), *values.shape[1:])
+    return shares_of_average(values.reshape(shape))
 
 
 def discs(figure, share: np.ndarray, client: int, name: str) -> None:

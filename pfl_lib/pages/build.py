@@ -105,13 +105,13 @@ def build(
 
 def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, str]:
     """Each page's address seen from one of them: in its own profile, else in the best there is."""
-    folder, there = posixpath.dirname(name) or ".", {}
+    folder = posixpath.dirname(name) or "."
+    there = {"": posixpath.relpath("index.html", folder)}
     for id, page in registry.pages().items():
         names = [page_name(page, profile) for profile in (folder, *RESULTS, LIVE)]
-        found = [one for one in names if one in wanted or (reports / one).is_file()]
-        if found:
+        if found := [one for one in names if one in wanted or (reports / one).is_file()]:
             there[id] = posixpath.relpath(found[0], folder)
-    return {**there, "": posixpath.relpath("index.html", folder)}
+    return there
 
 
 def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[str] = ()) -> str:
@@ -125,8 +125,7 @@ def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[
     names: dict[str, dict[str, str]] = {id: {} for id in pages}
     for name, stamp in stamps.items():
         names.setdefault(stamp.id, {})[stamp.profile] = name
-    best = {id: [of[one] for one in RESULTS if one in of] for id, of in names.items()}
-    live = [(page, names[page.id].get(LIVE)) for page in pages.values() if page.paper]
+    live = [(page, names[id].get(LIVE)) for id, page in pages.items() if page.paper]
     template = exporter().environment.get_template("listing.html.j2")
     return template.render(
         css=styles(),
@@ -134,7 +133,7 @@ def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[
         pages=pages,
         stamps=stamps,
         names=names,
-        best={id: of[0] if of else None for id, of in best.items()},
+        best={id: of.get("paper", of.get("small")) for id, of in names.items()},
         stored=stored,
         live=[(page, name, stamps[name]) for page, name in live if name],
         words=[*LEVELS, *PAIRS.values()],

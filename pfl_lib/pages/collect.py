@@ -43,8 +43,7 @@ class Collected(Exception):
     """Ends the execution of a cell whose runs are known."""
 
 
-_now: ContextVar[Needed | None] = ContextVar("collecting", default=None)
-collecting = _now.get
+collecting: ContextVar[Needed | None] = ContextVar("collecting", default=None)
 """What is being collected, where a notebook is executed for that; else None."""
 
 
@@ -54,7 +53,7 @@ def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
     Raises BadInput where its cells do, and for a parameter that it does not have.
     """
     found = Needed(str(parameters["profile"]))
-    token = _now.set(found)
+    token = collecting.set(found)
     namespace: dict[str, object] = {"__name__": "__main__", "__annotations__": {}}
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -68,7 +67,7 @@ def needed(notebook: Path, parameters: Mapping[str, object]) -> Needed:
     except BadInput as error:
         raise BadInput(f"{notebook.name}: {error}") from None
     finally:
-        _now.reset(token)
+        collecting.reset(token)
     return found
 
 

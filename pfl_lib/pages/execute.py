@@ -1,7 +1,6 @@
 """Notebooks executed in batch: papermill, a fresh kernel of this very interpreter for each.
 
-papermill writes the output up to a failing cell, so a failed notebook still has something to show;
-nothing here decides what a page looks like.
+papermill writes the output up to a failing cell, so a failed notebook still has something to show.
 """
 
 import contextlib
@@ -10,7 +9,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,38 +45,37 @@ class Job:
     not_run: bool = False
     seconds: float = 0.0
     megabytes: int = 0
+    kernel: subprocess.Popen | Kernel | None = None  # its process, while it runs
 
 
-def execute_all(jobs: Iterable[Job], at_once: int, done: Callable[[Job], None]) -> None:
+def execute_all(jobs: Sequence[Job], at_once: int, done: Callable[[Job], None]) -> None:
     """Execute all jobs, `at_once` side by side, and call `done` with each as it ends (in this
     thread).
 
     On KeyboardInterrupt the kernels are killed and the interrupt goes on to the caller.
     """
     fork_kernels()
-    started: list[subprocess.Popen | Kernel] = []
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = [pool.submit(_execute, job, started, stopped) for job in jobs]
+        futures = [pool.submit(_execute, job, stopped) for job in jobs]
         try:
             for future in as_completed(futures):
                 done(future.result())
         except BaseException:
-            for future in futures:
-                future.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
             stopped.set()
-            for process in list(started):  # the threads that wait for them then end on their own
-                process.kill()
+            for kernel in filter(None, [job.kernel for job in jobs]):
+                kernel.kill()  # the thread that waits for it then ends on its own
             raise
 
 
-def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
+def _execute(job: Job, stopped: threading.Event) -> Job:
     """Execute one notebook, once more if its kernel died; never raises for what happens in it."""
-    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
-    # here, nothing is left behind.
-    loop, began, error = ensure_event_loop(), time.monotonic(), ""
+    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open.
+    loop, began = ensure_event_loop(), time.monotonic()
     job.output.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(2):
+        error = ""
         try:
             papermill.execute_notebook(
                 str(job.source),
@@ -87,9 +85,8 @@ def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
                 language="python",
                 progress_bar=False,
                 start_timeout=START_TIMEOUT,
-                kernel_manager_class=_kernel_manager(job, started, stopped),
+                kernel_manager_class=_kernel_manager(job, stopped),
             )
-            error = ""
         except DeadKernelError:
             error = "its kernel died, twice (out of memory?)"
             if not stopped.is_set():
@@ -105,14 +102,13 @@ def _execute(job: Job, started: list, stopped: threading.Event) -> Job:
     return job
 
 
-def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
+def _kernel_manager(job: Job, stopped: threading.Event) -> type:
     """A class of kernel managers that start this interpreter, whatever python3 is installed."""
 
     class ThisInterpreter(AsyncKernelManager):
         @default("kernel_spec_manager")
         def _own_kernel(self) -> KernelSpecManager:
-            # No directories to search: what is left is ipykernel's own entry, which runs
-            # sys.executable.
+            # No directories to search: ipykernel's own entry is left, which runs sys.executable.
             return KernelSpecManager(kernel_dirs=[], ensure_native_kernel=True)
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **kw) -> None:
@@ -123,18 +119,16 @@ def _kernel_manager(job: Job, started: list, stopped: threading.Event) -> type:
             # ipykernel remarks that it talks over TCP, and more, which ends up on the terminal.
             kernel_cmd = [*kernel_cmd, "--IPKernelApp.log_level=CRITICAL"]
             await super()._async_launch_kernel(kernel_cmd, **kw)
-            started.append(self.provisioner.process)
+            job.kernel = self.provisioner.process
             if stopped.is_set():  # it was on its way when the others were killed
-                self.provisioner.process.kill()
+                job.kernel.kill()
 
         async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
-            process = self.provisioner.process
             with contextlib.suppress(OSError):  # not every system has it
-                status = Path(f"/proc/{process.pid}/status").read_text()
+                status = Path(f"/proc/{job.kernel.pid}/status").read_text()
                 held = re.findall(r"VmHWM:\s*(\d+) kB", status)
                 job.megabytes = max([job.megabytes, *(round(int(kb) / 1024) for kb in held)])
             await super().shutdown_kernel(now, restart)
-            with contextlib.suppress(ValueError):  # its number may soon be another process's
-                started.remove(process)
+            job.kernel = None  # its number may soon be another process's
 
     return ThisInterpreter

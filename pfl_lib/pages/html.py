@@ -4,7 +4,6 @@ What a page looks like stands in `templates/page`.
 """
 
 import errno
-import itertools
 import os
 import re
 from collections.abc import Mapping
@@ -58,20 +57,14 @@ def finish(
 
 def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str]) -> str:
     """The HTML of an executed notebook (an nbformat node); of one not run, its prose."""
-    shown, prose = nbformat.from_dict(notebook), stamp.status == "not run"
+    shown = nbformat.from_dict(notebook)
     shown.metadata.pop("widgets", None)
-    shown.cells = [
-        cell
-        for cell in shown.cells
-        # papermill's own red headlines say less than the banner, which links to the failed cell
-        if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
-        and not (prose and (cell.cell_type != "markdown" or re.fullmatch("##+ .*", cell.source)))
-    ]
+    if stamp.status == "not run":
+        prose = [cell for cell in shown.cells if cell.cell_type == "markdown"]
+        shown.cells = [cell for cell in prose if not re.fullmatch("##+ .*", cell.source)]
     for cell in shown.cells:  # what is left for the scorecard alone is nothing to see
         outputs = cell.get("outputs", [])
-        kinds = [{*out.get("data", ())} for out in outputs]
-        kept = [not kind or bool(kind - {ANSWER, COMPARED}) for kind in kinds]
-        cell.outputs = list(itertools.compress(outputs, kept))
+        cell.outputs = [one for one in outputs if {*one.get("data", [""])} - {ANSWER, COMPARED}]
     known = registry.pages()
     order = [id for id in known if id in there or id == page.id]
     place = order.index(page.id)
@@ -103,6 +96,7 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
 
 def exporter():
     """nbconvert's exporter with the templates of this package."""
+    # Their conf.json leaves papermill's red headlines out: the banner, with its link, says more.
     found = HTMLExporter(
         template_name="page", extra_template_basedirs=[str(TEMPLATES)], anchor_link_text="#"
     )
@@ -117,9 +111,7 @@ def styles() -> str:
 
 
 def faults(text: str) -> list[str]:
-    """What keeps an HTML page from standing alone: things it would fetch from outside, pictures
-    without alt text, more bytes than somebody on a telephone would want to pay for.
-    """
+    """What is wrong with an HTML page: what it would fetch, pictures without alt text, its size."""
     found = []
 
     def tag(name: str, attributes: list[tuple[str, str | None]]) -> None:

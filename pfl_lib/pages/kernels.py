@@ -24,13 +24,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 
 from pfl_lib.data.torchvision_fix import import_torchvision
 
-IMPORTED = (
-    "ipykernel.kernelapp",
-    "seaborn",
-    "sklearn.metrics",
-    "pfl_lib.api",
-    "pfl_lib.pages.page",
-)
+IMPORTED = "ipykernel.kernelapp seaborn sklearn.metrics pfl_lib.api pfl_lib.pages.page".split()
 INLINE = "module://matplotlib_inline.backend_inline"
 LAUNCHER = "ipykernel_launcher"
 READ = ("MPLBACKEND", "OMP_NUM_THREADS", "PYTHONPATH")  # of the environment, by imports
@@ -41,8 +35,7 @@ def fork_kernels() -> None:
     """Let this process fork the kernels that it starts, where the system allows it."""
     if sys.platform == "linux":
         factory, name = KernelProvisionerFactory.instance(), "forked"
-        entry = EntryPoint(name, f"{__name__}:Forked", KernelProvisionerFactory.GROUP_NAME)
-        factory.provisioners[name] = entry
+        factory.provisioners[name] = EntryPoint(name, f"{__name__}:Forked", factory.GROUP_NAME)
         factory.default_provisioner_name = name
 
 
@@ -110,19 +103,12 @@ def _server(read: tuple[tuple[str, str], ...]) -> subprocess.Popen:
         text=True,
         start_new_session=True,  # Ctrl-C is for this process, which then ends the kernels
     )
-
-    def end() -> None:
-        with contextlib.suppress(BrokenPipeError):
-            server.stdin.close()
-        server.stdout.close()
-        server.wait()
-
-    atexit.register(end)
+    atexit.register(server.communicate)  # closes its input, at which it ends, and waits
     return server
 
 
-def _serve() -> dict[str, Any]:
-    """Fork at each line; returns, in a kernel alone, what the line gives it."""
+def main() -> None:
+    """Fork at each line; the kernel alone goes on, with what the line gives it."""
     for name in IMPORTED:
         importlib.import_module(name)
     with contextlib.suppress(Exception):  # told where a notebook needs it
@@ -131,13 +117,11 @@ def _serve() -> dict[str, Any]:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone at once
     for line in sys.stdin:
         if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            return json.loads(line)
-    sys.exit()
-
-
-def main() -> None:
-    given = _serve()
+            given = json.loads(line)
+            break
+    else:
+        return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     os.chdir(given["cwd"])
     os.environ.clear()

@@ -66,7 +66,7 @@ class Page:
         self, id: str, namespace: dict[str, Any], profiles: Mapping[str, Profile] | None = None
     ) -> None:
         """Check the parameters (the notebook's `globals()`), set the theme, tell the profile."""
-        self.id, needed = id, collecting()
+        self.id, needed = id, collecting.get()
         if needed is None:
             from pfl_lib.pages.parameters import settings
 
@@ -111,7 +111,7 @@ class Page:
         self.specs = tuple(dict.fromkeys([*runs.specs, *specs]))
         # Places may share a run, as two data sets do in the quick profile
         self._places = sorted({" ".join(run.place.values()) for run in runs.planned})
-        if (needed := collecting()) is not None:
+        if (needed := collecting.get()) is not None:
             needed.specs, needed.models = self.specs, self.specs if models else ()
             raise Collected
         self._train(models, least)
@@ -142,14 +142,9 @@ class Page:
             return
         if missing:
             choose_device(given.device)  # one clear line before anything starts
-        results = run_many(
-            missing,
-            self.store,
-            given.jobs or None,
-            given.data_dir or None,
-            given.device,
-            with_model=True,  # what lacks its model alone has a result already
-        )
+        place = (given.jobs or None, given.data_dir or None, given.device)
+        # What lacks its model alone has a result already
+        results = run_many(missing, self.store, *place, with_model=True)
         failed = [result for result in results if isinstance(result, RunFailure)]
         for result in failed:
             told = f"{result.spec.slug}: {result.message}"
@@ -289,9 +284,8 @@ class Page:
     def compare_with_recorded(
         self, what: str, values: Mapping[str, object], within: float = 0.0, relative: float = 0.0
     ) -> None:
-        """Assert that `values` are those recorded under the name `what`, to a tolerance
-        (`pages.recorded`); of other runs than the shipped ones a line says that nothing is
-        compared.
+        """Assert that `values` are those recorded under the name `what`, to a tolerance, or tell
+        why nothing is compared, as `pages.recorded` does.
         """
         from pfl_lib.pages import recorded  # by pydantic, which a machine that only trains may lack
 
@@ -302,10 +296,8 @@ class Page:
             for one in self._results.values()
         ]
         runs = sorted([*(spec.key for spec in self.specs), *ran])
-        runs += [*self._places, *self._sources]
-        recorded.compare_with_recorded(
-            self.id, self.settings, what, values, within, relative, "".join(runs)
-        )
+        runs = "".join([*runs, *self._places, *self._sources])
+        recorded.compare_with_recorded(self.id, self.settings, what, values, within, relative, runs)
 
     def provenance(self) -> None:
         """Show the profile, the code, and every run with its key, versions and time."""
@@ -328,5 +320,4 @@ class Page:
             config = one.config if one else dict.fromkeys(known, "not run")
             rows.append(row | {name: config.get(name, NO_RECORD) for name in known})
         if rows:
-            told = f"The {len(rows)} runs behind this page"
-            self.table(pd.DataFrame(rows), told, folded=True)
+            self.table(pd.DataFrame(rows), f"The {len(rows)} runs behind this page", folded=True)

@@ -19,6 +19,7 @@ RECORD = "PFL_RECORD"  # set in the environment: write what would otherwise be c
 AGREE = "values as recorded"
 OWN = "parameters of this notebook alone"
 RUNS = "runs"  # the name under which the digest of a page's run keys stands
+FOLDER = Path(__file__).with_name("recorded")
 
 
 def compare_with_recorded(
@@ -40,7 +41,7 @@ def compare_with_recorded(
     recorded.
     """
     own = settings.model_dump(exclude={*Settings.model_fields})
-    file = _file(page)
+    file = FOLDER / f"{page}.json"
     recorded = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     runs = sha256(runs.encode())[:16]
     found = dict(_leaves(values))
@@ -61,15 +62,13 @@ def compare_with_recorded(
         # Six digits: many more than any tolerance asks for, and few enough to be read.
         kept = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
         recorded |= {RUNS: runs, OWN: own, what: kept}
-        file.parent.mkdir(exist_ok=True)
         text = json.dumps(recorded, indent=1, ensure_ascii=False)
         file.write_text(text + "\n", encoding="utf-8")
     if what not in recorded:
         raise BadInput(f"nothing is recorded for {what!r} of {page}: run make record")
     known = recorded[what]
-    assert found.keys() == known.keys(), (
-        f"{what}: recorded are {', '.join(known)}; found {', '.join(found)}"
-    )
+    names = f"{what}: recorded are {', '.join(known)}; found {', '.join(found)}"
+    assert found.keys() == known.keys(), names
     apart = [
         f"{name} is {value}, recorded {known[name]}"
         for name, value in found.items()
@@ -93,10 +92,5 @@ def _leaves(values: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, o
 
 def _agree(value: object, known: object, within: float, relative: float) -> bool:
     numbers = all(isinstance(one, int | float) for one in (value, known))
-    if not numbers or within == relative == 0:
-        return value == known
-    return abs(value - known) <= max(within, relative * abs(known))
-
-
-def _file(page: str) -> Path:
-    return Path(__file__).with_name("recorded") / f"{page}.json"
+    near = numbers and abs(value - known) <= max(within, relative * abs(known))
+    return near or value == known

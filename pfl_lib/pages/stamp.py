@@ -67,18 +67,18 @@ def summary(notebook) -> dict[str, object]:
     (Markdown), its first picture in small (a data URI), how many values agree with recorded ones,
     how many verdicts of each kind there are.
     """
-    answers, pictures, verdicts, printed = [], [], Counter(), ""
+    answer, picture, printed, verdicts = "", "", "", Counter()
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             data, printed = output.get("data", {}), printed + output.get("text", "")
             if "answer" in cell.metadata.get("tags", []):
-                answers += [data[kind] for kind in ("text/markdown",) if kind in data]
-            pictures += [data[kind] for kind in ("image/png",) if kind in data]
-            compared = data.get(COMPARED, {})
-            verdicts.update({PAIRS.get(word, word): count for word, count in compared.items()})
+                answer = answer or data.get("text/markdown", "")
+            picture = picture or data.get("image/png", "")
+            for word, count in data.get(COMPARED, {}).items():
+                verdicts[PAIRS.get(word, word)] += count
     return {
-        "answer": "".join(answers[:1]),
-        "picture": small(base64.b64decode(pictures[0])) if pictures else "",
+        "answer": answer,
+        "picture": picture and small(base64.b64decode(picture)),
         "compared": sum(map(int, re.findall(rf"(\d+) {AGREE}", printed))),
         "verdicts": dict(verdicts),
     }

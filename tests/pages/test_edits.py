@@ -112,7 +112,7 @@ def test_what_a_page_suggests_to_edit_leaves_rows_to_run_in_the_profile_it_opens
     prose = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown"]
     suggested = re.findall(r"`(table\.\w+\(.*?\))`", "\n".join(prose))
     namespace: dict = {"__name__": "__main__", "__annotations__": {}}
-    token = collect._now.set(collect.Needed("quick"))
+    token = collect.collecting.set(collect.Needed("quick"))
     try:
         for code, _ in collect._cells(path) if suggested else ():
             with contextlib.suppress(collect.Collected):
@@ -122,4 +122,4 @@ def test_what_a_page_suggests_to_edit_leaves_rows_to_run_in_the_profile_it_opens
             made = eval(one, namespace)
             assert made.columns and any(row.at is not None for row in made.rows), one
     finally:
-        collect._now.reset(token)
+        collect.collecting.reset(token)

@@ -20,7 +20,7 @@ def usual(slope: float = 3.2, **changed):
 @pytest.fixture
 def compare(monkeypatch, tmp_path):
     """Compare values of a page with the recorded `VALUES`."""
-    monkeypatch.setattr(recorded, "_file", lambda page: tmp_path / "recorded" / f"{page}.json")
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path)
     monkeypatch.setenv(recorded.RECORD, "1")
     recorded.compare_with_recorded("page", usual(), "accuracy", VALUES, within=1)
     monkeypatch.delenv(recorded.RECORD)
