@@ -79,10 +79,9 @@ def _values(beside: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
-    compared = pairs["order"] != "not compared"
-    first = pairs[compared].drop_duplicates(PAIR)
-    rest = pairs[~compared].drop_duplicates(PAIR).assign(profile="")
-    return pd.concat([first, rest]).drop_duplicates(PAIR).reset_index(drop=True)
+    missing = pairs["order"] == "not compared"
+    every = pd.concat([pairs[~missing], pairs[missing].assign(profile="")])
+    return every.drop_duplicates(PAIR, ignore_index=True)
 
 
 def settings_used() -> pd.DataFrame:
