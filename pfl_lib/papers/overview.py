@@ -96,10 +96,9 @@ def settings_used() -> pd.DataFrame:
         printed if np.isinf(printed) else used[place]
         for place, printed in zip(places, frame["printed"], strict=True)
     ]
-    frame = frame.assign(ours=ours)
-    same = np.isclose(frame["printed"], frame["ours"], rtol=1e-9, atol=1e-12)
+    same = np.isclose(frame["printed"], ours, rtol=1e-9, atol=1e-12)
     words = np.where(same, "used as printed", "replaced")
-    return frame.assign(status=words)[[*VALUE, "printed", "ours", "status"]]
+    return frame.assign(ours=ours, status=words)[[*VALUE, "printed", "ours", "status"]]
 
 
 def counted(found: Overview, profile: str) -> pd.DataFrame:
