@@ -224,14 +224,13 @@ class Table:
         rows = self.rows
         for attribute, wanted in (("setting", settings), ("dataset", datasets)):
             if wanted is not None:
-                here = dict.fromkeys(getattr(row, attribute) for row in rows)
-                bases = {row.base: None for row in rows if row.base}
-                here |= bases if attribute == "setting" else {}
+                here = [getattr(row, attribute) for row in rows]
+                bases = [row.base for row in rows if attribute == "setting"]
                 found = []
                 for name in _listed(wanted):
-                    choose(attribute, name, here)
-                    named = [k for k, row in enumerate(rows) if getattr(row, attribute) == name]
-                    found += named or [k for k, row in enumerate(rows) if row.base == name]
+                    choose(attribute, name, dict.fromkeys([*here, *filter(None, bases)]))
+                    names = here if name in here else bases
+                    found += [k for k, its in enumerate(names) if its == name]
                 rows = [rows[k] for k in dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
         names = list(own) if columns is None else _listed(columns)
