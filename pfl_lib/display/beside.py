@@ -50,8 +50,7 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
                     words |= {"va": "center", "fontsize": "x-small"}
                     axes.text(0.02, row + shift + 0.06, "diverged", **words)
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
-        unit = rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " ")
-        axes.set(xlabel=unit)
+        axes.set(xlabel=rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " "))
         figure.suptitle(title)  # above the names too, which may leave the axes little room
         bars = rows[[f"{column} std" for column, *_ in marks.values()]].notna().any(axis=None)
         told = {"title": "bars: one standard deviation", "title_fontsize": "small"} if bars else {}

@@ -1,7 +1,7 @@
 """Aggregation weights and other matrices of clients as heat maps."""
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 import seaborn
@@ -57,9 +57,10 @@ def matrix(
     clients = len(values)
     if values.ndim != 2 or values.shape != (clients, clients):
         raise BadInput(f"a matrix of shape {values.shape}: give one of [N, N]")
-    if groups is not None and len(groups) != clients:
-        raise BadInput(f"{len(groups)} groups for {clients} clients: give the group of each client")
     if groups is not None:
+        if len(groups) != clients:
+            told = "give the group of each client"
+            raise BadInput(f"{len(groups)} groups for {clients} clients: {told}")
         order = _by_group(groups)
         values, groups = values[order][:, order], [groups[client] for client in order]
     _heat_map(axes, values, limits or limits_of(values), quantity)
@@ -67,10 +68,9 @@ def matrix(
     ticks, names = np.arange(0, clients, every) + 0.5, list(range(0, clients, every))
     by = "" if groups is None else ", by group"
     if groups is not None:
-        stretches = [(name, len(list(of))) for name, of in groupby(groups)]
-        ends = np.cumsum([count for _, count in stretches])
-        ticks = ends - np.array([count for _, count in stretches]) / 2
-        names = [str(name) for name, _ in stretches]
+        counts = Counter(groups)  # in the order in which they stand
+        ends = np.cumsum([*counts.values()])
+        ticks, names = ends - np.array([*counts.values()]) / 2, [str(name) for name in counts]
         axes.hlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
         axes.vlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
     axes.set_xticks(ticks, names, rotation=0 if max(map(len, map(str, names))) < 4 else 90)

@@ -57,21 +57,20 @@ def draw(figure: Figure, dataset: Dataset, partition: Partition) -> None:
     """
     counts, relabel = partition.label_matrix(dataset).numpy(), partition.relabel
     clients, classes = counts.shape
-    panels = 1 if relabel is None else 2
-    width = min(theme.WIDTH, 3.2 + 0.5 * classes)
-    figure.set_size_inches(width, panels * (1.3 + 0.27 * min(clients, 30)))
-    grids = np.atleast_1d(figure.subplots(panels))
-    _grid(grids[0], np.where(counts, counts, np.nan), counts.sum(axis=1), "label")
-    grids[0].set_title("training examples by label")
+    shown = {"label": ("training examples by label", np.where(counts, counts, np.nan))}
     if relabel is not None:
-        _grid(grids[1], relabel.numpy().astype(float), counts.sum(axis=1), "class")
-        grids[1].set_title("label given to each class")
+        shown["class"] = ("label given to each class", relabel.numpy().astype(float))
+    width = min(theme.WIDTH, 3.2 + 0.5 * classes)
+    figure.set_size_inches(width, len(shown) * (1.3 + 0.27 * min(clients, 30)))
+    grids = np.atleast_1d(figure.subplots(len(shown)))
+    for axes, (along, (title, values)) in zip(grids, shown.items(), strict=True):
+        _grid(axes, values, counts.sum(axis=1), along)
+        axes.set_title(title)
     figure.supxlabel(f"{partition.name}, checksum {partition.checksum()}", fontsize=10)
 
 
 def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
     clients, classes = values.shape
-    every = max(1, -(-clients // 15))
     counted, words = along == "label", clients <= FEW and classes <= 12
     axes.grid(False)
     seaborn.heatmap(
@@ -91,7 +90,7 @@ def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
     )
     for text in axes.texts:
         text.set_in_layout(False)  # the layout takes long over hundreds
-    places = np.arange(0, clients, every)
+    places = np.arange(0, clients, -(-clients // 15))
     axes.set_yticks(places + 0.5, [f"{k} ({sizes[k]:,})" for k in places], rotation=0)
     axes.set(xlabel=along, ylabel="client (examples)")
 

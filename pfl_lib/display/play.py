@@ -41,13 +41,10 @@ class Explorer:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        if headless():
-            display({"text/html": self.to_html(), "text/plain": self.words}, raw=True)
-            return
-        bundle, alt = self.widget()._repr_mimebundle_(), {}
-        if self.still is not None:
+        bundle = {"text/html": self.to_html()} if headless() else self.widget()._repr_mimebundle_()
+        if self.still is not None and not headless():
             bundle["image/png"] = base64.b64encode(self.still()).decode()
-            alt = {"image/png": {"alt": self.words}}
+        alt = {"image/png": {"alt": self.words}} if "image/png" in bundle else {}
         display(bundle | {"text/plain": self.words}, metadata=alt, raw=True)
 
     def __repr__(self) -> str:
@@ -153,36 +150,30 @@ def thinned(controls: Mapping[str, Mapping], most: int = PICTURES) -> dict[str, 
         counts[max(counts, key=counts.get)] -= 1
     kept = {}
     for name, of in controls.items():
-        pairs = list(of.items())
         places = np.linspace(0, len(of) - 1, counts[name]).round().astype(int)
-        kept[name] = dict(pairs[k] for k in places)
+        kept[name] = dict(list(of.items())[k] for k in places)
     return kept
 
 
 def to_html(pictures: Pictures, controls: Mapping[str, Mapping], most: int = PICTURES) -> str:
     """The pictures of a page, of which all but one are hidden, and native controls."""
     kept = thinned(controls, most)
-    choices = list(itertools.product(*(of.values() for of in kept.values())))
-    opened = tuple(first(kept))
-    shown = ""
-    for choice in choices:
+    opened, shown = tuple(first(kept)), ""
+    for choice in itertools.product(*(of.values() for of in kept.values())):
         hidden = "" if choice == opened else " hidden"
         shown += f'<div class="choice"{hidden}>{pictures.picture(choice)}</div>'
     head = "".join(_control(name, list(of)) for name, of in kept.items() if len(of) > 1)
     every, some = (math.prod(map(len, of.values())) for of in (controls, kept))
     told = f"<p>{some} of {every} pictures; in JupyterLab all.</p>" if some < every else ""
     inside = f'<p>{head}</p><div aria-live="polite">{shown}</div>{told}'
-    inside += pictures.below(*opened)
-    return framed(inside, pictures.title, SCRIPT)
+    return framed(inside + pictures.below(*opened), pictures.title, SCRIPT)
 
 
 def _control(name: str, names: Sequence[str]) -> str:
     if name != ROUND:
         options = "".join(f"<option>{html.escape(option)}</option>" for option in names)
-        return (
-            f'<label style="margin-right:1rem">{name} <select autocomplete="off"'
-            f' style="max-width:100%">{options}</select></label>'
-        )
+        box = f'<select autocomplete="off" style="max-width:100%">{options}</select>'
+        return f'<label style="margin-right:1rem">{name} {box}</label>'
     last, middle = len(names) - 1, len(names) // 2
     return (
         f'<label>{name} <output>{names[middle]}</output> <input type="range" min="0" max="{last}"'
@@ -202,9 +193,8 @@ def widget(pictures: Pictures, controls: Mapping[str, Any]):
             one = box = values
         elif name == ROUND:
             options = list(_named(values).items())
-            last, middle = len(options) - 1, len(options) // 2
-            one = ipywidgets.SelectionSlider(options=options, value=options[middle][1])
-            button = ipywidgets.Play(min=0, max=last, value=middle, interval=350)
+            one = ipywidgets.SelectionSlider(options=options, index=len(options) // 2)
+            button = ipywidgets.Play(max=len(options) - 1, value=one.index, interval=350)
             ipywidgets.link((button, "value"), (one, "index"))
             box = ipywidgets.HBox([button, one], layout={"flex_flow": "row wrap"})
         else:

@@ -28,8 +28,8 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
     id = hashlib.sha256((caption + frame.to_csv()).encode()).hexdigest()[:10]
     shown = _formatted(Styler(frame, uuid=id, cell_ids=False), digits, "html")
     rules = [
-        {"selector": f".col{place}", "props": _layout(frame.iloc[:, place])}
-        for place in range(frame.shape[1])
+        {"selector": f".col{place}", "props": _layout(column)}
+        for place, (_, column) in enumerate(frame.items())
     ]
     for word, shade in SHADES.items():
         places = zip(*(frame.astype(object) == word).to_numpy().nonzero(), strict=True)
@@ -75,9 +75,8 @@ def show_table(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool 
     from IPython.display import display
 
     page = scrolling(frame, caption, digits, folded)
-    index = not _counts(frame.index)
     numbers = f"{{:,.{digits}f}}".format
-    plain = frame.to_string(float_format=numbers, na_rep=NONE, index=index)
+    plain = frame.to_string(float_format=numbers, na_rep=NONE, index=not _counts(frame.index))
     display({"text/html": page, "text/plain": f"{caption}\n{plain}"}, raw=True)
 
 
@@ -88,17 +87,15 @@ def scrolling(frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool =
     name = html.escape(caption)
     # One sign for minus, as figures have it; hyphens within words and dates stay.
     page = re.sub(r"<td.*?</td>", lambda cell: re.sub(MINUS, "−", cell[0]), page)
-    page = (
-        f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"'
-        f' style="overflow-x:auto">{page}</div>'
-    )
+    told = f'class="scroll" role="region" aria-label="{name}" tabindex="0"'
+    page = f'<div {told} style="overflow-x:auto">{page}</div>'
     return f"<details><summary>{name}</summary>{page}</details>" if folded else page
 
 
 def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
     """The frame as a LaTeX table, with the package booktabs; without a caption its rows alone."""
     shown = _formatted(frame.style, digits, "latex")
-    columns = "".join("r" if _is_right(frame.iloc[:, k]) else "l" for k in range(frame.shape[1]))
+    columns = "".join("r" if _is_right(column) else "l" for _, column in frame.items())
     index = 0 if _counts(frame.index) else frame.index.nlevels
     text = shown.to_latex(
         hrules=True,

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
@@ -75,36 +76,31 @@ def looks(names: Iterable[str]) -> dict[str, object]:
     palette, markers, dashes, hue_order, style_order and markevery.
     """
     names = list(dict.fromkeys(names))
-    found = {name: look(name, names) for name in names}
-    lines = {name: of["linestyle"] for name, of in found.items()}
-    return {
-        "palette": {name: of["color"] for name, of in found.items()},
-        "markers": {name: FILLED.get(of["marker"], of["marker"]) for name, of in found.items()},
-        "dashes": {n: DASHES[x] if isinstance(x, str) else x[1] for n, x in lines.items()},
-        "hue_order": names,
-        "style_order": names,
-        "markevery": 0.1,
-    }
+    drawn = {"palette": {}, "markers": {}, "dashes": {}}
+    for name in names:
+        colour, marker, line = look(name, names).values()
+        drawn["palette"][name], drawn["markers"][name] = colour, FILLED.get(marker, marker)
+        drawn["dashes"][name] = DASHES[line] if isinstance(line, str) else line[1]
+    return drawn | {"hue_order": names, "style_order": names, "markevery": 0.1}
 
 
 def describe(figure: Figure) -> str:
     """What is drawn, in numbers: of each panel the first and the last value of its lines, the least
     and the largest of its bars, dots and heat maps.
     """
-    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
-    names = _entries(*legends)
+    names = _entries(*figure.legends, *(axes.get_legend() for axes in figure.axes))
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     labels = [(axes.get_ylabel(), axes.get_xlabel()) for axes in panels]
     # Panels of a grid have the labels of its edges.
-    every = [{of[k] for of in labels} - {""} for k in (0, 1)]
+    every = [{*of} - {""} for of in zip(*labels, strict=True)]
     edges = [of.pop() if len(of) == 1 else "" for of in every]
     told = []
     for axes, own in zip(panels, labels, strict=True):
         named = names | _entries(axes.get_legend())  # two panels may use a colour for two things
         if words := [*_bars(axes, named), *_lines(axes, named), *_clouds(axes)]:
-            by = " by ".join(label or edge for label, edge in zip(own, edges, strict=True))
-            heading = [axes.get_title(), by.removeprefix(" by ").removesuffix(" by ")]
-            told.append(": ".join([*filter(None, heading), ", ".join(words)]))
+            by = (label or edge for label, edge in zip(own, edges, strict=True))
+            heading = [axes.get_title(), " by ".join(filter(None, by)), ", ".join(words)]
+            told.append(": ".join(filter(None, heading)))
     return "; ".join(told) + "." if told else ""
 
 
@@ -133,14 +129,15 @@ def _bars(axes: Axes, names: dict) -> Iterator[str]:
             yield f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
 
 
-def _axes_of_words(axes: Axes) -> list[bool]:
-    """Whether the ticks of x, and of y, are names."""
+def _counted(axes: Axes) -> tuple[int, bool]:
+    """The axis of numbers, 0 for x and 1 for y, and whether the other one's ticks are names."""
     words = (FixedFormatter, FuncFormatter, StrCategoryFormatter)
-    return [isinstance(axis.get_major_formatter(), words) for axis in (axes.xaxis, axes.yaxis)]
+    x, y = (isinstance(axis.get_major_formatter(), words) for axis in (axes.xaxis, axes.yaxis))
+    return int(x or not y), x or y
 
 
 def _clouds(axes: Axes) -> Iterator[str]:
-    counted = 0 if _axes_of_words(axes) == [False, True] else 1  # the axis of numbers
+    counted, _ = _counted(axes)
     for drawn in (*axes.images, *axes.collections):
         kind = type(drawn).__name__
         if kind == "PathCollection" and len(drawn.get_offsets()):
@@ -153,8 +150,7 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
     """Each line from its first to its last value; a few dots beside names by name, others by their
     range.  Beside lines with names, others are error bars or guides.
     """
-    of_words = _axes_of_words(axes)
-    counted = 0 if of_words == [False, True] else 1  # the axis of numbers
+    counted, named = _counted(axes)
     called = {}
     for line in axes.lines:
         if line.get_transform() == axes.transData:
@@ -166,25 +162,23 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
         points = points[np.isfinite(points).all(axis=1)]
         if not len(points) or (any(called.values()) and not name):
             continue
-        if line.get_linestyle() != "None" and not any(of_words):
+        if line.get_linestyle() != "None" and not named:
             (first, start), (last, end) = points[0], points[-1]
             said = f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
-        elif not any(of_words) or len(points) > FEW:
+        elif not named or len(points) > FEW:
             said = _range(points[:, counted])
         else:
             axis = (axes.xaxis, axes.yaxis)[1 - counted]
             places = np.asarray(axis.get_majorticklocs(), float)
             ticks = axis.get_major_formatter().format_ticks(places)
-            at = points[:, 1 - counted]
-            nearest = np.abs(at[:, None] - places).argmin(axis=1)
             # Dots step aside a little
             beside = NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0
-            named = [
-                " ".join(ticks[k].split()) if abs(places[k] - x) <= beside else f"{x:.4g}"
-                for k, x in zip(nearest, at, strict=True)
-            ]
-            pairs = zip(named, points[:, counted], strict=True)
-            said = ", ".join(f"{name} {value:.4g}" for name, value in pairs)
+            pairs = []
+            for at, value in points[:, [1 - counted, counted]]:
+                k = np.abs(at - places).argmin()
+                tick = " ".join(ticks[k].split()) if abs(at - places[k]) <= beside else f"{at:.4g}"
+                pairs.append(f"{tick} {value:.4g}")
+            said = ", ".join(pairs)
         yield f"{name} {said}".strip()
 
 
@@ -201,18 +195,14 @@ def show(figure: Figure, says: str) -> None:
     alt text is `says`, one sentence, and the numbers drawn.
     """
     pyplot.close(figure)
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-    except ImportError:
-        return
-    if get_ipython() is None:
+    ipython = sys.modules.get("IPython")  # a notebook has imported it
+    if ipython is None or ipython.get_ipython() is None:
         return
     alt = f"{says} {describe(figure)}".strip()
     image = base64.b64encode(png(figure)).decode()
     # Fewer than it has pixels: a notebook then shows it sharp on fine screens too.
     metadata = {"image/png": {"alt": alt, "width": round(figure.get_figwidth() * 100)}}
-    display({"image/png": image, "text/plain": alt}, raw=True, metadata=metadata)
+    ipython.display.display({"image/png": image, "text/plain": alt}, raw=True, metadata=metadata)
 
 
 def png(figure: Figure, dpi: int = DPI, shades: int = SHADES) -> bytes:

@@ -6,7 +6,7 @@ Facts stand in columns; what is shown is a pivot of these frames.
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import compress, product
+from itertools import product
 from typing import NamedTuple
 
 import pandas as pd
@@ -95,11 +95,9 @@ def orders(runs: Runs) -> pd.DataFrame:
         known = pd.Series({name: one.value for name, one in row.printed.items()})
         both = pd.DataFrame({"printed": known[[*means]], "ours": means})
         printed, ours = (_best(of, row.metric) for of in (known, both["ours"]))
-        passing, wrong = 0, 0
-        if row.place["profile"] == "paper":
-            passing, wrong = judge.wrong_pairings(
-                row.printed, row.paper_seeds, row.seeds, row.metric
-            )
+        judged = (row.printed, row.paper_seeds, row.seeds, row.metric)
+        exact = row.place["profile"] == "paper"
+        passing, wrong = judge.wrong_pairings(*judged) if exact else (0, 0)
         line = {"pairs": words.total()} | {one: words[one] for one in (*ORDERS, "not compared")}
         line["tau"] = both["printed"].corr(both["ours"], method="kendall", min_periods=2)
         line |= {"best printed": ", ".join(printed), "best ours": "–", "best agrees": "–"}
@@ -118,12 +116,11 @@ def leaders(runs: Runs, table: Table) -> pd.Series:
     sign = 1 if metric.higher_is_better else -1
     for row in table.rows:
         place = (table.paper, table.name, row.dataset, row.setting)
-        names = [column.name for column in table.columns]
-        seeds = {name: sign * runs.seeds(*place, name, metric.name) for name in names}
-        names = [name for name in names if not seeds[name].empty]
-        names.sort(key=lambda name: -seeds[name].mean())
-        level = [judge.order(seeds[names[0]], seeds[name], metric) != "stands" for name in names]
-        found |= {place[2:]: [*compress(names, level)]} if names else {}
+        seeds = {of.name: sign * runs.seeds(*place, of.name, metric.name) for of in table.columns}
+        ran = [name for name in seeds if not seeds[name].empty]
+        ran.sort(key=lambda name: -seeds[name].mean())
+        level = [n for n in ran if judge.order(seeds[ran[0]], seeds[n], metric) != "stands"]
+        found |= {place[2:]: level} if ran else {}
     index = pd.MultiIndex.from_tuples([*found], names=["data set", "distribution"])
     return pd.Series([*found.values()], index, dtype=object, name="best first")
 
@@ -210,11 +207,10 @@ def _rows(runs: Runs) -> Iterator[_Row]:
         known = places[places["printed"].notna() & ~places["own"]]
     for place, of in known.groupby(by, sort=False):
         first = of.iloc[0]
-        stds = zip(of["method"], of["printed"], of["printed std"], strict=True)
         yield _Row(
             dict(zip(by, place, strict=True)),
             first["of"],
-            {name: Printed(value, std) for name, value, std in stds},
+            dict(zip(of["method"], map(Printed, of["printed"], of["printed std"]), strict=True)),
             {name: runs.seeds(*place[:4], name, place[4]) for name in of["method"]},
             first["paper seeds"],
             first["profile"] != "quick" and not first["stands in"],

@@ -165,8 +165,6 @@ of CFL relative to round 1.
 
 # --- profiles ---
 
-QUICK_GROUPS = 5
-QUICK_SHARES = (0.01, VALIDATION, 0.6)
 NETWORK = "The network tf_cnn is the released code's; the paper names McMahan's."
 LATENT = "CIFAR's latent groups come from EfficientNet-Lite0 in place of the paper's VGG-11."
 
@@ -174,7 +172,7 @@ LATENT = "CIFAR's latent groups come from EfficientNet-Lite0 in place of the pap
 def is_quick(setting: Setting) -> bool:
     """Whether the quick profile runs a setting: five latent groups, three of Figure 9's shares."""
     groups = getattr(setting.partition, "groups", None)
-    return groups in (None, QUICK_GROUPS) and setting.validation in QUICK_SHARES
+    return groups in (None, 5) and setting.validation in (0.01, VALIDATION, 0.6)
 
 
 def quickly(setting: Setting) -> Setting:

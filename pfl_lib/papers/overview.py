@@ -79,10 +79,9 @@ def _values(beside: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
-    compared = pairs["order"] != "not compared"
-    first = pairs[compared].drop_duplicates(PAIR)
-    rest = pairs[~compared].drop_duplicates(PAIR).assign(profile="")
-    return pd.concat([first, rest]).drop_duplicates(PAIR).reset_index(drop=True)
+    missing = pairs["order"] == "not compared"
+    every = pd.concat([pairs[~missing], pairs[missing].assign(profile="")])
+    return every.drop_duplicates(PAIR, ignore_index=True)
 
 
 def settings_used() -> pd.DataFrame:
@@ -97,10 +96,9 @@ def settings_used() -> pd.DataFrame:
         printed if np.isinf(printed) else used[place]
         for place, printed in zip(places, frame["printed"], strict=True)
     ]
-    frame = frame.assign(ours=ours)
-    same = np.isclose(frame["printed"], frame["ours"], rtol=1e-9, atol=1e-12)
+    same = np.isclose(frame["printed"], ours, rtol=1e-9, atol=1e-12)
     words = np.where(same, "used as printed", "replaced")
-    return frame.assign(status=words)[[*VALUE, "printed", "ours", "status"]]
+    return frame.assign(ours=ours, status=words)[[*VALUE, "printed", "ours", "status"]]
 
 
 def counted(found: Overview, profile: str) -> pd.DataFrame:

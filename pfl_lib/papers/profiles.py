@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pfl_lib.data import DATASETS
 from pfl_lib.errors import whole
@@ -74,14 +73,12 @@ class Profile:
         in_a_row = self.seeds == tuple(range(first, last + 1))
         seeds = f"{first} to {last}" if in_a_row else ", ".join(map(str, self.seeds))
         seeds = f"seeds {seeds}" if len(self.seeds) > 1 else f"seed {first}"
-        as_many = len(self.seeds) == self.paper_seeds
-        count = "" if as_many else f" ({self.paper_seeds} in the paper)"
+        count = "" if len(self.seeds) == self.paper_seeds else f" ({self.paper_seeds} in the paper)"
         shown = ", ".join(told) or "the paper's setting, where it gives one"
-        known = {setting.dataset for setting in self.settings}
-        other = not {setting.dataset for setting in kept.values()} <= known
-        warning = "These numbers show that the code works, not whether the paper's hold."
         words = [f"{self.name.capitalize()} profile, {seeds}{count}: {shown}."]
-        return " ".join(words + [warning] * other + [self.note] * bool(self.note))
+        if {ours.dataset for ours in kept.values()} - {paper.dataset for paper in made}:
+            words.append("These numbers show that the code works, not whether the paper's hold.")
+        return " ".join([*words, self.note]).rstrip()
 
 
 def sizes(
@@ -104,15 +101,13 @@ def sizes(
 
 def _span(name: str, settings: Iterable[Setting]) -> str:
     """The different values of a field: "20", "20 and 100", "8 to 100"."""
-    found = {_value(name, setting) for setting in settings}
+    found = set()
+    for setting in settings:
+        told = vars(setting) | vars(setting.schedule)
+        told["training examples"] = setting.images or DATASETS[setting.dataset].examples
+        found.add(told[name])
     forms = {int: ",", float: "g"}
     words = [format(x, forms.get(type(x), "")) for x in sorted(found)]
     if len(words) > 2 and not isinstance(next(iter(found)), str):
         return f"{words[0]} to {words[-1]}"
     return " and ".join(words)
-
-
-def _value(name: str, setting: Setting) -> Any:
-    if name == "training examples":
-        return setting.images or DATASETS[setting.dataset].examples
-    return getattr(setting, name) if hasattr(setting, name) else getattr(setting.schedule, name)

@@ -96,15 +96,12 @@ class Runs:
             result = self._results[run.spec]
             if result is not None:
                 told = run.place | {"own": run.row.own or run.column.own, "seed": run.spec.seed}
-                measured = result.metrics.assign(
-                    **{n: 100 * result.metrics[n] for n in result.metrics if "accuracy" in n}
-                )
+                percent = {n: 100 * of for n, of in result.metrics.items() if "accuracy" in n}
+                measured = result.metrics.assign(**percent)
                 settings = hyper_parameters(run.spec.method)
                 told |= {n: v for n, v in settings.items() if n not in measured and n not in told}
                 told |= {"diverged": result.diverged, "run": run.spec.slug}
-                before = pd.DataFrame([told], dtype=object).loc[[0] * len(measured)]
-                columns = [before.reset_index(drop=True), measured.reset_index(drop=True)]
-                frames.append(pd.concat(columns, axis=1))
+                frames.append(pd.DataFrame([told], dtype=object).merge(measured, how="cross"))
         if not frames:
             columns = [*PLACE, "own", "seed", "round", "client", "accuracy", "loss"]
             return pd.DataFrame(columns=[*columns, "diverged", "run"])

@@ -1,6 +1,6 @@
 """A setting of a paper's table: everything that its runs have in common but method and seed."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pfl_lib.experiments.spec import RunSpec
@@ -31,8 +31,7 @@ class Setting:
 
     def spec(self, method: Method, seed: int) -> RunSpec:
         """The run of a method with a seed."""
-        described = {field.name: getattr(self, field.name) for field in fields(self)}
-        return RunSpec(method=method, seed=seed, **described)
+        return RunSpec(method=method, seed=seed, **vars(self))
 
     def scheduled(self, **changes: Any) -> "Setting":
         """The same setting with some fields of its schedule changed."""

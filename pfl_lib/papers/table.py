@@ -163,8 +163,7 @@ class Table:
 
     def _changed(self, of: type, change: Callable[..., Setting], named: dict[str, Any]) -> "Table":
         for name in named:
-            known = [field.name for field in fields(of)]
-            choose(f"field of the {of.__name__.lower()}", name, known)
+            choose(f"field of the {of.__name__.lower()}", name, [f.name for f in fields(of)])
         words = ", ".join(f"{name} {value}" for name, value in named.items())
         rows = []
         for row in self.rows:
@@ -178,20 +177,18 @@ class Table:
 
     def description(self) -> pd.DataFrame:
         """What is run for each row: `ALWAYS` and what else is not at its default in all of them."""
-        lines = []
-        for row in self.rows:
-            if row.at is not None:
-                told = {"row": f"{row.dataset}, {row.setting}"} | vars(row.at)
-                lines.append(told | vars(told.pop("schedule")))
-        if not lines:
+        rows = [row for row in self.rows if row.at is not None]
+        told = [vars(row.at) | vars(row.at.schedule) for row in rows]
+        if not rows:
             left = "its rows are left out: give other rows, or another profile"
             raise BadInput(f"{self.paper} {self.name} in the {self.profile} profile: {left}")
+        frame = pd.DataFrame(told, dtype=object).drop(columns="schedule")
+        frame.insert(0, "row", [f"{row.dataset}, {row.setting}" for row in rows])
         usual = {f.name: f.default for kind in (Setting, Schedule) for f in fields(kind)}
-        frame = pd.DataFrame(lines, dtype=object)
-        further = [n for n in frame if n in usual and any(x != usual[n] for x in frame[n])]
-        frame = frame[[*ALWAYS, *(name for name in further if name not in ALWAYS)]]
+        rare = frame.columns.drop([*ALWAYS])
+        further = [n for n in rare if any(x != usual[n] for x in frame[n])]
         # A weight decay of 0.0005 is no 0.00.
-        return frame.map(_told)
+        return frame[[*ALWAYS, *further]].map(_told)
 
     def methods(self) -> pd.DataFrame:
         """The hyper-parameters of each column's method, and what the column changes of the
@@ -227,14 +224,13 @@ class Table:
         rows = self.rows
         for attribute, wanted in (("setting", settings), ("dataset", datasets)):
             if wanted is not None:
-                here = dict.fromkeys(getattr(row, attribute) for row in rows)
-                bases = {row.base: None for row in rows if row.base}
-                here |= bases if attribute == "setting" else {}
+                here = [getattr(row, attribute) for row in rows]
+                bases = [row.base for row in rows if attribute == "setting"]
                 found = []
                 for name in _listed(wanted):
-                    choose(attribute, name, here)
-                    named = [k for k, row in enumerate(rows) if getattr(row, attribute) == name]
-                    found += named or [k for k, row in enumerate(rows) if row.base == name]
+                    choose(attribute, name, dict.fromkeys([*here, *filter(None, bases)]))
+                    names = here if name in here else bases
+                    found += [k for k, its in enumerate(names) if its == name]
                 rows = [rows[k] for k in dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
         names = list(own) if columns is None else _listed(columns)
@@ -291,15 +287,13 @@ class Table:
         Raises `BadInput` for a name in the description that the printed table does not have.
         """
         known = self.known
-        places = {
-            (row.dataset, row.setting, column.name, metric.name): row
-            for row in self.rows
-            for column in self.columns
-            if column.printed
-            for metric in self.metrics
-        }
         if not known:
             return {}
+        printed = [column for column in self.columns if column.printed]
+        places = {
+            (row.dataset, row.setting, column.name, metric.name): row
+            for row, column, metric in product(self.rows, printed, self.metrics)
+        }
         for part, what in enumerate(NAMES):
             there = dict.fromkeys(place[part] for place in known)
             for place in (place for place, row in places.items() if not row.own):

@@ -59,15 +59,12 @@ ACCURACIES = (
 # 20 and 30.
 READ_OFF = {
     ("AGE_STRICT", f"client {client}", method): percent
-    for client, of in enumerate(
-        (
-            {"Local": 72.0, "WE": 78.5, "Global (code)": 67.0},
-            {"Local": 78.0, "WE": 78.0, "Global (code)": 61.0},
-            {"Local": 92.5, "WE": 92.0, "Global (code)": 30.0},
-            {"Local": 73.0, "WE": 73.0, "Global (code)": 55.0},
-        )
+    for method, *by_client in (
+        ("Local", 72.0, 78.0, 92.5, 73.0),
+        ("WE", 78.5, 78.0, 92.0, 73.0),
+        ("Global (code)", 67.0, 61.0, 30.0, 55.0),
     )
-    for method, percent in of.items()
+    for client, percent in enumerate(by_client)
 }
 
 
