@@ -7,7 +7,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, setting, whole
-from pfl_lib.partitions.base import Partition, called
+from pfl_lib.partitions.base import Partition, called, of_each_class
 from pfl_lib.randomness import permutation
 
 
@@ -53,8 +53,7 @@ def _dealt(
     pool: str, labels: Tensor, dataset: Dataset, drawn: list[list[int]], of_each: int
 ) -> tuple[LongTensor, ...]:
     shards = []
-    for label in range(dataset.classes):
-        held = torch.nonzero(labels == label).flatten()
+    for label, held in enumerate(of_each_class(labels, dataset.classes)):
         if len(held) < of_each:
             raise BadInput(
                 f"class {label} of {dataset.name} has {len(held)} {pool} examples for {of_each}"
