@@ -59,9 +59,8 @@ def _dealt(
                 f"class {label} of {dataset.name} has {len(held)} {pool} examples for {of_each}"
                 " shards: use fewer clients, or more images"
             )
-        whole_shards = len(held) // of_each * of_each
-        pieces = list(held[:whole_shards].chunk(of_each))
-        for i, left_over in enumerate(held[whole_shards:]):
-            pieces[i] = torch.cat([pieces[i], left_over[None]])
-        shards.append(iter(pieces))
+        size = len(held) // of_each
+        left_over = held[size * of_each :]
+        pieces = enumerate(held[: size * of_each].split(size))
+        shards.append(iter([torch.cat([own, left_over[i : i + 1]]) for i, own in pieces]))
     return tuple(torch.cat([next(shards[label]) for label in mine]) for mine in drawn)
