@@ -1,9 +1,8 @@
 """A batch's gradient as a list of the library's operations, played without Python and autograd.
 
-On the papers' small networks a third of a local step is not arithmetic but the way to it: Python
-and autograd's graph.  The operations of a forward and a backward pass are the same for every batch
-of one shape; recorded and handed to the library's interpreter, they give the same bits in less time
-(LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
+On the papers' small networks a third of a local step is Python and autograd's graph.  Recorded once
+for batches of one shape and handed to the library's interpreter, the operations give the same bits
+in less time (LeNet-5 1.4 times as fast, the linear model 2.3), and other threads may run meanwhile.
 
 What the network's Python decides by looking at a batch is not in the list, so only the package's
 networks, which look at none, are recorded (`model_checks.recorded_as`); and each recording has to

@@ -36,16 +36,15 @@ def train(
     placed = [client.placed() for client in work]
     for number in range(max((len(client.batches) for client in work), default=0)):
         for group in _groups(work, number):
-            part = rows
-            if len(group) < len(work):
-                part = {name: matrix[group] for name, matrix in rows.items()}
+            apart = len(group) < len(work)
+            part = {name: matrix[group] for name, matrix in rows.items()} if apart else rows
             index, labels = (torch.stack([placed[i][k][number] for i in group]) for k in (0, 1))
             moves = [work[i].moves[number] for i in group if work[i].moves is not None]
             x = pool.inputs(index, torch.stack(moves) if moves else None)
             if clipped:
                 gradient = private_gradient(clipped, [noising[i] for i in group])
             take(step, part, gradient, Batch(x, labels, number, **sgd))
-            if part is not rows:
+            if apart:
                 for name in part:
                     rows[name][group] = part[name]
     return {name: rows[name] for name in trained}

@@ -23,8 +23,7 @@ def evaluate(
     if model["theta"].dim() == 2:
         rows = [{name: matrix[k] for name, matrix in model.items()} for k in range(len(clients))]
         each = [evaluate(module, row, data, [i]) for row, i in zip(rows, clients, strict=True)]
-        losses, accuracies = zip(*each, strict=True)
-        return torch.cat(losses), torch.cat(accuracies)
+        return tuple(map(torch.cat, zip(*each, strict=True)))
     if len(clients) == 1:
         # Alice alone: the sums below would cost a small model more than its predictions.
         losses, correct = examples(module, model, data, clients[0])
@@ -40,8 +39,7 @@ def evaluate(
         x = data.pool.inputs(index[part])
         losses, correct = module.losses(model["theta"], model["statistics"], x, labels[part])
         sums.index_add_(1, owner[part], torch.stack([losses, correct]).double())
-    loss, accuracy = (sums / counts).cpu()
-    return loss, accuracy
+    return (sums / counts).cpu().unbind()
 
 
 def examples(module: FlatModule, model: Rows, data: Split, client: int) -> tuple[Tensor, Tensor]:
@@ -50,5 +48,4 @@ def examples(module: FlatModule, model: Rows, data: Split, client: int) -> tuple
     parts = zip(index.split(BATCH), labels.split(BATCH), strict=True)
     theta, statistics = model["theta"], model["statistics"]
     found = [module.losses(theta, statistics, data.pool.inputs(part), own) for part, own in parts]
-    losses, correct = (torch.cat(values).double().cpu() for values in zip(*found, strict=True))
-    return losses, correct
+    return tuple(torch.cat(values).double().cpu() for values in zip(*found, strict=True))

@@ -81,9 +81,7 @@ class PerFedAvg:
 def halves(batch: Batch) -> tuple[Batch, Batch]:
     """A batch's two halves, of one client or many; one of fewer than four examples, twice."""
     examples = batch.y.dim() - 1  # the dimension of x and y that counts examples
-    size = batch.y.shape[examples]
-    if size < 4:
+    if batch.y.shape[examples] < 4:
         return batch, batch
-    cut = [(size + 1) // 2, size // 2]
-    (x, other_x), (y, other_y) = batch.x.split(cut, examples), batch.y.split(cut, examples)
-    return replace(batch, x=x, y=y), replace(batch, x=other_x, y=other_y)
+    parts = zip(batch.x.chunk(2, examples), batch.y.chunk(2, examples), strict=True)
+    return tuple(replace(batch, x=x, y=y) for x, y in parts)

@@ -9,8 +9,9 @@ from torch import Tensor
 from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import A_SHARE, check_settings, choose, setting
 from pfl_lib.federation.federation import Federation
+from pfl_lib.methods.local import Local
 from pfl_lib.methods.pfedla import mixed_models
-from pfl_lib.rows import Rows, as_kept, copies, distances, models_of, with_models
+from pfl_lib.rows import Rows, as_kept, distances, models_of, with_models
 
 FINDING = 60  # halvings of the interval in which the temperature is looked for
 WIDEST = 1e9  # it reaches from the mean distance over this to the mean distance times this
@@ -39,11 +40,8 @@ class Similarity:
     entropy: float = setting(0.75, *A_SHARE)
 
     name, title, version = "similarity", "Average by similarity", 1
-    served = as_kept
+    start, served = Local.start, as_kept
     __post_init__ = check_settings
-
-    def start(self, fed: Federation) -> Rows:
-        return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, layers = fed.participants(r), fed.layout.layers

@@ -110,12 +110,8 @@ def relative_distances(updates: Tensor, alice: int) -> Tensor:
 
 def welcome(weights: Tensor, clients: list[int], newcomer: str) -> Tensor:
     """The weights [N], newcomers' (nan) filled in: 1 in the first round, then mean or median."""
-    weights = weights.clone()
-    known = weights[~weights.isnan()]
-    if not len(known):
-        start = 1.0
-    else:
-        start = float(known.mean() if newcomer == "mean" else known.quantile(0.5))
+    weights, known = weights.clone(), weights[~weights.isnan()]
+    known = known if len(known) else torch.ones_like(weights)
     new = [i for i in clients if weights[i].isnan()]
-    weights[new] = start
+    weights[new] = known.mean() if newcomer == "mean" else known.quantile(0.5)
     return weights

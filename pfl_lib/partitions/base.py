@@ -3,9 +3,12 @@
 import dataclasses
 import functools
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import LongTensor, Tensor
 
@@ -108,3 +111,19 @@ def pooled_examples(dataset: Dataset) -> Dataset:
     x = torch.cat([dataset.train_x, dataset.test_x])
     y = torch.cat([dataset.train_y, dataset.test_y])
     return dataclasses.replace(dataset, train_x=x, train_y=y, test_x=x, test_y=y)
+
+
+def of_each_class(labels: Tensor, classes: int) -> list[LongTensor]:
+    """The positions of each class's examples, ascending."""
+    return [torch.nonzero(labels == label).flatten() for label in range(classes)]
+
+
+def cut(held: Sequence[LongTensor], ends: Tensor | np.ndarray) -> tuple[LongTensor, ...]:
+    """N parts, one after the other, of each class's examples held[l]; part i ends before the one
+    at ends[i, l].
+    """
+    parts = [
+        [of[first:end] for first, end in pairwise([0, *of_class])]
+        for of, of_class in zip(held, ends.T.tolist(), strict=True)
+    ]
+    return tuple(map(torch.cat, zip(*parts, strict=True)))

@@ -5,7 +5,7 @@ from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings
-from pfl_lib.partitions.base import Partition, Recipe, called, pooled_examples
+from pfl_lib.partitions.base import Partition, Recipe, called, cut, of_each_class, pooled_examples
 from pfl_lib.randomness import generator, permutation
 
 TRAIN_SHARE = 0.7  # section 4.1: "All data are divided into 70% training set, and 30% test set"
@@ -47,17 +47,15 @@ def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Par
             f"distribution {name} wants {int(demand[label])} examples of class {label}, of which"
             f" {dataset.name} has {int(there[label])}: give fewer clients, or fewer examples each"
         )
-    rows = wanted.tolist()
-    trained = [apportion(training_examples(recipe), row) for row in rows]
-    train, test = [[] for _ in rows], [[] for _ in rows]
-    for label in range(dataset.classes):
-        held = torch.nonzero(labels == label).flatten()
-        held = held[permutation(len(held), seed, "deal", label)]
-        for client, row in enumerate(rows):
-            mine, held = held[: row[label]], held[row[label] :]
-            train[client].append(mine[: trained[client][label]])
-            test[client].append(mine[trained[client][label] :])
-    return Partition(name, tuple(map(torch.cat, train)), tuple(map(torch.cat, test)), pooled=True)
+    total = training_examples(recipe)
+    trained = torch.tensor([apportion(total, row) for row in wanted.tolist()])
+    held = [
+        of[permutation(len(of), seed, "deal", label)]
+        for label, of in enumerate(of_each_class(labels, dataset.classes))
+    ]
+    # Each client's examples to train on, then those to test on
+    parts = cut(held, torch.stack([trained, wanted - trained], 1).flatten(0, 1).cumsum(0))
+    return Partition(name, parts[::2], parts[1::2], pooled=True)
 
 
 def apportion(total: int, weights: list[int]) -> list[int]:

@@ -1,14 +1,12 @@
 """Dirichlet label skew: each class is shared out in random proportions."""
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import ABOVE_0, BadInput, check_settings, setting, whole
-from pfl_lib.partitions.base import Partition, called
+from pfl_lib.partitions.base import Partition, called, cut, of_each_class
 from pfl_lib.randomness import number
 
 TRIES = 1000
@@ -43,13 +41,17 @@ class Dirichlet:
         # RandomState's streams are frozen by numpy's policy; a seed beyond 32 bits goes in halves.
         key = number(seed, "dirichlet")
         random = np.random.RandomState([key & 0xFFFFFFFF, key >> 32])
+        labels = (dataset.train_y, dataset.test_y)
+        pools = [of_each_class(of, dataset.classes) for of in labels]
         for _ in range(TRIES):
             share = random.dirichlet([self.alpha] * clients, dataset.classes)
             if not np.isfinite(share).all():  # a tiny alpha: all of them underflow
                 continue
-            bounds = np.concatenate([np.zeros((dataset.classes, 1)), share.cumsum(1)], 1)
-            bounds[:, -1] = 1.0
-            train, test = (_cut(labels, bounds) for labels in (dataset.train_y, dataset.test_y))
+            ends = share.cumsum(1).T
+            ends[-1] = 1.0
+            train, test = (
+                cut(held, np.floor(ends * [*map(len, held)]).astype(int)) for held in pools
+            )
             if min(map(len, train)) >= self.least and min(map(len, test)) >= 1:
                 return Partition(called(self), train, test)
         raise BadInput(
@@ -57,13 +59,3 @@ class Dirichlet:
             f" training examples and a test example of {dataset.name}; give a larger alpha or fewer"
             " clients"
         )
-
-
-def _cut(labels: torch.Tensor, bounds: np.ndarray) -> tuple[torch.LongTensor, ...]:
-    parts: list[list[torch.Tensor]] = [[] for _ in range(bounds.shape[1] - 1)]
-    for label, limits in enumerate(bounds):
-        held = torch.nonzero(labels == label).flatten()
-        cuts = np.floor(limits * len(held)).astype(int).tolist()
-        for mine, (first, last) in zip(parts, itertools.pairwise(cuts), strict=True):
-            mine.append(held[first:last])
-    return tuple(torch.cat(mine) for mine in parts)

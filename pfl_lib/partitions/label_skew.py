@@ -6,14 +6,13 @@ Table 2 and the authors' code; the paper's text shifts to the right.
 """
 
 from dataclasses import MISSING, dataclass
-from itertools import accumulate, pairwise
 
 import torch
-from torch import LongTensor, Tensor
+from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, choose, setting, whole
-from pfl_lib.partitions.base import Partition, called
+from pfl_lib.partitions.base import Partition, called, cut, of_each_class
 from pfl_lib.randomness import permutation
 
 CLIENTS = CLASSES = 10  # the recipe hands every chunk to exactly one of ten clients
@@ -74,7 +73,7 @@ class LabelSkew:
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         name = called(self)
         _check_classes(name, dataset)
-        images = _by_label(dataset.train_y)
+        images = of_each_class(dataset.train_y, CLASSES)
         fewest = min(range(CLASSES), key=lambda label: len(images[label]))
         if len(images[fewest]) < CHUNKS - 1:
             raise BadInput(
@@ -84,14 +83,8 @@ class LabelSkew:
             )
         shares = _shares(self.distribution[0], min(clients, CLIENTS))
         test = _test_sets(shares, dataset)
-        taken, train = [0] * CLASSES, []
-        for row in shares:
-            mine = []
-            for label, share in enumerate(row):
-                chunk = len(images[label]) // (CHUNKS - 1)
-                mine.append(images[label][taken[label] * chunk : (taken[label] + share) * chunk])
-                taken[label] += share
-            train.append(torch.cat(mine))
+        chunks = torch.tensor([len(of) // (CHUNKS - 1) for of in images])
+        train = cut(images, (shares * chunks).cumsum(0))
         alike = [len(range(place, clients, CLIENTS)) for place in range(CLIENTS)]
         train = [train[i % CLIENTS][i // CLIENTS :: alike[i % CLIENTS]] for i in range(clients)]
         relabel = None
@@ -134,17 +127,11 @@ class SizedSkew:
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         _check_classes(self.distribution, dataset)
         shares = _shares(self.distribution, clients)
-        sizes = [self.sizes[i % len(self.sizes)] for i in range(clients)]
-        wanted = [[share * size for share in row] for row, size in zip(shares, sizes, strict=True)]
-        most = max(map(sum, zip(*wanted, strict=True)))
-        train: list[list] = [[] for _ in range(clients)]
-        for label, images in enumerate(_by_label(dataset.train_y)):
-            parts = accumulate((row[label] for row in wanted), initial=0)
-            bounds = [len(images) * dealt // most for dealt in parts]
-            for mine, (first, end) in zip(train, pairwise(bounds), strict=True):
-                mine.append(images[first:end])
-        test = tuple(_test_sets(shares, dataset))
-        return _checked(Partition(called(self), tuple(map(torch.cat, train)), test), dataset)
+        sizes = torch.tensor([self.sizes[i % len(self.sizes)] for i in range(clients)])
+        dealt = (shares * sizes[:, None]).cumsum(0)
+        images = of_each_class(dataset.train_y, CLASSES)
+        train = cut(images, dealt * torch.tensor([*map(len, images)]) // dealt[-1].max())
+        return _checked(Partition(called(self), train, _test_sets(shares, dataset)), dataset)
 
 
 def shifted_labels(classes: int, clients: int, seed: int) -> LongTensor:
@@ -175,19 +162,13 @@ def _checked(made: Partition, dataset: Dataset) -> Partition:
     return made
 
 
-def _by_label(labels: Tensor) -> list[LongTensor]:
-    return [torch.nonzero(labels == label).flatten() for label in range(CLASSES)]
+def _shares(distribution: str, clients: int) -> LongTensor:
+    """Percent of each label for each client, int64 [N, 10]."""
+    percent = torch.tensor(PERCENT[distribution])
+    return torch.stack([percent.roll(-i) for i in range(clients)])
 
 
-def _shares(distribution: str, clients: int) -> list[list[int]]:
-    """Percent of each label for each client, [N][10]."""
-    percent = PERCENT[distribution]
-    return [[percent[(label + i) % CLASSES] for label in range(CLASSES)] for i in range(clients)]
-
-
-def _test_sets(shares: list[list[int]], dataset: Dataset) -> list[LongTensor]:
-    images = _by_label(dataset.test_y)
-    return [
-        torch.cat([of[: share * len(of) // 100] for share, of in zip(row, images, strict=True)])
-        for row in shares
-    ]
+def _test_sets(shares: LongTensor, dataset: Dataset) -> tuple[LongTensor, ...]:
+    images = of_each_class(dataset.test_y, CLASSES)
+    ends = shares * torch.tensor([*map(len, images)]) // 100
+    return tuple(cut(images, row[None])[0] for row in ends)

@@ -14,7 +14,7 @@ from torch import LongTensor, Tensor
 from pfl_lib.data import DATASETS
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, flag, setting, whole
-from pfl_lib.partitions.base import Partition, called
+from pfl_lib.partitions.base import Partition, called, of_each_class
 from pfl_lib.partitions.embedding import Embedding
 from pfl_lib.randomness import number, permutation
 
@@ -84,9 +84,8 @@ def share_groups(
     held = []
     for pool, (kind, labels) in enumerate((("training", train), ("test", test))):
         parts: dict[int, LongTensor] = {}
-        for group in range(groups):
+        for group, found in enumerate(of_each_class(labels, groups)):
             members = [client for client in range(clients) if owner[client] == group]
-            found = torch.nonzero(labels == group).flatten()
             if len(found) < len(members):
                 raise BadInput(
                     f"distribution {name}: group {group} has {len(found)} {kind} examples for"

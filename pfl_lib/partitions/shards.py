@@ -7,7 +7,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings, setting, whole
-from pfl_lib.partitions.base import Partition, called
+from pfl_lib.partitions.base import Partition, called, of_each_class
 from pfl_lib.randomness import permutation
 
 
@@ -53,16 +53,14 @@ def _dealt(
     pool: str, labels: Tensor, dataset: Dataset, drawn: list[list[int]], of_each: int
 ) -> tuple[LongTensor, ...]:
     shards = []
-    for label in range(dataset.classes):
-        held = torch.nonzero(labels == label).flatten()
+    for label, held in enumerate(of_each_class(labels, dataset.classes)):
         if len(held) < of_each:
             raise BadInput(
                 f"class {label} of {dataset.name} has {len(held)} {pool} examples for {of_each}"
                 " shards: use fewer clients, or more images"
             )
-        whole_shards = len(held) // of_each * of_each
-        pieces = list(held[:whole_shards].chunk(of_each))
-        for i, left_over in enumerate(held[whole_shards:]):
-            pieces[i] = torch.cat([pieces[i], left_over[None]])
-        shards.append(iter(pieces))
+        size = len(held) // of_each
+        left_over = held[size * of_each :]
+        pieces = enumerate(held[: size * of_each].split(size))
+        shards.append(iter([torch.cat([own, left_over[i : i + 1]]) for i, own in pieces]))
     return tuple(torch.cat([next(shards[label]) for label in mine]) for mine in drawn)
