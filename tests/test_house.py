@@ -339,17 +339,17 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 BUDGETS = {
     "engine": 1065,
     "methods": 2567,
-    "federation": 1542,
+    "federation": 1541,
     "models": 527,
     "partitions": 1424,
     "data": 646,
-    "experiments": 1813,
-    "results": 1276,
-    "papers": 2642,
-    "display": 1006,
+    "experiments": 1821,
+    "results": 1278,
+    "papers": 2644,
+    "display": 1007,
     "explore": 427,
-    "pages": 1411,
-    "cli": 676,
+    "pages": 1413,
+    "cli": 677,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000
 in all: papers 1,700, display 650, pages 700, explore 250, cli 450, experiments 1,000, results 900.

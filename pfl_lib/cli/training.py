@@ -99,7 +99,8 @@ def _seconds(spec: "RunSpec", data_dir: Path | None, device: str) -> float:
     from pfl_lib.experiments.training import one_thread
     from pfl_lib.rows import copies
 
-    work = replace(spec.schedule, local_batches=BATCHES, order="fixed", private=None)
+    of_run = {"local_batches": BATCHES, "local_epochs": 1, "order": "fixed", "private": None}
+    work = replace(spec.schedule, **of_run)
     with one_thread():
         fed = federation_of(replace(spec, schedule=work), data_dir, device)
         clients = list(range(len(fed))) if fed.engine == "vmap" else [spec.alice or 0]

@@ -58,6 +58,7 @@ def matrix(
     if values.ndim != 2 or values.shape != (clients, clients):
         raise BadInput(f"a matrix of shape {values.shape}: give one of [N, N]")
     if groups is not None:
+        groups = groups.tolist() if hasattr(groups, "tolist") else groups
         if len(groups) != clients:
             told = "give the group of each client"
             raise BadInput(f"{len(groups)} groups for {clients} clients: {told}")

@@ -22,7 +22,9 @@ class BadLog(ValueError):
 
 
 def kept_rounds(rounds: int, numbers: int) -> list[int]:
-    """Rounds whose matrices, of so many numbers, are kept: evenly spaced, with first and last."""
+    """The rounds whose matrices of so many numbers are kept: evenly spaced, at most 50 that hold at
+    most half a million numbers together; the first and the last in any case.
+    """
     most = min(rounds, MOST_ROUNDS, max(2, MOST_NUMBERS // max(1, numbers)))
     return np.unique(np.linspace(1, rounds, most).round().astype(int)).tolist()
 

@@ -150,7 +150,9 @@ def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
 
 
 def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:
-    """What a name holds, if text can tell; of lists, tuples, sets and dicts what they hold."""
+    """What a name holds: a number or text, an array or tensor, a class or function of the module,
+    and what lists, tuples, sets and dicts hold of them; nothing for anything else.
+    """
     if _is_plain(value):
         yield f"{name} = {value!r}"
     elif isinstance(value, type) or _function(value):

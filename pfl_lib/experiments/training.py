@@ -146,7 +146,9 @@ class Run:
         return {"private_steps": steps} | (rate if private.sampling == "poisson" else {})
 
     def _keep(self, r: int, weights: Tensor | None, matrices: dict[str, Tensor]) -> None:
-        """Keep weights [N], and matrices in `logs.kept_rounds`; BadInput where NaN has no cause."""
+        """Weights [N] are kept in every round, matrices in the rounds of `logs.kept_rounds`;
+        BadInput where weights are NaN though all training was finite.
+        """
         rounds = self.fed.schedule.rounds
         if weights is not None:
             if not self.fed.non_finite and weights.isnan().any():
@@ -202,7 +204,9 @@ class Run:
         return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
-        """Go on from a checkpoint; False, and nothing changes, for one without this run's rows."""
+        """Go on from a checkpoint; False, and nothing changes, for one that does not have this
+        run's rows, which a right checksum does not tell.
+        """
         try:
             given = checkpoint["state"]
             devices = dict.fromkeys(given, self.fed.device)

@@ -232,9 +232,8 @@ def _unregistered(scores: Tensor, module: nn.Module) -> list[tuple[int, ...]]:
         if node is None or node in seen:
             continue
         seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None and id(leaf) not in held:
-            shapes.append(tuple(leaf.shape))
+        if type(node).__name__ == "AccumulateGrad" and id(node.variable) not in held:
+            shapes.append(tuple(node.variable.shape))
         nodes += [before for before, _ in node.next_functions]
     return shapes
 

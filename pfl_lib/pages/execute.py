@@ -71,7 +71,8 @@ def execute_all(jobs: Sequence[Job], at_once: int, done: Callable[[Job], None]) 
 
 def _execute(job: Job, stopped: threading.Event) -> Job:
     """Execute one notebook, once more if its kernel died; never raises for what happens in it."""
-    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open.
+    # Kernel clients run in an event loop that jupyter makes for each thread and leaves open; closed
+    # here, nothing is left behind.
     loop, began = ensure_event_loop(), time.monotonic()
     job.output.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(2):

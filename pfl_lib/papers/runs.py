@@ -101,6 +101,8 @@ class Runs:
                 settings = hyper_parameters(run.spec.method)
                 told |= {n: v for n, v in settings.items() if n not in measured and n not in told}
                 told |= {"diverged": result.diverged, "run": run.spec.slug}
+                # What a method logs under the name of such a column is left to its result.
+                measured = measured.drop(columns=[*told], errors="ignore")
                 frames.append(pd.DataFrame([told], dtype=object).merge(measured, how="cross"))
         if not frames:
             columns = [*PLACE, "own", "seed", "round", "client", "accuracy", "loss"]

@@ -118,7 +118,7 @@ class SizedSkew:
         if not isinstance(self.sizes, tuple) or not self.sizes:
             raise BadInput(f"sizes {self.sizes!r}: give a tuple of whole numbers, such as (3, 1)")
         for size in self.sizes:
-            whole("size", size, 1)
+            whole("size", size, 1, 1_000_000)
 
     @property
     def title(self) -> str:

@@ -86,7 +86,9 @@ class Results(Sequence[Result]):
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results by name, as tables, differences paired by seed, figures and files."""
+    """Results by name: `table`, a row for each; `plot()` and `plot_clients()`; `differences()`,
+    paired by seed; `to_csv()` and `to_latex()`.
+    """
 
     results: dict[str, Results]
 

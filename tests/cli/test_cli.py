@@ -375,6 +375,8 @@ def test_the_estimate_times_batches_of_each_kind_and_counts_every_gradient(monke
     assert calls == [(round, (0,), 8) for round in (1, 2)] * 2
     both = 287.6 * (1 + 100 / 16)
     assert training.estimate([fedavg, slow], 1, None, "cpu") == pytest.approx(both)
+    longer = dataclasses.replace(fedavg, schedule=Schedule(20, local_epochs=5))
+    assert training.estimate([longer], 1, None, "cpu") == pytest.approx(5 * 287.6)
     # Shares that cannot be dealt count nothing beside other runs, and alone say why
     split = dataclasses.replace(small, batch_size=8)
     undealt = RunSpec(FedAvg(), split, dataset="digits", partition="A", clients=5000)

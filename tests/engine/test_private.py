@@ -256,7 +256,7 @@ def test_poisson_batches_hold_each_example_at_its_rate_and_are_as_many_as_plain_
     drawn = batches(private, 1, "batches", 1, 0, 90)
     assert len(drawn) == len(batches(replace(private, private=None), 1, "batches", 1, 0, 90)) == 15
     assert len({len(batch) for batch in drawn}) > 3
-    many = batches(replace(private, local_batches=4000), 1, "batches", 1, 0, 90)
+    many = batches(replace(private, local_epochs=1, local_batches=4000), 1, "batches", 1, 0, 90)
     share = torch.cat(many).bincount(minlength=90) / len(many)
     assert (share - 20 / 90).abs().max() < 5 * math.sqrt(2 / 9 * 7 / 9 / 4000)
 

@@ -50,6 +50,15 @@ def test_the_papers_best_is_that_of_all_methods_of_the_row(accuracies, ours, agr
     assert compare.leaders(Runs((TABLE,), lambda spec: None), TABLE).reset_index().empty
 
 
+def test_what_a_method_logs_under_a_places_name_changes_no_place():
+    row = {"round": [1], "client": 0, "accuracy": 0.5, "loss": 1.0, "seed": 9.0, "method": 8.0}
+    result = Result({"alice": 0}, pd.DataFrame(row | {"steps": 7.0}), None, None, 1.0)
+    table = TABLE.only(columns=["Local"])
+    frame = Runs((table,), lambda spec: result).frame
+    found = frame[["method", "seed", "steps"]].values.tolist()
+    assert found == [["Local", seed, 7.0] for seed in (1, 2)]
+
+
 def test_the_papers_layout_keeps_its_rows_and_columns_each_with_its_own_value():
     places = {"dataset": [*"ZZZA"], "setting": [*"bbac"], "method": [*"yxyx"]}
     frame = pd.DataFrame(places | {"printed": [1.0, 2.0, 3.0, 4.0]})
