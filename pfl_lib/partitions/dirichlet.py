@@ -49,11 +49,10 @@ class Dirichlet:
                 continue
             ends = share.cumsum(1).T
             ends[-1] = 1.0
-            train, test = (
-                cut(held, np.floor(ends * [*map(len, held)]).astype(int)) for held in pools
-            )
-            if min(map(len, train)) >= self.least and min(map(len, test)) >= 1:
-                return Partition(called(self), train, test)
+            dealt = [np.floor(ends * [*map(len, held)]).astype(int) for held in pools]
+            fewest = [np.diff(of, axis=0, prepend=0).sum(1).min() for of in dealt]
+            if fewest[0] >= self.least and fewest[1] >= 1:
+                return Partition(called(self), *map(cut, pools, dealt))
         raise BadInput(
             f"{called(self)}: no draw of {TRIES} gives each of {clients} clients {self.least}"
             f" training examples and a test example of {dataset.name}; give a larger alpha or fewer"
