@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -231,11 +232,11 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
     federation, seeds = given["federation"], given["seeds"]
     made = [federation]
     if seeds is not None:
-        if not callable(federation):
-            raise BadInput(
-                f"federation {federation!r} beside seeds: give a function that makes the"
-                " federation of a seed"
-            )
+        try:
+            inspect.signature(federation).bind(1)
+        except TypeError:  # none, or of no argument or more
+            why = "give a function that makes the federation of a seed"
+            raise BadInput(f"federation {federation!r} beside seeds: {why}") from None
         numbers = _seeds(1, seeds, None)
         made = [federation(seed) for seed in numbers]
     for fed in made:

@@ -299,8 +299,10 @@ def test_what_is_no_federation_is_told_in_one_line():
     assert of_seed == f"federation 3: {told}"
     sentence = refusal(pfl_lib.run, "fedavg", federation=lambda seed: own())
     assert sentence.endswith(f"{told}, or seeds=3 beside the function")
-    sentence = refusal(pfl_lib.run, "fedavg", federation=own(), seeds=2)
-    assert sentence.endswith("beside seeds: give a function that makes the federation of a seed")
+    for none in (own(), lambda: own()):
+        sentence = refusal(pfl_lib.run, "fedavg", federation=none, seeds=2)
+        told = "beside seeds: give a function that makes the federation of a seed"
+        assert sentence.endswith(told)
 
 
 def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run):
