@@ -38,17 +38,16 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
         for (label, (column, colour, marker)), shift in zip(marks.items(), shifts, strict=True):
-            if column == "exact ours" and rows["exact status"].isna().all():
+            lost = at[rows[column.replace("ours", "status")] == "diverged"]  # none is printed so
+            if rows[column].isna().all() and lost.empty:
                 continue
             spread = rows[f"{column} std"].fillna(0)
             look = {"fmt": marker, "color": colour, "label": label}
             axes.errorbar(rows[column], at + shift, xerr=spread, **look)
-            if column != "printed":
-                lost = rows[column.replace("ours", "status")] == "diverged"
-                for row in at[lost]:
-                    words = {"color": colour, "transform": axes.get_yaxis_transform()}
-                    words |= {"va": "center", "fontsize": "x-small"}
-                    axes.text(0.02, row + shift + 0.06, "diverged", **words)
+            for row in lost:
+                words = {"color": colour, "transform": axes.get_yaxis_transform()}
+                words |= {"va": "center", "fontsize": "x-small"}
+                axes.text(0.02, row + shift + 0.06, "diverged", **words)
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         axes.set(xlabel=rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " "))
         figure.suptitle(title)  # above the names too, which may leave the axes little room

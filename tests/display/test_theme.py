@@ -111,6 +111,9 @@ def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diver
     first, second = beside.dots(frame.assign(**exact)).values()
     assert "ours, exact FedAvg 93, ours, smaller FedAvg 91" in theme.describe(first)
     assert [len(of.axes[0].texts) for of in (first, second)] == [1, 1]
+    (nothing,) = beside.dots(frame[:3].assign(ours=float("nan"), status="not run")).values()
+    marks = [[one.get_text() for one in of.legends[0].get_texts()] for of in (second, nothing)]
+    assert marks == [["printed", "ours, smaller"], ["printed"]]
 
 
 def test_a_figure_is_shown_once_with_its_sentence_and_its_numbers(monkeypatch, capsys):
