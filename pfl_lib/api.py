@@ -234,7 +234,9 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
     if seeds is not None:
         try:
             inspect.signature(federation).bind(1)
-        except TypeError:  # none, or of no argument or more
+        except ValueError:  # a compiled function, which does not tell its arguments
+            pass
+        except TypeError:  # no function, or one that cannot take a seed alone
             why = "give a function that makes the federation of a seed"
             raise BadInput(f"federation {federation!r} beside seeds: {why}") from None
         numbers = _seeds(1, seeds, None)
