@@ -101,10 +101,11 @@ def of_result(result: Result) -> Figure:
     name = result.config["method"]["name"].replace("_", " ")
     panels[0].set(title=f"{name}{ended}", xlabel="round", ylabel="accuracy (%)")
     if dimensions == 2:
-        heat_maps.weights(panels[1], weights, result.config.get("alice"), result.weights_rounds)
+        alice, rounds = result.config.get("alice"), result.weights_rounds
+        heat_maps.weights(panels[1], weights, alice, rounds, result.client_names)
     elif dimensions:
         shown = weights[-1] if dimensions == 3 else weights[-1].mean(axis=0)
-        heat_maps.matrix(panels[1], shown, quantity="weight")
+        heat_maps.matrix(panels[1], shown, quantity="weight", names=result.client_names)
         last = f"weights in round {result.weights_rounds[-1]}"
         last += ", mean over layers" if dimensions == 4 else ""
         panels[1].set(title=last, xlabel="whose model", ylabel="client")

@@ -1,7 +1,8 @@
 """Aggregation weights and other matrices of clients as heat maps."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import seaborn
@@ -12,18 +13,25 @@ from pfl_lib.errors import BadInput
 from pfl_lib.results.weights import shares
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 1)  # marked on the colour bar of weights
-EACH = 12  # clients; of more only some have their number on an axis
+EACH = 12  # clients; of more only some have their name or number on an axis
+LETTERS = 14  # of a name on an axis
+NUMBERS: Mapping[int, str] = MappingProxyType({})  # clients without names
 GREY = "#bbbbbb"  # behind a value that does not exist
 HAIR = 1e-9
 
 
 def weights(
-    axes: Axes, weights: np.ndarray, alice: int | None = None, rounds: Sequence[int] | None = None
+    axes: Axes,
+    weights: np.ndarray,
+    alice: int | None = None,
+    rounds: Sequence[int] | None = None,
+    names: Mapping[int, str] = NUMBERS,
 ) -> None:
     """Each client's share of the average by round, Alice in the centre (WAFFLE, Figure 3).
 
-    `weights` [rounds, N], `rounds`: their numbers (default: 1, 2, 3, ...).  White is a weight of
-    exactly 0; colours follow the square root of the share: a tenth differs from a hundredth.
+    `weights` [rounds, N], `rounds`: their numbers (default: 1, 2, 3, ...), `names`: clients' names
+    by number.  White is a weight of exactly 0; colours follow the square root of the share: a tenth
+    differs from a hundredth.
     """
     share = shares(weights)
     count, clients = share.shape
@@ -32,11 +40,17 @@ def weights(
     _heat_map(axes, share[:, order].T, (0.0, 1.0), "share of the average")
     axes.collections[0].colorbar.set_ticks(SHARES, labels=[f"{tick:g}" for tick in SHARES])
     shown = range(clients) if clients <= EACH else [0 if alice is None else clients // 2]
-    names = ["Alice" if order[place] == alice else order[place] for place in shown]
-    axes.set_yticks([place + 0.5 for place in shown], names, rotation=0)
-    every, names = max(1, -(-count // 10)), range(1, count + 1) if rounds is None else rounds
-    axes.set_xticks(np.arange(0, count, every) + 0.5, names[::every], rotation=0)
+    called = [short(names, order[place], alice) for place in shown]
+    axes.set_yticks([place + 0.5 for place in shown], called, rotation=0)
+    every, numbers = max(1, -(-count // 10)), range(1, count + 1) if rounds is None else rounds
+    axes.set_xticks(np.arange(0, count, every) + 0.5, numbers[::every], rotation=0)
     axes.set(xlabel="round", ylabel="client")
+
+
+def short(names: Mapping[int, str], client: int, alice: int | None = None) -> str:
+    """What a client is called where there is little room."""
+    name = "Alice" if client == alice else str(names.get(client, client))
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
 
 
 def matrix(
@@ -45,12 +59,14 @@ def matrix(
     groups: Sequence[object] | None = None,
     limits: tuple[float, float] | None = None,
     quantity: str = "",
+    names: Mapping[int, str] = NUMBERS,
 ) -> None:
     """A matrix [N, N] of clients, such as weights (row i: client i's model) or cosines.
 
     `groups`: the group of each client; clients then stand by group, in the order in which groups
     first appear, with a line and a name for each.  `limits`: the values of the first and the last
-    colour (default: from 0 to the largest, or to both sides of 0 alike).  White is 0, grey is nan.
+    colour (default: from 0 to the largest, or to both sides of 0 alike).  `names`: clients' names
+    by number, without groups.  White is 0, grey is nan.
     Raises BadInput where the matrix is not square or groups do not fit it.
     """
     values = np.asarray(values, float)
@@ -66,16 +82,17 @@ def matrix(
         values, groups = values[order][:, order], [groups[client] for client in order]
     _heat_map(axes, values, limits or limits_of(values), quantity)
     every = 1 if clients <= EACH else -(-clients // 8)
-    ticks, names = np.arange(0, clients, every) + 0.5, list(range(0, clients, every))
+    ticks = np.arange(0, clients, every) + 0.5
+    called = [short(names, client) for client in range(0, clients, every)]
     by = "" if groups is None else ", by group"
     if groups is not None:
         counts = Counter(groups)  # in the order in which they stand
         ends = np.cumsum([*counts.values()])
-        ticks, names = ends - np.array([*counts.values()]) / 2, [str(name) for name in counts]
+        ticks, called = ends - np.array([*counts.values()]) / 2, [str(name) for name in counts]
         axes.hlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
         axes.vlines(ends[:-1], 0, clients, color="#444444", linewidth=1)
-    axes.set_xticks(ticks, names, rotation=0 if max(map(len, map(str, names))) < 4 else 90)
-    axes.set_yticks(ticks, names, rotation=0)
+    axes.set_xticks(ticks, called, rotation=0 if max(map(len, called)) < 4 else 90)
+    axes.set_yticks(ticks, called, rotation=0)
     axes.set(xlabel=f"from client{by}", ylabel=f"for client{by}", aspect="equal")
 
 

@@ -1,6 +1,6 @@
 """Whose models a client's model is made of, by round."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from pfl_lib.results.result import Result
 from pfl_lib.results.weights import shares as shares_of_average
 
 LARGEST = 11_000  # points^2: the disc of the whole average
+LETTER = 0.06  # the most that a letter of a name is wide, where the picture is 2.8
 OWN, OTHERS = "#de8f05", "#0173b2"
 
 
@@ -23,12 +24,12 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
     """
     shares, alice = shares_of(result), result.config.get("alice")
     count, own = shares.shape[1], result.weights.ndim > 2
-    names = _named(layers, count)
+    names, called_by = _named(layers, count), result.client_names
     rounds = {str(number): place for place, number in enumerate(result.weights_rounds)}
     rows = range(shares.shape[2]) if own else [-1 if alice is None else int(alice)]
 
     def called(client: int) -> str:
-        words = "the shared model" if client < 0 else f"client {client}"
+        words = "the shared model" if client < 0 else called_by.get(client, f"client {client}")
         return "Alice" if client == alice else words
 
     def says(client: int, layer: int, place: int) -> str:
@@ -40,7 +41,8 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         return f"{where}{whose} is {parts}; {int((of > 0).sum())} of {len(of)} clients count."
 
     def draw(figure, client: int, layer: int, place: int) -> None:
-        discs(figure, shares[place, layer, client if own else 0], client, called(client))
+        share = shares[place, layer, client if own else 0]
+        discs(figure, share, client, called(client), called_by)
 
     controls = {
         "client": {called(client): client for client in rows},
@@ -86,7 +88,7 @@ def matrix(
         figure.set_size_inches(1.2 + 3.4 * across, 3.2 * down)
         panels = list(figure.subplots(down, across, squeeze=False).flat)
         for axes, name, values in zip(panels, names, frames[place], strict=False):
-            heat_maps.matrix(axes, values, groups, limits, quantity)
+            heat_maps.matrix(axes, values, groups, limits, quantity, result.client_names)
             axes.set_title(name)
         for axes in panels[count:]:
             axes.set_axis_off()
@@ -132,8 +134,12 @@ def shares_of(result: Result) -> np.ndarray:
     return shares_of_average(values.reshape(shape))
 
 
-def discs(figure, share: np.ndarray, client: int, name: str) -> None:
-    """Draw shares [N] as discs, `client` (-1: none) in the centre, a line to each of the others."""
+def discs(
+    figure, share: np.ndarray, client: int, name: str, names: Mapping[int, str] = heat_maps.NUMBERS
+) -> None:
+    """Draw shares [N] as discs, `client` (-1: none) in the centre, a line to each of the others,
+    which have their names where these have room, else their numbers.
+    """
     figure.set_size_inches(4.2, 4.2)
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(-1.4, 1.4), ylim=(-1.4, 1.4))
@@ -146,7 +152,11 @@ def discs(figure, share: np.ndarray, client: int, name: str) -> None:
     axes.scatter(*around[others].T, LARGEST * share[others], color=OTHERS, zorder=2)
     words = {"ha": "center", "va": "center", "zorder": 4}
     words |= {"bbox": {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1}}
-    for other in np.flatnonzero(others):
-        axes.text(*(1.27 * around[other]), str(other), **words)
+    names = names if len(share) <= heat_maps.EACH else heat_maps.NUMBERS
+    for other in np.flatnonzero(others).tolist():
+        name_of = heat_maps.short(names, other)
+        inside = 1.36 - LETTER * len(name_of) / 2
+        x, y = 1.27 * around[other]
+        axes.text(np.clip(x, -inside, inside), y, name_of, **words)
     axes.scatter([0], [0], LARGEST * share[client] if client >= 0 else 0, color=OWN, zorder=3)
     axes.text(0, 0, name, weight="bold", **words)

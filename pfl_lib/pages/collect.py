@@ -25,8 +25,8 @@ DRAWS = ("IPython", "ipywidgets", "matplotlib", "seaborn", "pfl_lib.display", "p
 
 @dataclass
 class Needed:
-    """What a page runs: `specs`, those of them whose trained models it shows (published results
-    carry none), and its `size`, None of a page that is the same in every profile.
+    """What a page runs: `specs`, those of them whose trained models it shows (most published
+    results carry none), and its `size`, None of a page that is the same in every profile.
     """
 
     profile: str

@@ -201,7 +201,7 @@ class Table:
             told = [*hyper_parameters(spec.method).items()] if spec else [("", "not run")]
             changed = vars(spec.schedule).items() if spec else ()
             told += [(name, value) for name, value in changed if value != usual[name]]
-            words = ", ".join(f"{name} {_told(value)}" for name, value in told)
+            words = ", ".join(f"{name} {_told(value)}".strip() for name, value in told)
             where = f"{row.dataset}, {row.setting}" if several else row.setting
             lines.append((column.name, words, where))
         frame = pd.DataFrame(lines, columns=["method", "hyper-parameters", "settings"])

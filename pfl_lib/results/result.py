@@ -82,8 +82,13 @@ class Result:
         """Who brought NaN or infinity into the round that diverged: " (client 2)", or nothing."""
         lost = sorted(k for k, round in self.non_finite.items() if round == self.diverged)
         some = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
-        names = ", ".join(map(str, lost[:5]))
+        names = ", ".join(str(self.client_names.get(k, k)) for k in lost[:5])
         return f" (client{'s' if len(lost) > 1 else ''} {names}{some})" if lost else ""
+
+    @property
+    def client_names(self) -> dict[int, str]:
+        """Clients' names by number, where they have any, as a CSV file's clients have."""
+        return dict(enumerate(self.config.get("names", ())))
 
     def by_round(self, metric: str) -> pd.DataFrame:
         """A metric with a row for each evaluated round and a column for each client."""
@@ -150,7 +155,7 @@ class Result:
         that their mean chooses; empty where there is none.  Arguments and errors as of `value`.
         """
         each = self._read(metric, protocol, model, None)[1]
-        return each.rename(index=dict(enumerate(self.config.get("names", ()))))
+        return each.rename(index=self.client_names)
 
     def _read(
         self, metric: str, protocol: str, model: str, of: int | None
@@ -207,7 +212,7 @@ class Result:
             raise BadInput(f"{told}: ask for a client's with pfl_lib.run(..., with_model=True)")
         if client is None and len(evaluated_clients) == 1:
             client = evaluated_clients[0]
-        names = dict(enumerate(self.config.get("names", ())))
+        names = self.client_names
         client = {name: number for number, name in names.items()}.get(client, client)
         if client not in evaluated_clients:
             known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)

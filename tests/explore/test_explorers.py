@@ -138,6 +138,26 @@ def test_a_sentence_says_what_a_picture_shows():
     assert "Alice's model is nobody's; 0 of 3 clients count" in nobody
 
 
+def test_clients_have_their_names_in_sentences_and_pictures():
+    names = ["Bern", "Basel", "Universitätsspital"]
+    named = replace(OF_ALICE, config=OF_ALICE.config | {"names": names})
+    assert (
+        "30.0 % Basel&#x27;s, 20.0 % Universitätsspital&#x27;s" in explore.weights(named).to_html()
+    )
+    weights = named.plot().axes[1]
+    shown = [label.get_text() for label in weights.get_yticklabels()]
+    assert {*shown} == {"Alice", "Basel", "Universitätss…"}  # no more letters have room
+    figure = Figure()
+    discs(figure, np.array([0.5, 0.3, 0.2]), 0, "Alice", named.client_names)
+    assert [text.get_text() for text in figure.axes[0].texts] == [
+        "Basel",
+        "Universitätss…",
+        "Alice",
+    ]
+    every = replace(EACH, config=EACH.config | {"names": names}).plot().axes[1]
+    assert [text.get_text() for text in every.get_xticklabels()] == [*names[:2], "Universitätss…"]
+
+
 def test_in_jupyterlab_round_client_and_layer_draw_their_picture():
     client, layer, moves, view = explore.weights(BY_LAYER, ["conv", "head"]).widget().children
     button, slider = moves.children
