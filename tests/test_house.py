@@ -344,10 +344,10 @@ BUDGETS = {
     "partitions": 1423,
     "data": 646,
     "experiments": 1821,
-    "results": 1278,
+    "results": 1283,
     "papers": 2644,
-    "display": 1006,
-    "explore": 427,
+    "display": 1024,
+    "explore": 437,
     "pages": 1413,
     "cli": 677,
 }
