@@ -194,6 +194,9 @@ def run(
 
 def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
     """Every client as Alice once: their runs as one, in which all clients' models are read."""
+    if given["private"] is not None:
+        told = "every client would train in all of these runs, with the same noise, which cancels"
+        raise BadInput(f"alice 'each' beside private: {told}: give one of the clients by number")
     recipe = partitions.find(given["partition"])
     count = recipe.default_clients if given["clients"] is None else given["clients"]
     data_set = data.load(given["dataset"], given["data_dir"], given["images"])

@@ -126,12 +126,21 @@ def check_alice(alice: object, clients: int, names: Sequence[str] = ()) -> int |
     """The number of `alice`, None for None; BadInput unless it is that of one of so many clients,
     or one of their `names`.
     """
-    if isinstance(alice, str) and alice in names:
-        return names.index(alice)
+    alice = client_number("alice", alice, names)
     if alice is None or (_is_whole(alice) and 0 <= alice < clients):
         return alice
     told = f": {', '.join(names[:12])}{', ...' * (len(names) > 12)}" if names else ""
     raise BadInput(f"alice {alice!r} is not one of the clients 0 to {clients - 1}{told}")
+
+
+def client_number(what: str, client: object, names: Sequence[str]) -> object:
+    """The number of a client given by name; BadInput for a number that is another one's name."""
+    if isinstance(client, str) and client in names:
+        return names.index(client)
+    if _is_whole(client) and str(client) in names and str(client) not in names[client:][:1]:
+        told = f"clients have numbers for names: give the name as text, such as '{client}'"
+        raise BadInput(f"{what} {client}: {told}")
+    return client
 
 
 @contextmanager

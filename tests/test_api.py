@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import pfl_lib
-from pfl_lib import Federation, Result, Schedule, partitions
+from pfl_lib import DPSGD, Federation, Result, Schedule, partitions
 from pfl_lib import data as data_sets
 from pfl_lib.experiments.spec import FederationRun
 from pfl_lib.federation.behaviour import behaviour_of
@@ -555,6 +555,8 @@ def test_each_client_as_alice_once_reads_as_one_result_of_all_clients(tmp_path):
     assert len(compared.table) == 2
     made = {"dataset": "breast_cancer", "partition": "radius_strict"}
     refused("is made for one Alice", pfl_lib.run, "waffle", alice="each", **made)
+    private = {"alice": "each", "private": DPSGD(noise=1.0, max_norm=1.0)}
+    refused("with the same noise, which cancels", pfl_lib.run, "waffle", **private)
 
 
 def test_a_plot_has_a_mark_for_one_round_and_the_last_weights_of_each_client(run):

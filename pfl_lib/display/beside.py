@@ -29,8 +29,8 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
     place = place + compared["setting"].str.replace("_", " ")
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
-        title = textwrap.fill(name, 26)
-        names = [textwrap.fill(method, 16) for method in methods]
+        title = textwrap.fill(theme.plain(name), 26)
+        names = [textwrap.fill(theme.plain(method), 16) for method in methods]
         lines = [len(name.splitlines()) for name in names]  # two neighbours of two each need more
         line = max(0.28, *(0.1 * (a + b) for a, b in zip(lines, lines[1:], strict=False)), 0)
         high = 1.7 + 0.2 * len(title.splitlines()) + line * len(methods)

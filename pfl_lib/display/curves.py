@@ -26,9 +26,7 @@ def accuracy(
     """
     if ax is None:
         ax = theme.blank(4.4)[1]
-    # Of a name, "_" in front would leave it out of the legend, and "$" begin a formula.
-    plain = frame["method"].astype(str).str.replace(r"^_", " _", regex=True)
-    frame = frame.assign(method=plain.str.replace("$", r"\$"))
+    frame = frame.assign(method=frame["method"].map(theme.plain))
     by_seed = frame.groupby(["method", x, "seed"], sort=False)[y].mean().reset_index()
     seeds = by_seed.groupby("method")["seed"].nunique()
     there = by_seed.groupby(["method", x])[y].transform("count")
@@ -69,7 +67,10 @@ def mean_and_worst(frame: pd.DataFrame) -> Axes:
     `frame`: rows with method, seed, clients ("mean", "worst") and accuracy in percent, NaN of what
     diverged.
     """
-    ax = theme.blank(max(2.4, 0.5 * frame["method"].nunique() + 1.6))[1]
+    words = frame["method"].map(lambda name: textwrap.fill(theme.plain(name), 28))
+    frame = frame.assign(method=words)
+    lines = sum(0.3 + 0.2 * len(name.splitlines()) for name in words.unique())
+    ax = theme.blank(max(2.4, lines + 1.6))[1]
     marks = {"markers": ["o", "v"], "palette": ["#0173b2", "#de8f05"], "linestyle": "none"}
     bars = {"errorbar": "sd", "dodge": 0.3, "capsize": 0.1, "err_kws": {"linewidth": 1.5}}
     seaborn.pointplot(frame, x="accuracy", y="method", hue="clients", ax=ax, **marks, **bars)

@@ -9,6 +9,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 
+from pfl_lib.display import theme
 from pfl_lib.errors import BadInput
 from pfl_lib.results.weights import shares
 
@@ -17,7 +18,7 @@ EACH = 12  # clients; of more only some have their name or number on an axis
 LETTERS = 14  # of a name on an axis
 NUMBERS: Mapping[int, str] = MappingProxyType({})  # clients without names
 GREY = "#bbbbbb"  # behind a value that does not exist
-HAIR = 1e-9
+HAIR = 1e-9  # of the largest
 
 
 def weights(
@@ -31,14 +32,19 @@ def weights(
 
     `weights` [rounds, N], `rounds`: their numbers (default: 1, 2, 3, ...), `names`: clients' names
     by number.  White is a weight of exactly 0; colours follow the square root of the share: a tenth
-    differs from a hundredth.
+    differs from a hundredth.  Where a weight is negative there are no shares: weights are drawn.
     """
-    share = shares(weights)
+    signed = bool((np.asarray(weights) < 0).any())
+    share = np.asarray(weights, float) if signed else shares(weights)
     count, clients = share.shape
     first = 0 if alice is None else alice - clients // 2
     order = [(first + place) % clients for place in range(clients)]
-    _heat_map(axes, share[:, order].T, (0.0, 1.0), "share of the average")
-    axes.collections[0].colorbar.set_ticks(SHARES, labels=[f"{tick:g}" for tick in SHARES])
+    limits, quantity = (0.0, 1.0), "share of the average"
+    if signed:
+        limits, quantity = limits_of(share), "weight"
+    _heat_map(axes, share[:, order].T, limits, quantity)
+    if not signed:
+        axes.collections[0].colorbar.set_ticks(SHARES, labels=[f"{tick:g}" for tick in SHARES])
     shown = range(clients) if clients <= EACH else [0 if alice is None else clients // 2]
     called = [short(names, order[place], alice) for place in shown]
     axes.set_yticks([place + 0.5 for place in shown], called, rotation=0)
@@ -48,9 +54,17 @@ def weights(
 
 
 def short(names: Mapping[int, str], client: int, alice: int | None = None) -> str:
-    """What a client is called where there is little room."""
-    name = "Alice" if client == alice else str(names.get(client, client))
-    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
+    """What a client is called where there is little room: its number where the beginning of its
+    name is another's too.
+    """
+    if client == alice:
+        return "Alice"
+    name = str(names.get(client, client))
+    if len(name) > LETTERS:
+        begin = name[: LETTERS - 1]
+        alike = sum(other.startswith(begin) for other in names.values()) > 1
+        name = str(client) if alike else f"{begin}…"
+    return theme.plain(name)
 
 
 def matrix(
@@ -66,7 +80,7 @@ def matrix(
     `groups`: the group of each client; clients then stand by group, in the order in which groups
     first appear, with a line and a name for each.  `limits`: the values of the first and the last
     colour (default: from 0 to the largest, or to both sides of 0 alike).  `names`: clients' names
-    by number, without groups.  White is 0, grey is nan.
+    by number, without groups.  White is 0, grey is not finite.
     Raises BadInput where the matrix is not square or groups do not fit it.
     """
     values = np.asarray(values, float)
@@ -109,7 +123,10 @@ def _by_group(groups: Sequence[object]) -> list[int]:
 
 def limits_of(values: np.ndarray) -> tuple[float, float]:
     """From 0 to the largest (to 1 for a share); around 0 where some are negative."""
-    low, high = np.nanmin(values), np.nanmax(values)
+    finite = values[np.isfinite(values)]
+    low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+    if not len(finite):
+        return 0.0, 1.0
     if low < 0:
         return -max(-low, high), max(-low, high)
     return 0.0, 1.0 if 0.5 < high <= 1 else float(high) or 1.0
@@ -124,7 +141,7 @@ def _heat_map(axes: Axes, values: np.ndarray, limits: tuple[float, float], quant
         ax=axes,
         cmap=palette.with_extremes(bad=GREY, under="white"),
         # A value of exactly 0 lies below the first colour.
-        norm=Normalize(low, high) if low else PowerNorm(0.5, HAIR, high),
+        norm=Normalize(low, high) if low else PowerNorm(0.5, HAIR * min(high, 1), high),
         cbar_kws={"label": quantity},
         rasterized=True,
     )

@@ -76,14 +76,14 @@ def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
     seaborn.heatmap(
         values,
         ax=axes,
-        cmap="Blues" if counted else ["#ffffff"],
+        cmap="Blues" if counted else ["#ffffff"] if words else "viridis",
         vmin=0,
         # With numbers the darkest blue stays light enough for them.
         vmax=np.nanmax(values) * (1.5 if words else 1),
         annot=words,
         fmt=".0f",
         annot_kws={"fontsize": 10, "color": "#111111"},
-        cbar=counted and not words,
+        cbar=not words,
         linewidths=0.5 if clients <= FEW else 0,
         linecolor="#dddddd",
         xticklabels=max(1, classes // 12),

@@ -84,6 +84,14 @@ def looks(names: Iterable[str]) -> dict[str, object]:
     return drawn | {"hue_order": names, "style_order": names, "markevery": 0.1}
 
 
+def plain(name: object) -> str:
+    """A name as text of a figure, where "_" in front would leave it out of a legend and "$" begin a
+    formula.
+    """
+    text = str(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
 def describe(figure: Figure) -> str:
     """What is drawn, in numbers: of each panel the first and the last value of its lines, the least
     and the largest of its bars, dots and heat maps.
@@ -101,7 +109,7 @@ def describe(figure: Figure) -> str:
             by = (label or edge for label, edge in zip(own, edges, strict=True))
             heading = [axes.get_title(), " by ".join(filter(None, by)), ", ".join(words)]
             told.append(": ".join(filter(None, heading)))
-    return "; ".join(told) + "." if told else ""
+    return "; ".join(told).replace(r"\$", "$") + "." if told else ""
 
 
 def _entries(*legends) -> dict[tuple[str, object], str]:

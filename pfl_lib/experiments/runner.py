@@ -73,6 +73,8 @@ def run_one(
     choose("device", device, DEVICES)
     choose("engine", engine, ENGINES)
     if found := store.find(spec, with_model):
+        if isinstance(spec, FederationRun):  # names are no part of the key
+            found.config["names"] = list(spec.federation.clients.names)
         tell_rounds(found.metrics.to_dict("records"), on_round)
         return found
     place = {"data_dir": data_dir, "device": device, "engine": engine, "threads": threads}

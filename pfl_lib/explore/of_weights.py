@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pfl_lib.display import heat_maps, play
+from pfl_lib.display import heat_maps, play, theme
 from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.results.result import Result
 from pfl_lib.results.weights import shares as shares_of_average
@@ -42,7 +42,7 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
 
     def draw(figure, client: int, layer: int, place: int) -> None:
         share = shares[place, layer, client if own else 0]
-        discs(figure, share, client, called(client), called_by)
+        discs(figure, share, client, theme.plain(called(client)), called_by)
 
     controls = {
         "client": {called(client): client for client in rows},

@@ -94,7 +94,7 @@ def from_csv(
     )
     y = torch.from_numpy(labels)
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
-    made = by_column.hold_out(split_by, rows, alice)
+    made = by_column.hold_out(split_by, rows, alice, called)
     made = hold_out_validation(made, validation, seed) if validation else made
     return replace(from_partition(dataset, made), names=called)
 

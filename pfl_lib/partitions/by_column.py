@@ -134,22 +134,25 @@ def by_value(values: Sequence, seed: int) -> list[Rows]:
     return groups
 
 
-def hold_out(name: str, groups: Sequence[Rows], alice: int | None) -> Partition:
+def hold_out(
+    name: str, groups: Sequence[Rows], alice: int | None, called: Sequence[str] = ()
+) -> Partition:
     """A client a group; Alice is tested on her first 1 + n // 2 rows and trains on the rest.
 
     The others train on all of their rows and have no test set, as in the paper ("100% of the other
     agents' data sets are used for training").  With `alice` None every client's rows are halved.
     The paper says "of equal sizes"; its code tests on one row more.  Raises `BadInput` for a client
-    with fewer than three rows, whose half would be empty.
+    with fewer than three rows, whose half would be empty; `called`: clients' names, for its words.
     """
     train, test = [], []
     for client, rows in enumerate(groups):
+        who = f"client {client}" + (f" ({called[client]})" if called else "")
         if not rows:
-            raise BadInput(f"client {client} has no rows: choose other bins, or another column")
+            raise BadInput(f"{who} has no rows: choose other bins, or another column")
         tested = 1 + len(rows) // 2 if alice is None or client == alice else 0
         if tested >= len(rows):
             raise BadInput(
-                f"client {client} has {len(rows)} row{'' if len(rows) == 1 else 's'}, and one half"
+                f"{who} has {len(rows)} row{'' if len(rows) == 1 else 's'}, and one half"
                 " would be empty: a client whose model is read needs 3 or more"
             )
         test.append(torch.tensor(rows[:tested], dtype=torch.int64))

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfl_lib.errors import BadInput, choose
+from pfl_lib.errors import BadInput, choose, client_number
 from pfl_lib.results.writing import content_of, written
 
 PROTOCOLS = ("best", "last", "best on validation")
@@ -213,7 +213,7 @@ class Result:
         if client is None and len(evaluated_clients) == 1:
             client = evaluated_clients[0]
         names = self.client_names
-        client = {name: number for number, name in names.items()}.get(client, client)
+        client = client_number("client", client, [*names.values()])
         if client not in evaluated_clients:
             known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)
             raise BadInput(f"client {client!r} has no served model here: give one of {known}")

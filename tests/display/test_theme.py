@@ -148,6 +148,14 @@ def test_who_holds_what_is_drawn_with_clients_sizes_and_labels_of_their_own():
     assert ticks[3] == f"3 ({counts[3].sum()})"
 
 
+def test_labels_of_many_clients_are_drawn_in_colours():
+    dataset, figure = data.load("digits"), Figure()
+    partition.draw(figure, dataset, partitions.make("A*", dataset, 25, 1))
+    given = [axes for axes in figure.axes if axes.get_title() == "label given to each class"]
+    colours = given[0].collections[0].get_cmap()
+    assert colours(0.0) != colours(0.5) != colours(1.0)
+
+
 def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     figure, (one, other) = plt.subplots(1, 2)
     heat_maps.matrix(one, np.diag([1.0, 2, 3, 4]), groups=["a", "b", "a", "a"])
@@ -158,6 +166,10 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     assert [t.get_text() for t in other.get_yticklabels()] == ["(4, 5)", "None"]
     heat_maps.matrix(other, -np.eye(2))
     assert other.collections[-1].norm.vmin == -1 and other.collections[-1].norm.vmax == 1
+    tiny, nothing = 1e-10 * np.array([[1.0, 0.5], [0, np.inf]]), np.full((2, 2), np.nan)
+    heat_maps.matrix(other, tiny)
+    norm = other.collections[-1].norm
+    assert 0 < norm.vmin < 1e-15 and norm.vmax == 1e-10 and heat_maps.limits_of(nothing) == (0, 1)
     plt.close(figure)
     refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
 
@@ -166,6 +178,21 @@ def test_weights_logged_in_some_rounds_are_drawn_at_these():
     axes = theme.blank(3)[1]
     heat_maps.weights(axes, np.eye(3), rounds=[2, 4, 6])
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2", "4", "6"]
+
+
+def test_weights_of_which_one_is_negative_are_no_shares():
+    axes = theme.blank(3)[1]
+    heat_maps.weights(axes, np.array([[0.5, -0.25], [1, 2]]))
+    assert axes.collections[0].get_array().tolist() == [[0.5, 1], [-0.25, 2]]
+    assert axes.collections[0].norm.vmin == -2
+
+
+def test_names_in_pictures_are_no_formulas_and_tell_clients_apart():
+    rows = pd.DataFrame({"method": ["$a_$", "_b"] * 2, "clients": ["mean"] * 2 + ["worst"] * 2})
+    ticks = curves.mean_and_worst(rows.assign(seed=1, accuracy=1.0)).get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == [r"\$a_\$", " _b"]
+    names = {0: "University of Bern", 1: "University of Basel", 2: "Chur $"}
+    assert [heat_maps.short(names, k, 3) for k in range(4)] == ["0", "1", r"Chur \$", "Alice"]
 
 
 def test_curves_of_runs_that_all_diverged_at_once_are_drawn_empty():

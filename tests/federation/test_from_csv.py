@@ -163,8 +163,14 @@ def test_what_does_not_fit_is_refused_in_one_line(people):
         ({"label": "weight", "split_by": "town", "bins": None}, "is empty in 1 rows: every row"),
         ({"bins": (25, 90)}, "has age above 90: choose other bins"),
         ({"bins": (10, 25)}, "has age up to 10: choose other bins"),
-        ({"bins": (18.5, 25), "alice": 0}, "client 0 has 1 row, and one half would be empty"),
-        ({"bins": (25, 50), "alice": 2}, "client 2 has 2 rows, and one half would be empty"),
+        (
+            {"bins": (18.5, 25), "alice": 0},
+            "client 0 (up to 18.5) has 1 row, and one half would be empty",
+        ),
+        (
+            {"bins": (25, 50), "alice": 2},
+            "client 2 (above 50) has 2 rows, and one half would be empty",
+        ),
         ({"bins": (50, 25)}, "bins (50, 25): give one number or more, in ascending order"),
         ({"inputs": 3}, "inputs 3: give a list of columns"),
         ({"inputs": ["age", " age"]}, "give a list of columns, each once"),
@@ -227,6 +233,16 @@ def test_clients_go_by_their_names(table, results_dir):
             assert [*run("fedavg", federation=fed, **where).by_client().index] == read
     wrong = {"clients": clients, "model": make, "schedule": Schedule(1), "alice": "w"}
     refused("alice 'w' is not one of the clients 0 to 1: n, s", Federation, **wrong)
+    path = table("site,age,y", (f"{'mw'[i % 2]},{i},{'ab'[i % 2]}" for i in range(12)))
+    renamed = from_csv.from_csv(path, label="y", split_by="site")  # the same rows, so stored
+    fed = Federation(renamed, make, Schedule(1), name="sites", device="cpu")
+    result = run("fedavg", federation=fed, results_dir=results_dir)
+    assert [*result.by_client().index] == ["m", "w"] and len([*results_dir.glob("cells/*")]) == 3
+    path = table("site,age,y", (f"{1 + i % 2},{i},{'ab'[i % 2]}" for i in range(12)))
+    by_site = {"label": "y", "split_by": "site"}
+    told = "alice 1: clients have numbers for names: give the name as text, such as '1'"
+    assert refusal(from_csv.from_csv, path, **by_site, alice=1) == told
+    assert len(from_csv.from_csv(path, **by_site, alice="1").splits["test"].index[0]) == 4
 
 
 def labelled(classes: int) -> list[str]:
