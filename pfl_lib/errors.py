@@ -135,6 +135,8 @@ def check_alice(alice: object, clients: int, names: Sequence[str] = ()) -> int |
 
 def client_number(what: str, client: object, names: Sequence[str]) -> object:
     """The number of a client given by name; BadInput for a number that is another one's name."""
+    if getattr(client, "shape", None) == ():  # NumPy's or torch's
+        client = client.item()
     if isinstance(client, str) and client in names:
         return names.index(client)
     if _is_whole(client) and str(client) in names and str(client) not in names[client:][:1]:

@@ -43,7 +43,8 @@ def _spent(noise: float, rate: float, steps: int, delta: float) -> float:
 
 def epsilons(result, delta: float) -> pd.Series:
     """Each client's epsilon after the last round of a `Result`, from its run's noise, the local
-    steps that the client took (`private_steps`) and its sampling rate; a series by client.
+    steps that the client took (`private_steps`) and its sampling rate; a series by client (by name,
+    where they have any).
 
     Raises BadInput for all but one run by DP-SGD with Poisson batches, evaluated in every round.
     """
@@ -63,4 +64,4 @@ def epsilons(result, delta: float) -> pd.Series:
     of_client = measured.groupby("client").agg({"private_steps": "sum", "sampling_rate": "first"})
     kinds = of_client.itertuples(index=False, name=None)
     spent = [epsilon(noise, rate, int(steps), delta) for steps, rate in kinds]
-    return pd.Series(spent, of_client.index, name="epsilon")
+    return pd.Series(spent, of_client.index, name="epsilon").rename(index=result.client_names)

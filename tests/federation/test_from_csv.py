@@ -6,6 +6,7 @@ import math
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -225,7 +226,7 @@ def test_the_clients_of_words_and_unknown_values_are_told(table, capsys):
 def test_clients_go_by_their_names(table, results_dir):
     make = partial(torch.nn.Linear, 1, 2)
     path = table("site,age,y", (f"{'ns'[i % 2]},{i},{'ab'[i % 2]}" for i in range(12)))
-    for alice, read in (("s", ["s"]), (0, ["n"]), (None, ["n", "s"])):
+    for alice, read in (("s", ["s"]), (np.int64(0), ["n"]), (None, ["n", "s"])):
         clients = from_csv.from_csv(path, label="y", split_by="site", alice=alice)
         for name in (None, "sites"):
             fed = Federation(clients, make, Schedule(1), alice=alice, name=name, device="cpu")

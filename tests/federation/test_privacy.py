@@ -95,11 +95,13 @@ def test_a_runs_epsilons_are_each_clients_own():
 
     def of(rows: list, rounds: int = 2, diverged: int | None = None) -> SimpleNamespace:
         schedule = {"rounds": rounds, "private": {"noise": 1.5}}
-        frame = pd.DataFrame(rows)
-        return SimpleNamespace(metrics=frame, config={"schedule": schedule}, diverged=diverged)
+        frame, named = pd.DataFrame(rows), {"client_names": {0: "Bern", 1: "Chur"}}
+        config = {"schedule": schedule}
+        return SimpleNamespace(metrics=frame, config=config, diverged=diverged, **named)
 
     found = epsilons(of(rows), 1e-5)
-    assert found.to_dict() == {0: epsilon(1.5, 0.8, 8, 1e-5), 1: epsilon(1.5, 0.2, 20, 1e-5)}
+    spent = epsilon(1.5, 0.8, 8, 1e-5), epsilon(1.5, 0.2, 20, 1e-5)
+    assert found.to_dict() == dict(zip(("Bern", "Chur"), spent, strict=True))
     refused("metrics of some rounds are missing", epsilons, of(rows[1:]), 1e-5)
     refused("metrics of some rounds are missing", epsilons, of(rows, rounds=3), 1e-5)
     refused("the run diverged in round 3: give one that did not", epsilons, of(rows, 4, 3), 1e-5)
