@@ -346,7 +346,7 @@ BUDGETS = {
     "experiments": 1823,
     "results": 1283,
     "papers": 2644,
-    "display": 1050,
+    "display": 1049,
     "explore": 437,
     "pages": 1413,
     "cli": 677,

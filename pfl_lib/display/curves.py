@@ -26,7 +26,7 @@ def accuracy(
     """
     if ax is None:
         ax = theme.blank(4.4)[1]
-    frame = frame.assign(method=frame["method"].map(theme.plain))
+    frame = frame.assign(method=[*map(theme.plain, frame["method"])])
     by_seed = frame.groupby(["method", x, "seed"], sort=False)[y].mean().reset_index()
     seeds = by_seed.groupby("method")["seed"].nunique()
     there = by_seed.groupby(["method", x])[y].transform("count")
@@ -67,9 +67,8 @@ def mean_and_worst(frame: pd.DataFrame) -> Axes:
     `frame`: rows with method, seed, clients ("mean", "worst") and accuracy in percent, NaN of what
     diverged.
     """
-    words = frame["method"].map(lambda name: textwrap.fill(theme.plain(name), 28))
-    frame = frame.assign(method=words)
-    lines = sum(0.3 + 0.2 * len(name.splitlines()) for name in words.unique())
+    frame = frame.assign(method=[textwrap.fill(theme.plain(name), 28) for name in frame["method"]])
+    lines = sum(0.3 + 0.2 * len(name.splitlines()) for name in frame["method"].unique())
     ax = theme.blank(max(2.4, lines + 1.6))[1]
     marks = {"markers": ["o", "v"], "palette": ["#0173b2", "#de8f05"], "linestyle": "none"}
     bars = {"errorbar": "sd", "dodge": 0.3, "capsize": 0.1, "err_kws": {"linewidth": 1.5}}
