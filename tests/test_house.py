@@ -344,7 +344,7 @@ BUDGETS = {
     "partitions": 1426,
     "data": 646,
     "experiments": 1823,
-    "results": 1283,
+    "results": 1284,
     "papers": 2644,
     "display": 1049,
     "explore": 437,

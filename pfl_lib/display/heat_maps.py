@@ -18,7 +18,7 @@ EACH = 12  # clients; of more only some have their name or number on an axis
 LETTERS = 14  # of a name on an axis
 NUMBERS: Mapping[int, str] = MappingProxyType({})  # clients without names
 GREY = "#bbbbbb"  # behind a value that does not exist
-HAIR = 1e-9  # of the largest
+HAIR = 1e-9  # of the largest value, or of 1 where that is less
 
 
 def weights(

@@ -210,10 +210,11 @@ class Result:
         if self.model is None:
             told = "this result carries no model, as published ones and those of alice='each'"
             raise BadInput(f"{told}: ask for a client's with pfl_lib.run(..., with_model=True)")
+        names = self.client_names
         if client is None and len(evaluated_clients) == 1:
             client = evaluated_clients[0]
-        names = self.client_names
-        client = client_number("client", client, [*names.values()])
+        else:
+            client = client_number("client", client, [*names.values()])
         if client not in evaluated_clients:
             known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)
             raise BadInput(f"client {client!r} has no served model here: give one of {known}")

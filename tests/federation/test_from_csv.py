@@ -243,7 +243,10 @@ def test_clients_go_by_their_names(table, results_dir):
     by_site = {"label": "y", "split_by": "site"}
     told = "alice 1: clients have numbers for names: give the name as text, such as '1'"
     assert refusal(from_csv.from_csv, path, **by_site, alice=1) == told
-    assert len(from_csv.from_csv(path, **by_site, alice="1").splits["test"].index[0]) == 4
+    numbered = from_csv.from_csv(path, **by_site, alice="2")
+    assert [len(rows) for rows in numbered.splits["test"].index] == [0, 4]
+    fed = Federation(numbered, make, Schedule(1), alice="2", device="cpu")
+    assert run("fedavg", federation=fed).save_model(path.with_suffix(".pt")).is_file()
 
 
 def labelled(classes: int) -> list[str]:
