@@ -345,10 +345,10 @@ BUDGETS = {
     "data": 646,
     "experiments": 1823,
     "results": 1284,
-    "papers": 2644,
-    "display": 1049,
+    "papers": 2661,
+    "display": 1064,
     "explore": 437,
-    "pages": 1413,
+    "pages": 1433,
     "cli": 677,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

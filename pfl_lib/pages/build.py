@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pfl_lib.experiments.made import code_version
+from pfl_lib.experiments.made import ROOT, code_version
 from pfl_lib.pages import registry
 from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.execute import Job, execute_all
@@ -67,7 +67,9 @@ def build(
 
         def done(job: Job) -> None:
             page, needed = by_name[name := job.id]
-            count, stored = len(needed.specs), needed.stored(store.has)
+            count, stored = len(needed.specs), [*filter(store.has, needed.specs)]
+            seeds, planned = ({spec.seed for spec in some} for some in (stored, needed.specs))
+            alone = f" (seed {min(seeds)} alone)" if len(seeds) == 1 < len(planned) else ""
             small = needed.profile == "small"  # some of its runs may be the exact setting's too
             exact = set(page.needed("paper").specs if small else ()) - set(needed.specs)
             stamp = Stamp(
@@ -80,7 +82,7 @@ def build(
                 seconds=job.seconds,
                 error=job.error,
                 made_from=digests[name],
-                runs="" if stored == count else f"{stored} of {count} runs",
+                runs="" if len(stored) == count else f"{len(stored)} of {count} runs{alone}",
                 exact=sum(map(store.has, exact)),
                 megabytes=job.megabytes,
             )
@@ -128,9 +130,11 @@ def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[
     best = {id: [of[one] for one in RESULTS if one in of] for id, of in names.items()}
     live = [(page, names[id].get(LIVE)) for id, page in pages.items() if page.paper]
     template = exporter().environment.get_template("listing.html.j2")
+    explained = ROOT / "docs" / "verdicts.md"  # an installed package has none
     return template.render(
         css=styles(),
         told=told,
+        explained=explained.read_text(encoding="utf-8") if explained.is_file() else "",
         pages=pages,
         stamps=stamps,
         names=names,

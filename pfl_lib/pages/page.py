@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,8 @@ class Page:
         self._places = sorted({" ".join(run.place.values()) for run in runs.planned})
         if (needed := collecting.get()) is not None:
             needed.specs, needed.models = self.specs, self.specs if models else ()
+            if self.profile and (seeds := sorted({spec.seed for spec in self.specs})):
+                needed.size = replace(self.profile, seeds=tuple(seeds))
             raise Collected
         self._train(models, least)
         return runs
@@ -202,7 +205,20 @@ class Page:
         if len(beside) and self.settings.profile != "quick":
             words = [*beside["verdict"][~beside["own"]], *compare.pairs(runs)["order"]]
             self._display({COMPARED: Counter(words)})
-        return beside
+        return compare.with_exact(beside, self.exact)
+
+    @property
+    def exact(self) -> list[Runs]:
+        """What the exact setting gave for the tables of a page of the small profile."""
+        tables = [one for one in PRINTED if one.page == self.id]
+        return [one.runs(self.store.find)[0] for one in tables if self.settings.profile == "small"]
+
+    def sizes(self, beside: pd.DataFrame) -> dict[str, str]:
+        """The columns of `compare`'s frame that have numbers of ours, and what size these are."""
+        exact = "at the paper's size"
+        ours = {"paper": exact, "small": "in smaller runs", "quick": "on other data"}
+        words = {"exact ours": exact, "ours": ours[self.settings.profile]}
+        return {name: words[name] for name in words if name in beside and beside[name].count()}
 
     def show_beside(self, runs: Runs, beside: pd.DataFrame) -> None:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
@@ -210,9 +226,6 @@ class Page:
         """
         from pfl_lib.display.beside import bundle, dots
 
-        if self.settings.profile == "small":
-            exact = [one.runs(self.store.find)[0] for one in PRINTED if one.page == self.id]
-            beside = compare.with_exact(beside, exact)
         shown = beside[beside["printed"].notna() | beside["own"]]
         if len(shown):
             first = shown[shown["metric"] == shown["metric"].iloc[0]]
@@ -228,7 +241,10 @@ class Page:
             self.table(layout, f"{told}: printed values and {ours}")
         if self.settings.profile != "quick":
             orders = compare.orders(runs)
-            orders = orders.drop(columns=["paper", "table", "profile"], errors="ignore")
+            left = ["paper", "table", "profile"]
+            if self.settings.profile == "small":  # which judges no values
+                left += ["wrong pairings", "of these pass"]
+            orders = orders.drop(columns=left, errors="ignore")
             self.table(orders, "Row by row: pairs of methods that the paper separates")
         values = beside.drop(columns=["paper", "table", "profile", "own", "run"])
         self.table(values, "Value by value", folded=True)

@@ -128,18 +128,20 @@ def leaders(runs: Runs, table: Table) -> pd.Series:
 def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     """The frame of `beside` in the paper's layout: a column for each method, for each setting a
     line with the printed values, ours, the difference and the verdicts; no line without any.
-    A column `mark`, where the frame has one, stands behind our values; what `with_exact` adds has
-    a line of its own, and its verdicts.
+    Columns `mark` and `exact mark`, where the frame has them, stand behind our values; what
+    `with_exact` adds has a line of its own, and its verdicts.
     """
+    apart = compared["difference"].round(2).add(0.0)  # no "-0.00"
     frame = compared.assign(
         printed=with_spread(compared["printed"], compared["printed std"]),
         ours=_ran(compared) + compared.get("mark", ""),
-        difference=compared["difference"].map("{:+.2f}".format, na_action="ignore"),
+        difference=apart.map("{:+.2f}".format, na_action="ignore"),
     )
     shown = ["printed", "ours", "difference", "verdict"]
     if "exact ours" in compared:
         frame = frame.rename(columns={"ours": "ours, smaller"})
-        frame["ours, exact"] = _ran(compared, "exact ")
+        mark = compared.get("exact mark", "")
+        frame["ours, exact"] = _ran(compared, "exact ") + mark
         frame["verdict"] = compared["exact verdict"]
         shown = ["printed", "ours, exact", "verdict", "ours, smaller", "difference"]
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)

@@ -19,6 +19,7 @@ Settled here where the paper is silent:
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -77,6 +78,20 @@ def steps(runs: Runs) -> pd.DataFrame:
     of = (run for run in runs.planned if isinstance(run.spec.method, PFedLA))
     lines = [run.place | {"step": run.spec.method.step} for run in of]
     return pd.DataFrame(lines, columns=[*IN_TABLE, "step"]).drop_duplicates(ignore_index=True)
+
+
+def with_steps(beside: pd.DataFrame, runs: Runs, exact: Sequence[Runs]) -> pd.DataFrame:
+    """The frame of `compare.beside`, with the step of each of pFedLA's runs that ran behind its
+    accuracy: columns mark, and exact mark of the exact setting's runs.
+    """
+    for which, of in {"": [runs], "exact ": exact}.items():
+        if f"{which}ours" in beside:
+            found = pd.concat(map(steps, of)).drop_duplicates(IN_TABLE)
+            step = beside[[*IN_TABLE]].merge(found, how="left")["step"].set_axis(beside.index)
+            known = beside[f"{which}ours"].notna() & (beside["metric"] == ACCURACY.name)
+            mark = step.map(" (step {:.3g})".format)
+            beside[f"{which}mark"] = mark.where(known & step.notna(), "")
+    return beside
 
 
 def served_and_trained(runs: Runs) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -74,6 +75,21 @@ def test_a_colour_of_few_pixels_stays_itself():
     picture = np.asarray(Image.open(io.BytesIO(theme.png(figure))).convert("RGB"), int)
     apart = np.abs(picture - (0xD5, 0x5E, 0x00)).sum(axis=-1)
     assert (apart < 12).sum() > 200
+
+
+def test_a_faint_band_keeps_its_colour_beside_others():
+    figure = Figure((8.4, 5.2))
+    axes, x = figure.add_subplot(), np.arange(50)
+    bands = {"#0173b2": 0, "#de8f05": 2, "#949494": 4, "#ca9161": 6}
+    for k, (colour, low) in enumerate(bands.items()):
+        axes.fill_between(x, low, low + 1.5, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(x, low + np.sin(x / (k + 1)), color=colour, marker="osD^"[k], markevery=7)
+    picture = Image.open(io.BytesIO(theme.png(figure))).convert("RGB")
+    found = {colour for count, colour in picture.getcolors(1 << 20) if count > 20_000}
+    rgb = [np.array(to_rgb(colour)) for colour in bands]
+    expected = {tuple(np.round(255 * (1 - 0.12 * (1 - one))).astype(int).tolist()) for one in rgb}
+    near = [any(np.abs(np.subtract(a, b)).max() <= 1 for b in found) for a in expected]
+    assert len(expected) == 4 and all(near)
 
 
 def test_a_panel_is_described_by_its_own_legend_and_its_ticks_words():

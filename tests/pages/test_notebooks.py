@@ -92,6 +92,12 @@ def test_every_page_has_its_notebook_which_calls_it_so_and_every_notebook_its_pa
         assert re.findall(r'Page\(\\"([^"]+)\\"', source) == [id]
 
 
+def test_a_banner_names_the_seeds_that_a_page_runs_of_its_profiles():
+    seeds = {"weight-erosion-fig1": (1,), "waffle-table1": (1, 2, 3, 4, 5), "waffle-apfl": (1,)}
+    assert {id: pages()[id].needed("paper").size.seeds for id in seeds} == seeds
+    assert pages()["waffle-table1"].needed("paper", 2).size.seeds == (1, 2)
+
+
 def test_of_two_notebooks_of_one_page_one_is_to_be_renamed_and_copies_are_no_pages(
     tmp_path, monkeypatch
 ):

@@ -10,7 +10,7 @@ from pfl_lib.experiments.runner import run_one
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import PFedLA
-from pfl_lib.papers import layer_weights, pfedla
+from pfl_lib.papers import compare, layer_weights, pfedla
 from pfl_lib.papers.runs import Runs
 from pfl_lib.partitions import Classes, Dominant
 from pfl_lib.results.result import Result
@@ -42,6 +42,19 @@ def test_settings_are_the_papers():
             assert classes == {Classes: (4, 12), Dominant: (2, 6)}[recipe][wide]
             assert row.at.partition.examples == 600 and row.at.partition.train_share == 0.7
             assert row.at.alice is None and row.at.measures == ("trained",)
+
+
+def test_pfedlas_step_stands_behind_its_accuracies_that_ran_alone():
+    runs = Runs((pfedla.TABLE3.scaled(SMALL),), lambda _: None)
+    beside = compare.beside(runs)
+    ran = beside["method"].eq("HeurpFedLA k=0")
+    beside = beside.assign(ours=np.where(ran, 60.0, np.nan))
+    marked = pfedla.with_steps(beside.assign(**{"exact ours": 61.0}), runs, [runs])
+    ours = marked[ran & marked["dataset"].eq("CIFAR10")].set_index("metric")
+    assert ours["mark"].to_dict() == {"accuracy_percent": " (step 2)", "communication_MB": ""}
+    assert set(marked["mark"][~ran]) == {""}
+    assert marked["exact mark"][marked["metric"] == "accuracy_percent"].str.len().gt(0).all()
+    assert "exact mark" not in pfedla.with_steps(beside, runs, [])
 
 
 @pytest.mark.parametrize("number", [1, 2])
