@@ -197,6 +197,9 @@ def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
     if given["private"] is not None:
         told = "every client would train in all of these runs, with the same noise, which cancels"
         raise BadInput(f"alice 'each' beside private: {told}: give one of the clients by number")
+    if given["with_model"]:
+        told = "each of these runs has a model of its own"
+        raise BadInput(f"alice 'each' beside with_model: {told}: give one of the clients by number")
     recipe = partitions.find(given["partition"])
     count = recipe.default_clients if given["clients"] is None else given["clients"]
     data_set = data.load(given["dataset"], given["data_dir"], given["images"])

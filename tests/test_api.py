@@ -258,18 +258,24 @@ def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part
     assert refusal(pfl_lib.run, Wrong(), federation=own()).startswith(f"method 'mine': {sentence}")
 
 
+GENERATOR, LAYER = np.random.default_rng(0), torch.nn.Linear(1, 1)
+
+
 @pytest.mark.parametrize(
     ("does", "sentence"),
     [
         (lambda self, state: state["theta"][0].zero_(), "writes into 'theta', which it is given"),
         (lambda self, state: setattr(self, "seen", 1), "changes the method itself: keep what the"),
         (lambda self, state: self.until.append(1), "changes the method itself: keep what the next"),
+        (lambda self, state: GENERATOR.normal(), "changes the method itself: keep what the next"),
+        (lambda self, state: LAYER.bias.data.add_(1), "changes the method itself: keep what the"),
         (lambda self, state: torch.rand(1), "draws random numbers that follow no seed: draw from"),
     ],
 )
 def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(does, sentence):
     class Wrong(Mine):
         __setattr__ = object.__setattr__
+        random, layer = GENERATOR, LAYER
 
         def round(self, fed, state, r):
             does(self, state)
@@ -555,6 +561,7 @@ def test_each_client_as_alice_once_reads_as_one_result_of_all_clients(tmp_path):
     assert len(compared.table) == 2
     made = {"dataset": "breast_cancer", "partition": "radius_strict"}
     refused("is made for one Alice", pfl_lib.run, "waffle", alice="each", **made)
+    refused("alice 'each' beside with_model", pfl_lib.run, "waffle", alice="each", with_model=True)
     private = {"alice": "each", "private": DPSGD(noise=1.0, max_norm=1.0)}
     refused("with the same noise, which cancels", pfl_lib.run, "waffle", **private)
 

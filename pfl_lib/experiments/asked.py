@@ -4,6 +4,7 @@ BadInput, in one line, where it gives what a run could not go on with.
 """
 
 import contextlib
+import pickle
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
@@ -95,9 +96,24 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
     raise BadInput(f"method {method.name!r}: its {part} {does}: {cure}")
 
 
-def _told(method: Method) -> str:
-    """All that the method holds; one with slots has no `__dict__`, and tells its fields."""
-    return repr(getattr(method, "__dict__", method))
+def _told(method: Method) -> str | bytes:
+    """All that the method and its classes hold, generators and networks too, but for functions;
+    in words where it has no bytes, or others each time.  One with slots has no `__dict__`, and
+    tells its fields.
+    """
+    held = getattr(method, "__dict__", method)
+    classes = [vars(one) for one in type(method).__mro__ if one is not object]
+    shared = [
+        (name, value)
+        for of in classes
+        for name, value in of.items()
+        if not (name.startswith("__") or hasattr(value, "__get__"))
+    ]
+    with contextlib.suppress(Exception):  # whatever pickle's of a user's object raises
+        once, again = (pickle.dumps((held, shared)) for _ in range(2))
+        if once == again:
+            return once
+    return repr(held)
 
 
 def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:

@@ -151,7 +151,8 @@ def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
 
 def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:
     """What a name holds: a number or text, an array or tensor, a class or function of the module,
-    and what lists, tuples, sets and dicts hold of them; nothing for anything else.
+    and what lists, tuples, sets, dicts and `functools.partial` hold of them; nothing for anything
+    else.
     """
     if _is_plain(value):
         yield f"{name} = {value!r}"
@@ -164,6 +165,8 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
             yield _of_bytes(name, value, flat.view(torch.uint8).numpy().tobytes())
     elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
         yield _of_bytes(name, value, value.tobytes())
+    elif isinstance(value, functools.partial):
+        yield from _value(name, [value.func, [*value.args], value.keywords], module, seen)
     elif isinstance(value, HOLDERS) and id(value) not in seen:
         seen[id(value)] = value
         if isinstance(value, set | frozenset):

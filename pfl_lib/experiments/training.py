@@ -28,7 +28,7 @@ KEPT = (
     *("bytes", "non_finite", "made_with"),
 )
 """What a checkpoint holds of a run, beside the method's state."""
-TAKEN = ("round", "client", "seed", "name", "method")
+TAKEN = ("round", "client", "seed", "name", "method", "bytes")
 """Columns of the tables that results stand in."""
 
 

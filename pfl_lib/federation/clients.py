@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset as TorchDataset
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.engine import Pool
@@ -145,7 +146,9 @@ def _is_frame(part: object) -> bool:
 def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     where = f"client {client}'s {split} split"
     if not isinstance(pair, list | tuple) or len(pair) != 2:
-        raise BadInput(f"{where} is no pair: give (inputs, labels)")
+        a_set = isinstance(pair, TorchDataset)
+        cure = ", as torch.utils.data.default_collate([*dataset]) has them" * a_set
+        raise BadInput(f"{where} is no pair: give (inputs, labels){cure}")
     if any(np.ma.isMaskedArray(part) for part in pair):
         raise BadInput(f"{where} is a masked array: fill or drop what is masked")
     try:
@@ -171,7 +174,10 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     if not len(x) or len(x) != len(y):
         counts = f"{len(x)} inputs and {len(y)} labels"
         raise BadInput(f"{where} has {counts}: give as many of each, at least one")
-    if y.dim() != 1 or not torch.equal(y, y.long().to(y.dtype)):
+    if y.dim() != 1:
+        cure = "give a number for each example, such as y[:, 0], or y.argmax(1) of one-hot rows"
+        raise BadInput(f"{where} has labels of shape {list(y.shape)}: {cure}")
+    if not torch.equal(y, y.long().to(y.dtype)):
         raise BadInput(f"{where} has labels that are no whole numbers from 0: number the classes")
     if x.is_floating_point() and not x.isfinite().all():
         what = "inputs that are infinite or not a number"

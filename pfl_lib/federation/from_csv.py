@@ -18,6 +18,7 @@ from pfl_lib.progress import tell
 
 MOST_WORDS, MOST_TOLD = 50, 12
 LARGEST = 1e150  # whose square is a float
+PLAIN = {"keep_default_na": False, "skipinitialspace": True}
 MISSING = ("", *"NA N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NULL null - -- ? . *".split())
 """Marks of a missing value; "None", which pandas takes for one, is an answer as well."""
 OTHER_NUMBER = (
@@ -80,6 +81,8 @@ def from_csv(
         if name not in table:
             there = ", ".join(map(str, table.columns))
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
+    for name in {label, split_by} if bins is None else {label}:
+        table[name] = _with_zeros(path, table[name])
     labels, classes = _classes(path, table, label)
     clients, rows = _groups(path, table[split_by], bins, seed)
     called = tuple(map(str, clients))
@@ -101,15 +104,14 @@ def from_csv(
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        plain = {"keep_default_na": False, "skipinitialspace": True}
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, **plain).iloc[0].str.strip()
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, **PLAIN).iloc[0].str.strip()
         for mark, name in ((";", "semicolons"), ("\t", "tabs")):
             if all(mark in cell for cell in header):
                 raise BadInput(f"{path} has {name} between its cells: write commas")
         if (twice := header[header.duplicated() & (header != "")]).any():
             raise BadInput(f"{path} has two columns {twice.iloc[0]!r}: give each a name of its own")
         # Whole columns at once: numbers and words in one column are words.
-        table = pd.read_csv(path, na_values=list(MISSING), low_memory=False, **plain)
+        table = pd.read_csv(path, na_values=list(MISSING), low_memory=False, **PLAIN)
     except BadInput:
         raise
     except FileNotFoundError:
@@ -124,6 +126,14 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(f"{path} has a header line but no rows")
     table.columns = table.columns.str.strip()
     return table.apply(_without_blanks)
+
+
+def _with_zeros(path: Path, column: pd.Series) -> pd.Series:
+    """The column as texts where one of its cells begins with zeros, as "007": another than "7"."""
+    its = {"usecols": lambda name: name.strip() == column.name, "dtype": str}
+    text = pd.read_csv(path, **its, **PLAIN).iloc[:, 0].str.strip()
+    found = text.str.fullmatch(r"0\d+").any()
+    return text.mask(text.isin(MISSING)) if found else column
 
 
 def _without_blanks(column: pd.Series) -> pd.Series:

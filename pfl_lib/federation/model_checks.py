@@ -185,14 +185,13 @@ def check_private(flat: FlatModule, split: Split, schedule: Schedule) -> None:
             "DP-SGD clips each example's own gradient, and BatchNorm mixes the examples of a batch"
             " and gives away their statistics without noise: use GroupNorm, or no norm"
         )
-    size = schedule.batch_size
-    for client, index in enumerate(split.index):
-        if schedule.private.sampling == "poisson" and size > len(index):
-            raise BadInput(
-                f"client {client} has {len(index)} training examples, so batches of {size} would"
-                f" sample at rate {size / len(index):.3g}, above 1: give a batch_size of at most"
-                f" {len(index)}"
-            )
+    size, counts = schedule.batch_size, [*map(len, split.index)]
+    if schedule.private.sampling == "poisson" and size > (least := min(counts)):
+        raise BadInput(
+            f"client {counts.index(least)} has {least} training examples, so batches of {size}"
+            f" would sample at rate {size / least:.3g}, above 1: give a batch_size of at most"
+            f" {least}"
+        )
 
 
 def check_vmap(flat: FlatModule, split: Split, schedule: Schedule, engine: str) -> None:

@@ -42,9 +42,9 @@ def _spent(noise: float, rate: float, steps: int, delta: float) -> float:
 
 
 def epsilons(result, delta: float) -> pd.Series:
-    """Each client's epsilon after the last round of a `Result`, from its run's noise, the local
-    steps that the client took (`private_steps`) and its sampling rate; a series by client (by name,
-    where they have any).
+    """The epsilon of each client whose model is read (`alice=None`: of all) after the last round of
+    a `Result`, from its run's noise, the local steps that the client took (`private_steps`) and its
+    sampling rate; a series by client (by name, where they have any).
 
     Raises BadInput for all but one run by DP-SGD with Poisson batches, evaluated in every round.
     """

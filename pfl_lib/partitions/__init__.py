@@ -66,6 +66,11 @@ def make(
                 " run's: leave it as it is (a partition's relabel gives clients other labels)"
             )
         check(made, called(recipe), dataset, clients)
+        if recipe.split(given, clients, seed, alice).checksum() != made.checksum():
+            raise BadInput(
+                f"distribution {called(recipe)}: its split comes out otherwise each time: draw from"
+                " pfl_lib.randomness.generator(seed, 'mine')"
+            )
     check_apart(made, called(recipe), made.of(dataset))
     return hold_out_validation(made, validation, seed) if validation else made
 

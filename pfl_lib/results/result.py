@@ -21,7 +21,7 @@ OVER = ("clients", "alice", "worst", "p10")
 """Whose number: the mean over the evaluated clients, Alice's, the worst client's, or the client's
 at the worst tenth (10th percentile; of a loss the 90th).
 """
-MEASURED = ("accuracy", "loss", "batch_accuracy", "bytes")
+MEASURED = ("accuracy", "loss", "batch_accuracy", "balanced_accuracy", "bytes")
 """What `Result.value` may be asked for, whether a run has measured it or not."""
 MODELS = ("served", "trained")
 """The served model as it is, or after the client's own local epochs (measure "trained")."""
@@ -92,6 +92,7 @@ class Result:
 
     def by_round(self, metric: str) -> pd.DataFrame:
         """A metric with a row for each evaluated round and a column for each client."""
+        choose("metric", metric, [name for name in self.metrics if name not in ("round", "client")])
         return self.metrics.pivot(index="round", columns="client", values=metric)
 
     def accuracy_by_round(self) -> pd.Series:
@@ -120,7 +121,8 @@ class Result:
     ) -> float:
         """One number out of `metrics`, as a table's protocol reads it: accuracies 0 to 1.
 
-        * `metric`: a column, such as "accuracy" or "loss".  Of a loss the lowest is the best.
+        * `metric`: a column, such as "accuracy" or "loss".  Of a loss or error, by its name, such
+          as "train_loss", the lowest is the best.
           "bytes" are those of all clients and rounds, both ways, whatever else is asked for.
         * `protocol`: "best", the best round of this metric; "last", the last evaluated round; "best
           on validation", the round with the highest accuracy of the served model on validation data
@@ -209,15 +211,19 @@ class Result:
             raise BadInput(f"{told}: run it with a smaller rate")
         if self.model is None:
             told = "this result carries no model, as published ones and those of alice='each'"
-            raise BadInput(f"{told}: ask for a client's with pfl_lib.run(..., with_model=True)")
+            cure = "pfl_lib.run(..., alice=2, with_model=True)"
+            raise BadInput(f"{told}: ask for a client's with {cure}")
         names = self.client_names
-        if client is None and len(evaluated_clients) == 1:
+        known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)
+        if client is None and len(evaluated_clients) > 1:
+            raise BadInput(f"several clients have a served model here: give one of {known}")
+        if client is None:
             client = evaluated_clients[0]
         else:
             client = client_number("client", client, [*names.values()])
         if client not in evaluated_clients:
-            known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)
-            raise BadInput(f"client {client!r} has no served model here: give one of {known}")
+            told = f"client {names.get(client, client)!r} has no served model here"
+            raise BadInput(f"{told}: give one of {known}")
         one_for_all = all(len(value) == 1 for value in self.model.values())
         row = 0 if one_for_all else evaluated_clients.index(client)
         of_client = {name: value[row].clone() for name, value in self.model.items()}
@@ -225,7 +231,7 @@ class Result:
 
 
 def _lower_is_better(metric: str) -> bool:
-    return metric.startswith("loss")
+    return bool({"loss", "error"} & {*metric.split("_")})
 
 
 def status(result: Result | None) -> str:

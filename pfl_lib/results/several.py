@@ -19,9 +19,14 @@ PARTS = ("table", "rounds")  # of a comparison, as files have them
 
 @dataclass(frozen=True, repr=False)
 class Results(Sequence[Result]):
-    """One method's results over several seeds: what a `Result` has as a number is a mean here."""
+    """One method's results over several seeds: what a `Result` has as a number is a mean here.
+    Raises BadInput for what are not results of one method and setting, one of each seed.
+    """
 
     results: tuple[Result, ...]
+
+    def __post_init__(self) -> None:
+        _check_several("results", self.results)
 
     def __len__(self) -> int:
         return len(self.results)
@@ -58,8 +63,12 @@ class Results(Sequence[Result]):
         return Summary(scale * pd.Series(values, dtype=float), lost)
 
     def by_client(self, **read: str) -> pd.DataFrame:
-        """A row for each evaluated client, a column a seed; `read` as in `Result.by_client`."""
-        return pd.DataFrame({one.config["seed"]: one.by_client(**read) for one in self.results})
+        """A row for each evaluated client, a column a seed, NaN of one that diverged; `read` as in
+        `Result.by_client`.
+        """
+        ran = [one for one in self.results if one.diverged is None]
+        frame = pd.DataFrame({one.config["seed"]: one.by_client(**read) for one in ran})
+        return frame.reindex(columns=list(self.seeds))
 
     @property
     def mean(self) -> float:
@@ -237,6 +246,8 @@ def compare(
     if not isinstance(results, Mapping) or not results:
         example = '{"WAFFLE": pfl_lib.run("waffle")}'
         raise BadInput(f"results {results!r}: give a dict of results by name, such as {example}")
+    if not all(str(name).strip() for name in results):
+        raise BadInput(f"names {list(results)}: one is blank, give each its own")
     named = {str(name): _several(name, given) for name, given in results.items()}
     if len(named) < len(results):
         raise BadInput(f"names {list(results)}: two of them read alike, give each its own")
@@ -254,15 +265,20 @@ def _several(name: object, given: object) -> Results:
     if isinstance(given, Results):
         return given
     every = tuple(given) if isinstance(given, list | tuple) else (given,)
+    _check_several(name, every)
+    return Results(every)
+
+
+def _check_several(name: object, every: tuple) -> None:
     if not every or not all(isinstance(one, Result) for one in every):
-        raise BadInput(f"{name} {given!r}: give a result, as pfl_lib.run returns it, or a list")
+        shown = every[0] if len(every) == 1 else [*every]
+        raise BadInput(f"{name} {shown!r}: give a result, as pfl_lib.run returns it, or a list")
     seeds = [one.config["seed"] for one in every]
     if len({*seeds}) < len(seeds):
         raise BadInput(f"{name}: results of seeds {seeds}: give one of each seed")
     for one in every:
-        if apart := _apart_in(every[0].config, one.config, False):
+        if apart := _apart_in(every[0].config, one.config, False, ("method",)):
             raise BadInput(f"{name}: results that differ in {apart}: give those of one setting")
-    return Results(every)
 
 
 def _apart(ours: Results, others: Results) -> str:
@@ -274,10 +290,12 @@ def _apart(ours: Results, others: Results) -> str:
     return next(filter(None, found), "")
 
 
-def _apart_in(one: Mapping, other: Mapping, of_one_seed: bool) -> str:
+def _apart_in(
+    one: Mapping, other: Mapping, of_one_seed: bool, further: tuple[str, ...] = ()
+) -> str:
     """The first part of the setting in which two results' configurations differ; "" where none."""
     names = ("dataset", "images", "partition", "clients", "model", "validation", "alice")
-    names += ("alice in turn", "loss", "evaluate_every")
+    names += ("alice in turn", "loss", "evaluate_every", *further)
     names += ("data",) * (of_one_seed and "data" in one and "data" in other)
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))

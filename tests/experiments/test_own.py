@@ -135,7 +135,7 @@ class Mine:
 VALUES = ["1", "2", "[1, 2]", "[1, [3]]", "{'a': [1]}", "{'a': [2]}", "{'b': [1]}", "{1, 2}"]
 VALUES += ["np.ones(2)", "np.zeros(2)", "np.ones(2, 'int64')", "np.ones((2, 1))", "np.float32(1)"]
 VALUES += ["torch.ones(2)", "torch.tensor(1j)", "torch.zeros(2)", "[torch.ones(3)]"]
-VALUES += ["(1, [2])", "[halved]"]
+VALUES += ["(1, [2])", "[halved]", "functools.partial(halved, 2)", "functools.partial(halved, 3)"]
 PLACES = ("held", "closed", "own", "wrapper", "cached", "given")
 
 

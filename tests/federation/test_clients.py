@@ -78,7 +78,7 @@ def test_unsigned_numbers_are_taken(kind):
 def test_pairs_that_are_no_examples_are_refused_in_one_line():
     for x, y, message in (
         ([[0.0]] * 2, [0.5, 1.5], "client 1's test split has labels that are no whole numb"),
-        ([[0.0]] * 2, [[0], [1]], "client 1's test split has labels that are no whole numb"),
+        ([[0.0]] * 2, [[0], [1]], r"client 1's test split has labels of shape \[2, 1\]: give a "),
         ([[0.0]] * 2, np.array(["no", "yes"]), "client 1's test split has texts as labels: num"),
         ([[0.0]] * 2, [object(), 1], "client 1's test split is no pair of numbers"),
         (

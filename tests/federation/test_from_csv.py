@@ -130,6 +130,13 @@ def test_flags_with_gaps_are_an_input_and_numbers_beside_words_are_words(table):
     assert (len(found), found.classes) == (2, 3) and found.input_shape[0] > 0
 
 
+def test_names_that_begin_with_zeros_are_texts(table):
+    rows = [f"{k % 5},{('1', '01', '007')[k % 3]},{('0', '00')[k // 3 % 2]}" for k in range(24)]
+    given = table("x, site ,y", rows), "y", "site"
+    assert from_csv.from_csv(*given).names == ("007", "01", "1")
+    assert from_csv.from_csv(*given, alice="007").classes == 2
+
+
 def test_none_is_a_word_and_blanks_around_a_word_do_not_count(table, capsys):
     arms, sick = ("None", "A", "NA "), ("yes", "no ")
     rows = [f"{k % 2} ,{k}.5, {arms[k % 3]},{sick[k // 6]}" for k in range(12)]

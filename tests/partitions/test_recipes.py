@@ -97,6 +97,17 @@ def test_a_partition_that_draws_without_a_seed_is_refused(digits, draw):
     assert "its split draws random numbers that follow no seed" in told
 
 
+def test_a_partition_that_draws_from_a_stream_of_its_own_is_refused(digits):
+    drawn = iter([(A, B), (B, A)])
+
+    class Drawn(type(made_by(()))):
+        def split(self, dataset, clients, seed, alice):
+            return p.Partition("drawn", next(drawn), (A, B))
+
+    told = refusal(p.make, Drawn(), digits)
+    assert "its split comes out otherwise each time: draw from pfl_lib.randomness" in told
+
+
 def test_a_partition_that_writes_into_the_data_set_is_refused_and_leaves_it_as_it_was(digits):
     class Noisy(type(made_by(()))):
         def split(self, dataset, clients, seed, alice):

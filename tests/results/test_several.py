@@ -168,8 +168,24 @@ def test_what_is_no_result_is_refused():
         ({"a": []}, "a []: give a result"),
         ({"a": [ONE, ONE]}, "a: results of seeds [1, 1]: give one of each seed"),
         ({"a": [ONE, other]}, "a: results that differ in clients (9 and None): give those of one"),
+        ({"a": [ONE, result(2, 0.1, name="n")]}, "a: results that differ in method (n and m)"),
+        ({" ": ONE}, "names [' ']: one is blank"),
     ):
         assert refusal(compare, wrong).startswith(sentence)
+    refused("^results .*: give a result", Results, ())
+    refused("^results: results that differ in method", Results, (ONE, result(2, 0.1, name="n")))
+
+
+def test_of_what_is_called_a_loss_or_an_error_the_lowest_is_the_best():
+    logged = {"train_loss": [3.0, 1.0, 2.0], "test_error": [0.3, 0.4, 0.1], "lossless": [1, 3, 2]}
+    read = replace(ONE, metrics=ONE.metrics.assign(**logged)).value
+    assert [read(name) for name in logged] == [1.0, 0.1, 3.0]
+
+
+def test_a_diverged_seeds_clients_have_no_numbers():
+    by_client = BROKEN.by_client(protocol="last")
+    assert by_client[1].to_dict() == {0: 0.5} and by_client[2].isna().all()
+    refused("metric 'acuracy' .did you mean accuracy", ONE.by_round, "acuracy")
 
 
 def test_what_was_measured_with_another_loss_or_in_other_rounds_is_not_compared():

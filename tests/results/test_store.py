@@ -441,10 +441,12 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
         held = module.state_dict()
         assert all(torch.equal(value, expected[name]) for name, value in held.items())
     assert file.stat().st_size < 2 * sum(v.nbytes for v in models[0].values())
-    for none in (None, 4):
-        told = f"^client {none} has no served model here: give one of"
-        refused(told, both.save_model, file, none)
-    refused(r"carries no model, .*run\(..., with_model=True\)", result(model=None).save_model, file)
+    refused("^client 4 has no served model here: give one of 3, 5", both.save_model, file, 4)
+    refused("^several clients have a served model here: give one of 3, 5", both.save_model, file)
+    both.config["names"] = [*"abcdef"]
+    refused("^client 'e' has no served model here: give one of d, f", both.save_model, file, "e")
+    cure = r"carries no model, .*run\(..., alice=2, with_model=True\)"
+    refused(cure, result(model=None).save_model, file)
 
 
 def test_a_result_is_asked_for_with_its_model(above):
