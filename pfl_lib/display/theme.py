@@ -145,11 +145,14 @@ def _counted(axes: Axes) -> tuple[int, bool]:
 
 
 def _clouds(axes: Axes) -> Iterator[str]:
-    counted, _ = _counted(axes)
+    counted, named = _counted(axes)
     for drawn in (*axes.images, *axes.collections):
         kind = type(drawn).__name__
         if kind == "PathCollection" and len(drawn.get_offsets()):
-            yield f"dots {_range(drawn.get_offsets()[:, counted])}"
+            across, values = np.asarray(drawn.get_offsets()).T[[1 - counted, counted]]
+            beside = _ticks(axes, across) if named else [""]
+            name = beside[0] if len({*beside}) == 1 else ""
+            yield f"{name} dots {_range(values)}".strip()
         elif kind in ("QuadMesh", "AxesImage"):
             yield f"values {_range(drawn.get_array())}"
 
@@ -176,18 +179,24 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
         elif not named or len(points) > FEW:
             said = _range(points[:, counted])
         else:
-            axis = (axes.xaxis, axes.yaxis)[1 - counted]
-            places = np.asarray(axis.get_majorticklocs(), float)
-            ticks = axis.get_major_formatter().format_ticks(places)
-            # Dots step aside a little
-            beside = NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0
-            pairs = []
-            for at, value in points[:, [1 - counted, counted]]:
-                k = np.abs(at - places).argmin()
-                tick = " ".join(ticks[k].split()) if abs(at - places[k]) <= beside else f"{at:.4g}"
-                pairs.append(f"{tick} {value:.4g}")
-            said = ", ".join(pairs)
+            across, values = points.T[[1 - counted, counted]]
+            beside = zip(_ticks(axes, across), values, strict=True)
+            said = ", ".join(f"{tick} {value:.4g}" for tick, value in beside)
         yield f"{name} {said}".strip()
+
+
+def _ticks(axes: Axes, across: np.ndarray) -> list[str]:
+    """The names beside which dots lie, which step aside a little; else their places."""
+    axis = (axes.xaxis, axes.yaxis)[1 - _counted(axes)[0]]
+    places = np.asarray(axis.get_majorticklocs(), float)
+    names = axis.get_major_formatter().format_ticks(places)
+    near = NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0
+    nearest = [int(np.abs(at - places).argmin()) for at in across]
+    pairs = zip(across, nearest, strict=True)
+    return [
+        " ".join(names[k].split()) if abs(at - places[k]) <= near else f"{at:.4g}"
+        for at, k in pairs
+    ]
 
 
 def look(method: str, among: Iterable[str] = ()) -> dict[str, object]:

@@ -4,6 +4,7 @@ import math
 
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.schedule import Schedule
+from pfl_lib.progress import tell
 from pfl_lib.randomness import permutation
 
 
@@ -24,7 +25,9 @@ def participants(
 
 
 def check_availability(schedule: Schedule, clients: int, alice: int | None) -> None:
-    """BadInput for unknown clients, and unless somebody is there in every round, Alice included."""
+    """BadInput for unknown clients, and unless somebody is there in every round, Alice included; a
+    line where nobody but her ever takes part.
+    """
     entries = schedule.availability
     for i, _, _ in entries:
         if i >= clients:
@@ -33,6 +36,10 @@ def check_availability(schedule: Schedule, clients: int, alice: int | None) -> N
     for round in sorted(changes):
         if round <= schedule.rounds:
             available(schedule, clients, alice, round)
+    if alice is not None and clients > 1 and schedule.participation < 1:
+        if round_half_up(schedule.participation * clients) <= 1:
+            told = f"participation {schedule.participation:g} of {clients} clients is Alice alone"
+            tell(f"{told}, in every round: raise it, or give alice=None")
 
 
 def available(schedule: Schedule, clients: int, alice: int | None, round: int) -> list[int]:

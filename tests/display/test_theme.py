@@ -67,6 +67,15 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     assert words.endswith("values 0.25 to 4; dots 3.5 to 40.25; points: a 5, b 6.")
 
 
+def test_dots_beside_one_name_have_it():
+    figure, axes = plt.subplots()
+    look = {"hue": "data", "dodge": True, "jitter": False}
+    seaborn.stripplot(FRAME, x="accuracy", y="method", ax=axes, **look)
+    words = theme.describe(figure)
+    plt.close(figure)
+    assert words.count("WAFFLE dots") == words.count("FedAvg dots") == 2
+
+
 def test_a_colour_of_few_pixels_stays_itself():
     figure = Figure((8.4, 3.6))
     axes = figure.add_subplot()

@@ -42,6 +42,16 @@ def test_all_have_met_in_the_round_that_draws_the_last_of_them():
     assert all_met(Schedule(9, availability=((2, 7, 9),)), 3, None, seed=1) == 7
 
 
+def test_a_participation_that_leaves_alice_alone_is_told(capsys):
+    data, linear = [(torch.zeros(2, 4), torch.zeros(2))] * 9, torch.nn.Linear(4, 3)
+    for alice, participation in ((None, 0.1), (0, 0.3), (0, 0.11)):
+        assert "is Alice alone" not in capsys.readouterr().err
+        schedule = Schedule(2, participation=participation)
+        fed = Federation.from_arrays(data, data, linear, schedule, alice=alice, device="cpu")
+        assert (fed.participants(1) == [0]) == (participation == 0.11)
+    assert "participation 0.11 of 9 clients is Alice alone, in every" in capsys.readouterr().err
+
+
 @few
 @given(SIZES, st.integers(1, 20), st.integers(1, 3), st.sampled_from(["shuffled", "fixed"]), SEEDS)
 def test_an_epoch_is_every_example_once_in_batches_of_which_the_last_may_be_short(
