@@ -258,7 +258,8 @@ def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part
     assert refusal(pfl_lib.run, Wrong(), federation=own()).startswith(f"method 'mine': {sentence}")
 
 
-GENERATOR, LAYER = np.random.default_rng(0), torch.nn.Linear(1, 1)
+GENERATOR, LEGACY = np.random.default_rng(0), np.random.RandomState(0)
+OF_TORCH, MANY = torch.Generator(), torch.zeros(2000)  # whose words are the same after
 
 
 @pytest.mark.parametrize(
@@ -268,14 +269,19 @@ GENERATOR, LAYER = np.random.default_rng(0), torch.nn.Linear(1, 1)
         (lambda self, state: setattr(self, "seen", 1), "changes the method itself: keep what the"),
         (lambda self, state: self.until.append(1), "changes the method itself: keep what the next"),
         (lambda self, state: GENERATOR.normal(), "changes the method itself: keep what the next"),
-        (lambda self, state: LAYER.bias.data.add_(1), "changes the method itself: keep what the"),
+        (lambda self, state: LEGACY.rand(), "changes the method itself: keep what the next"),
+        (
+            lambda self, state: OF_TORCH.seed(),
+            "changes the method itself: keep what the next round",
+        ),
+        (lambda self, state: MANY.add_(1), "changes the method itself: keep what the next"),
         (lambda self, state: torch.rand(1), "draws random numbers that follow no seed: draw from"),
     ],
 )
 def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(does, sentence):
     class Wrong(Mine):
         __setattr__ = object.__setattr__
-        random, layer = GENERATOR, LAYER
+        a, b, c, d = GENERATOR, LEGACY, OF_TORCH, MANY
 
         def round(self, fed, state, r):
             does(self, state)

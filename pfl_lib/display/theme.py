@@ -244,13 +244,14 @@ def _few(picture: Image.Image, shades: int) -> Image.Image:
     keep theirs exactly; the others lie so that no line, however thin, takes its neighbour's.
     """
     counted = picture.getcolors(picture.width * picture.height)
-    found = np.array([colour for _, colour in sorted(counted, reverse=True)])
+    found = np.array([colour for _, colour in sorted(counted, reverse=True)], np.int32)
     others = shades - shades // 5
     spread = picture.quantize(others, method=Image.Quantize.MAXCOVERAGE).getpalette()
-    spread = np.reshape(spread[: 3 * others], (-1, 3))
+    spread = np.reshape(np.array(spread[: 3 * others], np.int32), (-1, 3))
     palette = np.concatenate([found[: shades // 5], spread])
     place, bytes_of = np.zeros(1 << 24, np.uint8), [1 << 16, 1 << 8, 1]
-    place[found @ bytes_of] = ((found[:, None] - palette) ** 2).sum(-1).argmin(1)
+    for some in np.array_split(found, 1 + len(found) // 10_000):  # all at once take gigabytes
+        place[some @ bytes_of] = ((some[:, None] - palette) ** 2).sum(-1).argmin(1)
     few = Image.fromarray(place[np.asarray(picture, np.int32) @ bytes_of])
     few.putpalette(palette.astype(np.uint8).tobytes())
     return few

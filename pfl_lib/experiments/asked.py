@@ -4,10 +4,12 @@ BadInput, in one line, where it gives what a run could not go on with.
 """
 
 import contextlib
-import pickle
+import random
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput
@@ -91,29 +93,31 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
         does, cure = f"writes into {changed!r}, which it is given", f"{changed}.clone() first"
     elif _told(method) != own:
         does, cure = "changes the method itself", "keep what the next round needs in the state"
+        cure += ", and draw from pfl_lib.randomness.generator(seed, 'mine')"
     else:
         return
     raise BadInput(f"method {method.name!r}: its {part} {does}: {cure}")
 
 
-def _told(method: Method) -> str | bytes:
-    """All that the method and its classes hold, generators and networks too, but for functions;
-    in words where it has no bytes, or others each time.  One with slots has no `__dict__`, and
-    tells its fields.
+def _told(method: Method) -> tuple:
+    """What the method holds, in words (one with slots has no `__dict__`, and tells its fields), and
+    what these do not tell: where generators stand that it or its classes hold, and how often
+    tensors were written into.
     """
     held = getattr(method, "__dict__", method)
-    classes = [vars(one) for one in type(method).__mro__ if one is not object]
-    shared = [
-        (name, value)
-        for of in classes
-        for name, value in of.items()
-        if not (name.startswith("__") or hasattr(value, "__get__"))
-    ]
-    with contextlib.suppress(Exception):  # whatever pickle's of a user's object raises
-        once, again = (pickle.dumps((held, shared)) for _ in range(2))
-        if once == again:
-            return once
-    return repr(held)
+    every = [held] if isinstance(held, dict) else []
+    every += [vars(one) for one in type(method).__mro__]
+    return repr(held), [*filter(None, (_place(value) for of in every for value in of.values()))]
+
+
+def _place(value: object) -> object:
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState | random.Random):
+        return repr(value.get_state() if hasattr(value, "get_state") else value.getstate())
+    if isinstance(value, torch.Generator):
+        return value.get_state().numpy().tobytes()
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else None
 
 
 def _check_rows(method: Method, part: str, state: Mapping[str, Tensor]) -> None:

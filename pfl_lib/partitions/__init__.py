@@ -59,6 +59,7 @@ def make(
         given = dataclasses.replace(dataset, **{n: getattr(dataset, n).clone() for n in TENSORS})
     with seeded(f"distribution {called(recipe)}: its split"):
         made = recipe.split(given, clients, seed, alice)
+        again = recipe.split(given, clients, seed, alice) if foreign else made
     if foreign:
         if any(getattr(given, name)._version for name in TENSORS):
             raise BadInput(
@@ -66,7 +67,7 @@ def make(
                 " run's: leave it as it is (a partition's relabel gives clients other labels)"
             )
         check(made, called(recipe), dataset, clients)
-        if recipe.split(given, clients, seed, alice).checksum() != made.checksum():
+        if again.checksum() != made.checksum():
             raise BadInput(
                 f"distribution {called(recipe)}: its split comes out otherwise each time: draw from"
                 " pfl_lib.randomness.generator(seed, 'mine')"

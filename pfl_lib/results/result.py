@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,7 +232,8 @@ class Result:
 
 
 def _lower_is_better(metric: str) -> bool:
-    return bool({"loss", "error"} & {*metric.split("_")})
+    words = re.split("[^a-z]+", metric.lower())
+    return bool({"loss", "losses", "error", "errors"} & {*words})
 
 
 def status(result: Result | None) -> str:

@@ -20,13 +20,18 @@ PARTS = ("table", "rounds")  # of a comparison, as files have them
 @dataclass(frozen=True, repr=False)
 class Results(Sequence[Result]):
     """One method's results over several seeds: what a `Result` has as a number is a mean here.
-    Raises BadInput for what are not results of one method and setting, one of each seed.
+    Raises BadInput for what are no results, and for those of several methods.
     """
 
     results: tuple[Result, ...]
 
     def __post_init__(self) -> None:
-        _check_several("results", self.results)
+        object.__setattr__(self, "results", tuple(self.results))
+        _check("results", self.results)
+        # A federation's setting may follow from the seed
+        called = list(dict.fromkeys(one.config["method"]["name"] for one in self.results))
+        if len(called) > 1:
+            raise BadInput(f"results of methods {', '.join(called)}: give those of one")
 
     def __len__(self) -> int:
         return len(self.results)
@@ -265,20 +270,20 @@ def _several(name: object, given: object) -> Results:
     if isinstance(given, Results):
         return given
     every = tuple(given) if isinstance(given, list | tuple) else (given,)
-    _check_several(name, every)
-    return Results(every)
-
-
-def _check_several(name: object, every: tuple) -> None:
-    if not every or not all(isinstance(one, Result) for one in every):
-        shown = every[0] if len(every) == 1 else [*every]
-        raise BadInput(f"{name} {shown!r}: give a result, as pfl_lib.run returns it, or a list")
+    _check(name, every)
     seeds = [one.config["seed"] for one in every]
     if len({*seeds}) < len(seeds):
         raise BadInput(f"{name}: results of seeds {seeds}: give one of each seed")
     for one in every:
         if apart := _apart_in(every[0].config, one.config, False, ("method",)):
             raise BadInput(f"{name}: results that differ in {apart}: give those of one setting")
+    return Results(every)
+
+
+def _check(name: object, every: tuple) -> None:
+    if not every or not all(isinstance(one, Result) for one in every):
+        shown = every[0] if len(every) == 1 else [*every]
+        raise BadInput(f"{name} {shown!r}: give a result, as pfl_lib.run returns it, or a list")
 
 
 def _apart(ours: Results, others: Results) -> str:

@@ -92,8 +92,11 @@ def test_a_partition_from_outside_is_checked(digits):
 
 @pytest.mark.parametrize("draw", [torch.randperm, np.random.permutation])
 def test_a_partition_that_draws_without_a_seed_is_refused(digits, draw):
-    drawn = (parts for parts in ((A, B), (A, B)) if len(draw(3)))  # when the split asks for them
-    told = refusal(p.make, made_by(drawn), digits)
+    class Drawn:
+        def __iter__(self):  # when the split asks for its parts
+            return iter(((A, B), (A, B)) if len(draw(3)) else ())
+
+    told = refusal(p.make, made_by(Drawn()), digits)
     assert "its split draws random numbers that follow no seed" in told
 
 

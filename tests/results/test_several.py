@@ -173,11 +173,12 @@ def test_what_is_no_result_is_refused():
     ):
         assert refusal(compare, wrong).startswith(sentence)
     refused("^results .*: give a result", Results, ())
-    refused("^results: results that differ in method", Results, (ONE, result(2, 0.1, name="n")))
+    refused("^results of methods m, n: give those", Results, (ONE, result(2, 0.1, name="n")))
+    assert len(Results(one for one in (ONE, other))) == 2, "a federation may follow from the seed"
 
 
 def test_of_what_is_called_a_loss_or_an_error_the_lowest_is_the_best():
-    logged = {"train_loss": [3.0, 1.0, 2.0], "test_error": [0.3, 0.4, 0.1], "lossless": [1, 3, 2]}
+    logged = {"train_loss": [3.0, 1.0, 2.0], "test-Errors": [0.3, 0.4, 0.1], "lossless": [1, 3, 2]}
     read = replace(ONE, metrics=ONE.metrics.assign(**logged)).value
     assert [read(name) for name in logged] == [1.0, 0.1, 3.0]
 
