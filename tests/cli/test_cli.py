@@ -305,7 +305,7 @@ def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_pro
     made = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("reports/*/*.html"))
     assert made == ["reports/paper/good.html", "reports/quick/bad.html", "reports/quick/good.html"]
     good = (tmp_path / "reports" / "paper" / "good.html").read_text()
-    assert "fine paper" in good and ">1 of 2 runs<" in good
+    assert "fine paper" in good and ">1 of 2 runs (seed 2 alone)<" in good
     listed = (tmp_path / "reports" / "index.html").read_text().partition("</style>")[2]
     assert '<h3><a href="paper/good.html">' in listed and "failed" not in listed
     assert "--plots-only --only bad" not in listed and "--profile small --only bad</code>" in listed
