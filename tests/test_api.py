@@ -1,6 +1,7 @@
 """`pfl_lib.run`: what a notebook user gets back, and in which words a mistake is told."""
 
 import dataclasses
+import random
 import shutil
 from dataclasses import dataclass
 from functools import partial
@@ -259,7 +260,8 @@ def test_a_method_of_ones_own_that_gives_something_else_is_told_in_one_line(part
 
 
 GENERATOR, LEGACY = np.random.default_rng(0), np.random.RandomState(0)
-OF_TORCH, MANY = torch.Generator(), torch.zeros(2000)  # whose words are the same after
+OF_PYTHON, OF_TORCH = random.Random(0), torch.Generator()
+MANY = torch.zeros(2000)  # whose words are the same after
 
 
 @pytest.mark.parametrize(
@@ -269,6 +271,7 @@ OF_TORCH, MANY = torch.Generator(), torch.zeros(2000)  # whose words are the sam
         (lambda self, state: setattr(self, "seen", 1), "changes the method itself: keep what the"),
         (lambda self, state: self.until.append(1), "changes the method itself: keep what the next"),
         (lambda self, state: GENERATOR.normal(), "changes the method itself: keep what the next"),
+        (lambda self, state: OF_PYTHON.random(), "changes the method itself: keep what the next"),
         (lambda self, state: LEGACY.rand(), "changes the method itself: keep what the next"),
         (
             lambda self, state: OF_TORCH.seed(),
@@ -281,7 +284,7 @@ OF_TORCH, MANY = torch.Generator(), torch.zeros(2000)  # whose words are the sam
 def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(does, sentence):
     class Wrong(Mine):
         __setattr__ = object.__setattr__
-        a, b, c, d = GENERATOR, LEGACY, OF_TORCH, MANY
+        a, b, c, d, e = GENERATOR, LEGACY, OF_PYTHON, OF_TORCH, MANY
 
         def round(self, fed, state, r):
             does(self, state)

@@ -343,12 +343,12 @@ BUDGETS = {
     "models": 527,
     "partitions": 1432,
     "data": 646,
-    "experiments": 1846,
+    "experiments": 1849,
     "results": 1315,
-    "papers": 2661,
+    "papers": 2671,
     "display": 1074,
     "explore": 437,
-    "pages": 1433,
+    "pages": 1435,
     "cli": 677,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

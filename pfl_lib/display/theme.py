@@ -226,7 +226,7 @@ def png(figure: Figure, dpi: int = DPI, shades: int = SHADES) -> bytes:
     """The figure as PNG; the same bytes every time, for no date and no program's version is written
     into it.
 
-    It has so many colours (`_few`): nobody sees it, and it then takes a quarter of the room.
+    It has so many colours (`_few`), and takes a quarter to a half of the room of all colours.
     """
     own, canvas, buffer = figure.canvas, FigureCanvasAgg(figure), io.BytesIO()
     before = figure.dpi
@@ -241,7 +241,7 @@ def png(figure: Figure, dpi: int = DPI, shades: int = SHADES) -> bytes:
 
 def _few(picture: Image.Image, shades: int) -> Image.Image:
     """The picture in so many colours: a fifth of them are its most frequent ones, so that areas
-    keep theirs exactly; the others lie so that no line, however thin, takes its neighbour's.
+    keep theirs exactly; the others are spread so that thin lines keep theirs nearly.
     """
     counted = picture.getcolors(picture.width * picture.height)
     found = np.array([colour for _, colour in sorted(counted, reverse=True)], np.int32)

@@ -111,10 +111,13 @@ def _told(method: Method) -> tuple:
 
 
 def _place(value: object) -> object:
+    """Where a generator stands, how often a tensor was written into; None of anything else."""
     if isinstance(value, np.random.Generator):
         return repr(value.bit_generator.state)
-    if isinstance(value, np.random.RandomState | random.Random):
-        return repr(value.get_state() if hasattr(value, "get_state") else value.getstate())
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state())
+    if isinstance(value, random.Random):
+        return value.getstate()
     if isinstance(value, torch.Generator):
         return value.get_state().numpy().tobytes()
     return value._version if isinstance(value, Tensor) and not value.is_inference() else None

@@ -26,7 +26,7 @@ def participants(
 
 def check_availability(schedule: Schedule, clients: int, alice: int | None) -> None:
     """BadInput for unknown clients, and unless somebody is there in every round, Alice included; a
-    line where nobody but her ever takes part.
+    line where the participation draws nobody beside her.
     """
     entries = schedule.availability
     for i, _, _ in entries:

@@ -200,7 +200,9 @@ class Page:
             self.table(table.methods(), f"The methods' hyper-parameters{of}", folded=True)
 
     def compare(self, runs: Runs) -> pd.DataFrame:
-        """The frame of `compare.beside`; the index counts its verdicts and the orders of pairs."""
+        """The frame of `compare.beside`, in the small profile `with_exact`; the index counts its
+        verdicts and the orders of pairs.
+        """
         beside = compare.beside(runs)
         if len(beside) and self.settings.profile != "quick":
             words = [*beside["verdict"][~beside["own"]], *compare.pairs(runs)["order"]]

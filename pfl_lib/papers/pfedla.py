@@ -84,6 +84,7 @@ def with_steps(beside: pd.DataFrame, runs: Runs, exact: Sequence[Runs]) -> pd.Da
     """The frame of `compare.beside`, with the step of each of pFedLA's runs that ran behind its
     accuracy: columns mark, and exact mark of the exact setting's runs.
     """
+    beside = beside.copy()
     for which, of in {"": [runs], "exact ": exact}.items():
         if f"{which}ours" in beside:
             found = pd.concat(map(steps, of)).drop_duplicates(IN_TABLE)
@@ -92,6 +93,15 @@ def with_steps(beside: pd.DataFrame, runs: Runs, exact: Sequence[Runs]) -> pd.Da
             mark = step.map(" (step {:.3g})".format)
             beside[f"{which}mark"] = mark.where(known & step.notna(), "")
     return beside
+
+
+def leads(beside: pd.DataFrame, size: str) -> pd.Series:
+    """By data set and setting, the higher of pFedLA's and HeurpFedLA's numbers in the column `size`
+    of a frame of `compare`, less the best other method's of the paper that ran.
+    """
+    rows = beside.pivot_table(size, ["dataset", "setting"], "method", sort=False)
+    rest = rows.drop(columns=[*OURS, TUNED.name], errors="ignore")
+    return (rows.reindex(columns=OURS).max(axis=1) - rest.max(axis=1)).dropna()
 
 
 def served_and_trained(runs: Runs) -> pd.DataFrame:
