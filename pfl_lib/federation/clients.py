@@ -95,13 +95,14 @@ def from_arrays(
     test: Sequence[tuple],
     validation: Sequence[tuple] = (),
     classes: int | None = None,
+    names: Sequence[str] = (),
 ) -> Clients:
     """Clients of a user's own: for each client a pair (x [n, ...], y [n]) of arrays or tensors,
-    inputs as the network takes them.
+    inputs as the network takes them, and a name, where they have any.
 
     Labels are whole numbers from 0; `classes` defaults to the largest label plus one.  Raises
     BadInput for clients without examples, shapes or lengths that differ, inputs that are not finite
-    and labels that are no whole numbers or out of range.
+    and labels that are no whole numbers or out of range, and for names that are not one a client.
     """
     given = {"train": train, "test": test, "validation": validation}
     for name, pairs in given.items():
@@ -111,6 +112,9 @@ def from_arrays(
     if not len(train) == len(test) == (len(validation) or len(train)) or not len(train):
         held = f"{len(train)}, {len(test)} and {len(validation)} clients"
         raise BadInput(f"train, test and validation hold {held}: give each client one pair")
+    texts = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not texts or len(names) not in (0, len(train)) or len({*names}) < len(names):
+        raise BadInput(f"names {names!r}: give each of {len(train)} clients a text of its own")
     tensors = {
         name: [_pair(name, i, pair) for i, pair in enumerate(pairs)]
         for name, pairs in given.items()
@@ -136,7 +140,7 @@ def from_arrays(
         index = tuple(torch.arange(a, b) for a, b in zip(bounds, bounds[1:], strict=False))
         pool = Pool(torch.cat([x for x, _ in pairs]), torch.ones(1), torch.zeros(1))
         splits[name] = Split(pool, index, tuple(y for _, y in pairs))
-    return Clients(splits, classes, shapes.pop())
+    return Clients(splits, classes, shapes.pop(), tuple(names))
 
 
 def _is_frame(part: object) -> bool:

@@ -156,8 +156,10 @@ class Federation:
         schedule: Schedule,
         *,
         validation: Sequence[tuple] = (),
+        names: Sequence[str] = (),
         seed: int = 1,
-        alice: int | None = None,
+        alice: int | str | None = None,
+        loss: str = "cross_entropy",
         device: str = "auto",
         engine: str = "auto",
         threads: int = 1,
@@ -166,16 +168,16 @@ class Federation:
         version: int = 1,
     ) -> "Federation":
         """A federation of one's own data: for each client a pair (x [n, ...], y [n]) of arrays,
-        inputs as the model takes them.
+        inputs as the model takes them; `names` are the clients', where they have any.
         """
-        data = client_data.from_arrays(train, test, validation)
+        data = client_data.from_arrays(train, test, validation, names=names)
         x = data.splits["train"].pool.x
         pictures = len(data.input_shape) > 1 and x.min() >= 0 and 127 < x.max() <= 255
         if pictures and not (x % 1).any():
             tell("inputs are pictures of whole numbers to 255: divided by 255 they train better")
         where = {"device": device, "engine": engine, "threads": threads, "dtype": dtype}
         stored = {"name": name, "version": version}
-        return cls(data, model, schedule, seed=seed, alice=alice, **where, **stored)
+        return cls(data, model, schedule, seed=seed, alice=alice, loss=loss, **where, **stored)
 
     def __len__(self) -> int:
         """Number of clients, N."""

@@ -146,19 +146,26 @@ class Comparison:
         return frame.assign(accuracy=100 * frame["accuracy"], seconds=seconds)
 
     def differences(
-        self, to: str | None = None, protocol: str = "best", over: str = "clients"
+        self,
+        to: str | None = None,
+        protocol: str = "best",
+        over: str = "clients",
+        *,
+        metric: str = "accuracy",
+        model: str = "served",
     ) -> pd.DataFrame:
-        """By how much each is above the one named `to` (default: the first), in points of accuracy,
+        """By how much each is above the one named `to` (default: the first), accuracies in points,
         on the seeds that both finished: their number, the mean, its 95 % confidence interval by
         Student's t (NaN for one seed, and where all differ by the same), and "above", "below" or,
         where 0 lies within or there is no interval, "undecided".
 
-        `protocol` and `over` as in `Result.value`.  Raises BadInput for an unknown name.
+        The others as in `Result.value`.  Raises BadInput for an unknown name.
         """
         from scipy.stats import t  # takes half a second to import
 
         to = next(iter(self.results)) if to is None else choose("name", to, self.results)
-        values = {name: s.summary(protocol, over=over) for name, s in self.results.items()}
+        read = {"protocol": protocol, "metric": metric, "over": over, "model": model}
+        values = {name: several.summary(**read) for name, several in self.results.items()}
         rows = []
         beside = values.pop(to)
         for name, ours in values.items():
@@ -203,15 +210,20 @@ class Comparison:
         heads = {"best (%)": "best round (%)", "last (%)": "last round (%)"}
         return table.rename(columns=heads).reset_index(names="method")
 
-    def plot(self):
-        """Draw accuracy by round, a line for each name, its mean over seeds and a band of one
-        standard deviation; returns the matplotlib figure.
+    def plot(self, metric: str = "accuracy"):
+        """Draw accuracy, or another metric of `rounds` such as "loss", by round: a line for each
+        name, its mean over seeds and a band of one standard deviation; returns the figure.
         """
         from pfl_lib.display import curves, theme
 
+        frame = self.frame
+        measured = frame.columns.drop(["method", "seed", "round", "client", "seconds"])
+        if choose("metric", metric, measured) != "accuracy" and "accuracy" in metric:
+            frame = frame.assign(**{metric: 100 * frame[metric]})
         with theme.theme():
-            figure = curves.accuracy(self.frame).figure
-            theme.show(figure, "Accuracy by round, mean over clients and seeds.")
+            figure = curves.accuracy(frame, y=metric).figure
+            words = metric.replace("_", " ").capitalize()
+            theme.show(figure, f"{words} by round, mean over clients and seeds.")
         return figure
 
     def plot_clients(self):

@@ -94,3 +94,6 @@ def test_pairs_that_are_no_examples_are_refused_in_one_line():
     one, other = (pd.DataFrame({name: [1.0] for name in names}) for names in ("ab", "ba"))
     told = "inputs have columns a, b and b, a: give all frames the same, in one order"
     refused(told, from_arrays, [(one, [0])], [(other, [0])])
+    for names in ("ab", ["a"], ["a", "a"], [0, 1]):
+        told = r"^names .*: give each of 2 clients a text of its own"
+        refused(told, from_arrays, [fine] * 2, [fine] * 2, names=names)

@@ -38,6 +38,11 @@ def test_arrays_of_ones_own_are_held_client_by_client():
     assert np.array_equal(held.pool.x[held.index[1]].numpy(), data[1][0])
     assert np.array_equal(held.labels[1].numpy(), data[1][1])
     assert fed.clients.classes == 2 and fed.clients.input_shape == (3,)
+    own = {"names": ["north", "south"], "alice": "south", "loss": "half_cross_entropy"}
+    halved = Federation.from_arrays(data, data, network, Schedule(1), **own, device="cpu")
+    assert (halved.alice, halved.clients.names) == (1, ("north", "south"))
+    losses, plain = (of.evaluate(of.initial(), "train")[0] for of in (halved, fed))
+    assert torch.equal(2 * losses, plain)
 
 
 def pairs(n: int, width: int, labels: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -68,6 +68,9 @@ def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     edges = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert edges.max() == pytest.approx(60 + 20 * math.sqrt(2))
     assert compare({"one": ONE}).plot().axes and SEVERAL.plot().axes
+    (axes,) = compare({"one": ONE}).plot("loss").axes
+    assert axes.get_ylabel() == "loss" and [*axes.get_lines()[0].get_ydata()] == [1, 1, 1]
+    refused("metric 'los' .did you mean loss", compare({"one": ONE}).plot, "los")
     lost = Results((*SEVERAL, result(3, diverged=1)))
     (axes,) = compare({"_lost": lost, "$one": ONE}).plot().axes
     drawn = [line for line in axes.get_lines() if len(line.get_xdata())]
@@ -93,6 +96,8 @@ def test_differences_are_paired_by_seed():
     last = comparison.differences("one", protocol="last").set_index("method")
     assert last.loc["several", "difference"] == pytest.approx(10)
     refused("name 'two' is not one of one, several, again", comparison.differences, "two")
+    losses = comparison.differences(metric="loss")
+    assert losses["difference"].tolist() == [0, 0], "in the loss's unit"
 
 
 def test_a_difference_is_decided_where_its_interval_leaves_0_out():
