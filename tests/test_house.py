@@ -345,10 +345,10 @@ BUDGETS = {
     "data": 646,
     "experiments": 1849,
     "results": 1327,
-    "papers": 2671,
-    "display": 1074,
+    "papers": 2699,
+    "display": 1086,
     "explore": 437,
-    "pages": 1435,
+    "pages": 1441,
     "cli": 677,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

@@ -13,8 +13,9 @@ WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
 
 
 def dots(compared: pd.DataFrame) -> dict[str, Figure]:
-    """A figure for each row of the table, by its name: methods downwards, what the paper prints and
-    our mean with their standard deviations; where ours diverged, the word in its place.
+    """A figure for each row of the table, by its name: the methods that were printed or run
+    downwards, what the paper prints and our mean with their standard deviations; where ours
+    diverged, the word in its place.
 
     `compared`: the frame of `papers.compare.beside`, or of `with_exact`, one metric.
     """
@@ -23,13 +24,16 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         exact = {"ours, exact": ("exact ours", "#0173b2", "D")}
         marks = {"printed": marks["printed"], **exact, "ours, smaller": marks["ours"]}
     shifts = 0.19 * (np.arange(len(marks)) - (len(marks) - 1) / 2)
-    methods = list(dict.fromkeys(compared["method"]))
+    columns = [column for column, *_ in marks.values()]
+    became = compared[[column.replace("ours", "status") for column in columns[1:]]]
+    there = compared[columns].notna().any(axis=1) | (became == "diverged").any(axis=1)
+    compared = compared[there] if there.any() else compared
     several = compared["dataset"].nunique() > 1
     place = compared["dataset"] + ", " if several else ""
     place = place + compared["setting"].str.replace("_", " ")
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
-        title = textwrap.fill(theme.plain(name), 26)
+        title, methods = textwrap.fill(theme.plain(name), 26), list(dict.fromkeys(rows["method"]))
         names = [textwrap.fill(theme.plain(method), 16) for method in methods]
         lines = [len(name.splitlines()) for name in names]  # two neighbours of two each need more
         line = max(0.28, *(0.1 * (a + b) for a, b in zip(lines, lines[1:], strict=False)), 0)
@@ -51,7 +55,7 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         axes.set(xlabel=rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " "))
         figure.suptitle(title)  # above the names too, which may leave the axes little room
-        bars = rows[[f"{column} std" for column, *_ in marks.values()]].notna().any(axis=None)
+        bars = rows[[f"{column} std" for column in columns]].notna().any(axis=None)
         told = {"title": "bars: one standard deviation", "title_fontsize": "small"} if bars else {}
         figure.legend(loc="outside lower center", ncols=2, frameon=False, **told)
         figures[name] = figure

@@ -142,6 +142,6 @@ def _heat_map(axes: Axes, values: np.ndarray, limits: tuple[float, float], quant
         cmap=palette.with_extremes(bad=GREY, under="white"),
         # A value of exactly 0 lies below the first colour.
         norm=Normalize(low, high) if low else PowerNorm(0.5, HAIR * min(high, 1), high),
-        cbar_kws={"label": quantity},
+        cbar_kws={"label": quantity if low or not quantity else f"{quantity} (white: 0)"},
         rasterized=True,
     )

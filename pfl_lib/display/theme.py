@@ -3,6 +3,7 @@
 import base64
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
@@ -25,6 +26,7 @@ WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
 FEW = 12  # dots that an alt text tells one by one
 NEAR = 0.2  # of the way between two ticks: so far from its tick a dot may stand
+BESIDE = 0.45  # where ticks are names alone, as seaborn's are, at 0, 1, 2, ...
 SHADES = 160  # different colours in a picture, see `png`
 
 LOOKS: dict[str, tuple[str, str, str]] = {
@@ -43,7 +45,7 @@ LOOKS |= {  # other readings of three methods, on one page with them
 # Of what has no look of its own: their numbers have no common divisor, so that not even thirty
 # share a look.
 OTHERS = (
-    ("#000000", "#de8f05", "#7a4fbf", "#ece133", "#ca9161", "#fbafe4"),
+    ("#000000", "#de8f05", "#7a4fbf", "#b59f00", "#ca9161", "#5d7a00", "#1b2a6b", "#f781bf"),
     ("P", "*", "<", "X", ">", "h", "p"),
     ("-", ":", "-.", "--", (0, (1, 1, 5, 1))),
 )
@@ -105,7 +107,9 @@ def describe(figure: Figure) -> str:
     told = []
     for axes, own in zip(panels, labels, strict=True):
         named = names | _entries(axes.get_legend())  # two panels may use a colour for two things
-        if words := [*_bars(axes, named), *_lines(axes, named), *_clouds(axes)]:
+        if words := [*_bars(axes, named), *_lines(axes, named), *_clouds(axes, named)]:
+            counted = Counter(words).items()
+            words = [f"{count} times {word}" if count > 1 else word for word, count in counted]
             by = (label or edge for label, edge in zip(own, edges, strict=True))
             heading = [axes.get_title(), " by ".join(filter(None, by)), ", ".join(words)]
             told.append(": ".join(filter(None, heading)))
@@ -128,7 +132,8 @@ def _stroke(drawn) -> tuple[str, object]:
 
 
 def _range(values) -> str:
-    return f"{np.nanmin(values):.4g} to {np.nanmax(values):.4g}"
+    ends = f"{np.nanmin(values):.4g}", f"{np.nanmax(values):.4g}"
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _bars(axes: Axes, names: dict) -> Iterator[str]:
@@ -144,15 +149,17 @@ def _counted(axes: Axes) -> tuple[int, bool]:
     return int(x or not y), x or y
 
 
-def _clouds(axes: Axes) -> Iterator[str]:
+def _clouds(axes: Axes, names: dict) -> Iterator[str]:
     counted, named = _counted(axes)
+    by_colour = {colour: name for (colour, _), name in names.items()}
     for drawn in (*axes.images, *axes.collections):
         kind = type(drawn).__name__
         if kind == "PathCollection" and len(drawn.get_offsets()):
             across, values = np.asarray(drawn.get_offsets()).T[[1 - counted, counted]]
             beside = _ticks(axes, across) if named else [""]
-            name = beside[0] if len({*beside}) == 1 else ""
-            yield f"{name} dots {_range(values)}".strip()
+            place = beside[0] if len({*beside}) == 1 else ""
+            name = by_colour.get(_stroke(drawn)[0], "")
+            yield " ".join(filter(None, (place, name, "dots", _range(values))))
         elif kind in ("QuadMesh", "AxesImage"):
             yield f"values {_range(drawn.get_array())}"
 
@@ -190,7 +197,8 @@ def _ticks(axes: Axes, across: np.ndarray) -> list[str]:
     axis = (axes.xaxis, axes.yaxis)[1 - _counted(axes)[0]]
     places = np.asarray(axis.get_majorticklocs(), float)
     names = axis.get_major_formatter().format_ticks(places)
-    near = NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0
+    whole = np.array_equal(places, np.arange(len(places)))
+    near = BESIDE if whole else NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0
     nearest = [int(np.abs(at - places).argmin()) for at in across]
     pairs = zip(across, nearest, strict=True)
     return [

@@ -6,6 +6,7 @@ overwrites another; those that belong to no paper lie beside the index.
 
 import posixpath
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,21 +69,20 @@ def build(
         def done(job: Job) -> None:
             page, needed = by_name[name := job.id]
             count, stored = len(needed.specs), [*filter(store.has, needed.specs)]
-            seeds, planned = ({spec.seed for spec in some} for some in (stored, needed.specs))
-            alone = f" (seed {min(seeds)} alone)" if len(seeds) == 1 < len(planned) else ""
+            size, seeds = needed.size, tuple(sorted({spec.seed for spec in stored}))
             small = needed.profile == "small"  # some of its runs may be the exact setting's too
             exact = set(page.needed("paper").specs if small else ()) - set(needed.specs)
             stamp = Stamp(
                 id=page.id,
                 status="not run" if job.not_run else "failed" if job.error else "ok",
                 profile=needed.profile,
-                banner=needed.size.banner if needed.size else "",
+                banner=replace(size, seeds=seeds or size.seeds).banner if size else "",
                 version=version,
                 finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
                 seconds=job.seconds,
                 error=job.error,
                 made_from=digests[name],
-                runs="" if len(stored) == count else f"{len(stored)} of {count} runs{alone}",
+                runs="" if len(stored) == count else f"{len(stored)} of {count} runs",
                 exact=sum(map(store.has, exact)),
                 megabytes=job.megabytes,
             )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 from nbconvert import HTMLExporter
+from nbconvert.filters import markdown2html
 from pygments.formatters import HtmlFormatter
 
 from pfl_lib.pages import registry
@@ -91,7 +92,10 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
     text = text.replace(link, f'{link} aria-label="link to this section"')
     links = "".join(f'<a href="#{id}">{words}</a>' for id, words in sections)
     contents = f'<nav class="contents" aria-label="sections">{links}</nav>'
-    return text.replace("</h1>", f"</h1>\n{contents}", 1) if len(sections) > 1 else text
+    # What was found is to be seen before what was set
+    found = f'<div class="answer">{markdown2html(stamp.answer)}</div>' if stamp.answer else ""
+    head = "\n".join(["</h1>", found, contents if len(sections) > 1 else ""])
+    return text.replace("</h1>", head, 1)
 
 
 def exporter():

@@ -37,13 +37,15 @@ from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Table
 from pfl_lib.results.files import OUTCOME
-from pfl_lib.results.result import Result
+from pfl_lib.results.result import Result, status
 from pfl_lib.results.several import Results
 from pfl_lib.results.store import Store
 
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
 """Outputs: a sentence's answer for the scorecard, and counted verdicts and orders for the index."""
+NOT_RUN = "not run"
+"""The answer of a sentence of whose comparisons none was run."""
 
 
 class NotRun(BadInput):
@@ -251,12 +253,12 @@ class Page:
         values = beside.drop(columns=["paper", "table", "profile", "own", "run"])
         self.table(values, "Value by value", folded=True)
 
-    def answer(self, quote: str, where: str, holds: bool | None, evidence: str) -> None:
-        """Answer a sentence of the paper that its numbers answer here: True, False or None
-        (undecided), with the numbers; in the quick profile, whose data are not the paper's, only
-        the numbers are shown.
+    def answer(self, quote: str, where: str, holds: bool | str | None, evidence: str) -> None:
+        """Answer a sentence of the paper that its numbers answer here: True, False, None
+        (undecided) or `NOT_RUN`, with the numbers; in the quick profile, whose data are not the
+        paper's, only the numbers are shown.
         """
-        word = {True: "yes", False: "no", None: "undecided"}[holds]
+        word = {True: "yes", False: "no", None: "undecided", NOT_RUN: NOT_RUN}[holds]
         word = "" if self.settings.profile == "quick" else word
         told = {"page": self.id, "quote": quote, "where": where, "answer": word}
         told |= {"evidence": evidence, "profile": self.settings.profile}
@@ -334,8 +336,8 @@ class Page:
             row = {"run": name, "key": key[:16]}
             row["best, %"] = 100 * one.best_accuracy if one else math.nan
             row["last, %"] = 100 * one.last_accuracy if one else math.nan
-            row["seconds"] = one.seconds if one else math.nan
-            config = one.config if one else dict.fromkeys(known, "not run")
+            row |= {"seconds": one.seconds if one else math.nan, "status": status(one)}
+            config = one.config if one else dict.fromkeys(known, NOT_RUN)
             rows.append(row | {name: config.get(name, NO_RECORD) for name in known})
         if rows:
             self.table(pd.DataFrame(rows), f"The {len(rows)} runs behind this page", folded=True)

@@ -19,6 +19,7 @@ from pfl_lib.papers.table import UNPRINTED, Table
 from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
+EMPTY = ("–", "not run", "left out")
 
 
 def beside(runs: Runs) -> pd.DataFrame:
@@ -125,9 +126,19 @@ def leaders(runs: Runs, table: Table) -> pd.Series:
     return pd.Series([*found.values()], index, dtype=object, name="best first")
 
 
+def behind(beside: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """By how much each method's number is below the highest of its row, of rows in which several
+    ran: a column for each method, a row for each data set and setting of a table.
+    """
+    of = beside[beside["table"] == table.name]
+    rows = of.pivot_table("ours", ["dataset", "setting"], "method", sort=False).dropna(thresh=2)
+    return -rows.sub(rows.max(axis=1), axis=0)
+
+
 def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     """The frame of `beside` in the paper's layout: a column for each method, for each setting a
-    line with the printed values, ours, the difference and the verdicts; no line without any.
+    line with the printed values, ours, the difference and the verdicts; no line without any, and
+    no column of a method that was neither printed nor run.
     Columns `mark` and `exact mark`, where the frame has them, stand behind our values; what
     `with_exact` adds has a line of its own, and its verdicts.
     """
@@ -143,14 +154,19 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
         mark = compared.get("exact mark", "")
         frame["ours, exact"] = _ran(compared, "exact ") + mark
         frame["verdict"] = compared["exact verdict"]
-        shown = ["printed", "ours, exact", "verdict", "ours, smaller", "difference"]
+        apart = (compared["exact ours"] - compared["printed"]).round(2).add(0.0)
+        frame["exact less printed"] = apart.map("{:+.2f}".format, na_action="ignore")
+        frame = frame.rename(columns={"difference": "smaller less printed"})
+        shown = ["printed", "ours, exact", "exact less printed", "verdict"]
+        shown += ["ours, smaller", "smaller less printed"]
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
     cells = frame.set_index([*index, "method"])[shown].rename_axis(columns="value")
     table = cells.stack(future_stack=True).unstack("method").fillna("–").replace("", "–")
     rows = frame[index].drop_duplicates().itertuples(index=False, name=None)
     table = table.loc[[(*row, name) for row in rows for name in shown]]
     table = table[(table != "–").any(axis=1)]
-    return table[list(dict.fromkeys(compared["method"]))]
+    there = table.columns[~table.isin(EMPTY).all()]
+    return table[[name for name in dict.fromkeys(compared["method"]) if name in there]]
 
 
 def _ran(compared: pd.DataFrame, which: str = "") -> pd.Series:

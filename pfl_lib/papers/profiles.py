@@ -41,8 +41,8 @@ class Profile:
     """One size of a paper's experiment.
 
     `settings` are the paper's own; `make` makes one of them smaller, or gives None where this
-    profile leaves it out (`only`).  `paper_seeds` is the number of seeds that the paper averages.
-    `note`: what the banner cannot see by comparing settings.
+    profile leaves it out (`only`).  `paper_seeds` is the number of seeds that the paper averages,
+    `supposed` where it prints none.  `note`: what the banner cannot see by comparing settings.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Profile:
     paper_seeds: int
     make: Make = smaller()
     note: str = ""
+    supposed: bool = False
 
     def with_seeds(self, count: int) -> "Profile":
         """The same profile with seeds 1 to `count`."""
@@ -73,7 +74,9 @@ class Profile:
         in_a_row = self.seeds == tuple(range(first, last + 1))
         seeds = f"{first} to {last}" if in_a_row else ", ".join(map(str, self.seeds))
         seeds = f"seeds {seeds}" if len(self.seeds) > 1 else f"seed {first}"
-        count = "" if len(self.seeds) == self.paper_seeds else f" ({self.paper_seeds} in the paper)"
+        printed = "supposed of" if self.supposed else "in"
+        count = f" ({self.paper_seeds} {printed} the paper)"
+        count = "" if len(self.seeds) == self.paper_seeds else count
         shown = ", ".join(told) or "the paper's setting, where it gives one"
         words = [f"{self.name.capitalize()} profile, {seeds}{count}: {shown}."]
         if {ours.dataset for ours in kept.values()} - {paper.dataset for paper in made}:
@@ -88,13 +91,14 @@ def sizes(
     seeds: tuple[int, int, int],
     paper_seeds: int,
     note: str = "",
+    supposed: bool = False,
 ) -> dict[str, Profile]:
     """The three profiles of a page: `quick` on data that needs no download, `small` on the paper's
     data with less of it, `paper` in the exact setting.  `seeds`: how many each runs.
     """
     makes = (quick, small, smaller())
     return {
-        name: Profile(name, settings, tuple(range(1, count + 1)), paper_seeds, make, note)
+        name: Profile(name, settings, tuple(range(1, count + 1)), paper_seeds, make, note, supposed)
         for name, make, count in zip(PROFILES, makes, seeds, strict=True)
     }
 

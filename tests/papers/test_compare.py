@@ -64,12 +64,25 @@ def test_the_papers_layout_keeps_its_rows_and_columns_each_with_its_own_value():
     frame = pd.DataFrame(places | {"printed": [1.0, 2.0, 3.0, 4.0]})
     frame = frame.assign(ours=frame["printed"] + 10, difference=10.0, diverged=None)
     frame = frame.assign(metric="m", status="ran", verdict="")
-    layout = compare.as_printed(frame.assign(**{"ours std": float("nan"), "printed std": 0.5}))
+    given, nan = {"ours std": compare.NAN, "printed std": 0.5}, compare.NAN
+    layout = compare.as_printed(frame.assign(**given))
     assert [*layout.columns] == ["y", "x"]
     assert [*layout.index.droplevel("value").unique()] == [("Z", "b"), ("Z", "a"), ("A", "c")]
     ours = layout.xs("ours", level="value")
     assert ours.to_numpy().tolist() == [["11.00", "12.00"], ["13.00", "–"], ["–", "14.00"]]
     assert layout.loc["Z", "b", "printed"].tolist() == ["1.00 ± 0.50", "2.00 ± 0.50"]
+    theirs = dict.fromkeys(["printed", "ours", "ours std", "difference"], nan)
+    theirs |= {"status": "not run", "method": "z"}
+    further = pd.concat([frame.assign(**given), frame[1:].assign(**given | theirs)])
+    assert [*compare.as_printed(further)] == ["y", "x"], "z was neither printed nor run"
+
+
+def test_how_far_methods_are_below_the_best_of_their_row():
+    lines = [("t", "Z", "b", "x", 3.0), ("t", "Z", "b", "y", 5.0), ("t", "Z", "c", "x", 1.0)]
+    names = ["table", "dataset", "setting", "method", "ours"]
+    frame = pd.DataFrame([*lines, ("other", "Z", "c", "y", 9.0)], columns=names)
+    behind = compare.behind(frame, replace(TABLE, name="t"))
+    assert behind.to_dict("index") == {("Z", "b"): {"x": 2.0, "y": 0.0}}, "of c one method ran"
 
 
 def test_a_table_tells_what_a_column_changes_of_the_schedule():
