@@ -56,23 +56,6 @@ def test_a_mixture_that_moves_by_the_round_by_hand(pencil, play, exactly):
     exactly(second["alpha"][:, 0], [255 / 512, 7 / 16])
 
 
-def test_a_mixture_that_moves_at_every_batch_by_hand(pencil, play, exactly):
-    """As the first run, where round 2's second step of client 0 moves the mixture too.
-
-    Round 1, client 0's second step: v - w = (-1,0), g = (5/2,0), a = 1/2 + 5/4, clipped to 1.
-    Round 2, from a = 1/2, client 0's second step: a = 1/8, v = (5/4,1/16), w = (37/16,-1/4), g =
-    (407,-27)/128; v - w = (-17,5)/16, <v-w, g> = (-17 407 - 5 27)/2048 = -7054/2048, a = 1/8 +
-    3527/2048 is clipped to 1.  v and w do not change by it."""
-    fed, method = pencil(POINTS, alice=None, rounds=1), APFL(mixture_step="every batch")
-    [(first, log)] = play(method, fed)
-    exactly(log["alpha"], [1, 0.5])
-    exactly(first["personal"], [[3 / 8, 0], [3 / 8, -1 / 2]])
-    start = first | {"alpha": torch.full((2, 1), 0.5, dtype=torch.float64)}
-    second, log = method.round(fed, start, 2)
-    exactly(log["alpha"], [1, 3 / 8])
-    exactly(second["personal"], [[2153 / 2048, 155 / 2048], [5 / 8, -7 / 8]])
-
-
 def test_the_mixture_stays_between_zero_and_one(small, play):
     logs = [log["alpha"] for _, log in play(APFL(0.5), small(alice=None, lr=3.0, rounds=6))]
     assert all(((alpha >= 0) & (alpha <= 1)).all() for alpha in logs)

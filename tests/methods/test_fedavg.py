@@ -1,4 +1,4 @@
-"""FedAvg: two rounds by hand, and the identity that defines it."""
+"""FedAvg: two rounds by hand."""
 
 from pfl_lib.methods import FedAvg
 
@@ -17,14 +17,3 @@ def test_two_rounds_by_hand_with_weights_by_size(pencil, play, exactly):
     exactly(second["theta"], [8 / 3, 8 / 9])
     exactly(log["weights"], [2 / 3, 1 / 3])
     assert log["models_up"] == log["models_down"] == 2
-
-
-def test_two_rounds_by_hand_with_uniform_weights(pencil, play, exactly):
-    """As above with x <- (y_0 + y_1) / 2.
-
-    Round 1: y_0 = (1,2), y_1 = (4,-2);  x = (2.5, 0).
-    Round 2: y_0: (2.5,0) -> (3.25,0) -> (1.625,2);  y_1: (2.5,0) -> (5.25,-2);  x = (3.4375, 0).
-    """
-    (first, _), (second, _) = play(FedAvg(weighting="uniform"), pencil(POINTS))
-    exactly(first["theta"], [2.5, 0])
-    exactly(second["theta"], [3.4375, 0])

@@ -24,18 +24,6 @@ def test_two_rounds_by_hand_first_order(pencil, play, exactly):
     assert log["models_up"] == log["models_down"] == 2
 
 
-def test_two_rounds_by_hand_with_the_hessian(pencil, play):
-    """As above with H = I: (I - H/2)(w~ - p) = (w - p)/4, so w <- 7w/8 + p/8.
-
-    Round 1: 1/2 and 1, w = 3/4.  Round 2: 21/32 + 1/2 and 21/32 + 1, w = 45/32.
-    """
-    fed = pencil(POINTS, alice=None)
-    (first, _), (second, _) = play(PerFedAvg(alpha=0.5, hessian="differences"), fed)
-    for state, by_hand in ((first, 3 / 4), (second, 45 / 32)):
-        expected = torch.tensor([by_hand, 0], dtype=torch.float64)
-        torch.testing.assert_close(state["theta"], expected, rtol=0, atol=1e-10)
-
-
 def test_where_alice_is_read_she_alone_is_adapted(small):
     fed, method = small(alice=2), PerFedAvg(alpha=0.2)
     state = method.start(fed)

@@ -36,27 +36,6 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     assert log["models_up"] == log["models_down"] == 4  # a model and a control variate each
 
 
-def test_two_rounds_of_option_i_by_hand(pencil, play, exactly):
-    """As above; c_i is the client's gradient at x, the mean over its points of x - point.
-
-    Round 1: y_0 = (1,2), y_1 = (4,-2), x = (2.5,0) as above; c_0 = (-2,-2), c_1 = (-8,4), c =
-    (-5,1).
-    Round 2.
-      client 0, c - c_0 = (-3,3): gradient (-1.5,0), y = (2.5,0) - (-4.5,3)/2 = (4.75,-1.5);
-        gradient (4.75,-5.5), y_0 = (4.75,-1.5) - (1.75,-2.5)/2 = (3.875,-.25);  c_0 = (2.5,0) -
-        (2,2) = (.5,-2).
-      client 1, c - c_1 = (3,-3): gradient (-5.5,4), y_1 = (2.5,0) - (-2.5,1)/2 = (3.75,-.5);  c_1 =
-        (-5.5,4). x = (3.8125,-.375);  c = (-2.5,1)."""
-    (first, _), (second, log) = play(Scaffold("I"), pencil(POINTS))
-    exactly(first["theta"], [2.5, 0])
-    exactly(first["controls"], [[-2, -2], [-8, 4]])
-    exactly(first["control"], [-5, 1])
-    exactly(second["theta"], [3.8125, -0.375])
-    exactly(second["controls"], [[0.5, -2], [-5.5, 4]])
-    exactly(second["control"], [-2.5, 1])
-    assert log["models_up"] == log["models_down"] == 4
-
-
 def test_a_clipped_round_by_hand(pencil, play, exactly):
     """Norms of at most 2: (-4,0) becomes (-2,0), y = (1,0); (1,-4) becomes 2 (1,-4) / sqrt(17), y_0
     = (1 - 1/sqrt(17), 4/sqrt(17)); c_0 is the mean of the clipped ones.  Client 1: (-8,4) becomes

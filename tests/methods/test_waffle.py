@@ -46,20 +46,6 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     exactly(second["control"], [-1976.25 / 72, -177.125 / 72])
 
 
-def test_two_rounds_by_hand_read_literally(pencil, play, exactly):
-    """c <- c + sum_i w_i (c_i_new - c_i): the same in round 1, where all were zero, and the same
-    models in round 2.
-
-    Changes in round 2: c_0 by (84.25,15.625), c_1 and c_2 by (88,12.5);  c = (-145,-25) + (47
-    (84.25,15.625) + 25 (88,12.5))/72.
-    """
-    (first, _), (second, _) = play(Waffle(control="literal"), pencil(POINTS))
-    exactly(first["control"], [-145, -25])
-    exactly(second["theta"], [(47 * 148.75 + 25 * 116.5) / 72, (47 * 21.875 + 25 * 18.75) / 72])
-    c = [-145 + (47 * 84.25 + 25 * 88) / 72, -25 + (47 * 15.625 + 25 * 12.5) / 72]
-    exactly(second["control"], c)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_two_clients_are_scaffold_bit_for_bit_until_the_last_twentieth(small, play, dtype):
     """With N = 2 the rule says nothing: weights are uniform for r < .95 R."""

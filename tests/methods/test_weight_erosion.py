@@ -108,14 +108,6 @@ def test_relative_distances_are_equation_4():
     assert relative_distances(updates, 0).tolist() == [0, math.inf, 0]
 
 
-def test_a_user_who_does_not_move_stays_alone_by_hand(pencil, play, exactly):
-    """Alice sits at her point (0,0): client 1 loses all weight, client 2 does not move either."""
-    fed = pencil([[(0, 0)], [(4, 4)], [(0, 0)]], rounds=1)
-    [(state, log)] = play(WeightErosion(), fed)
-    exactly(log["weights"], [1, 0, 1])
-    exactly(state["theta"], [0, 0])
-
-
 def test_newcomers_get_the_mean_or_median_of_the_others_weights():
     known, skewed, nobody = (
         torch.tensor(weights, dtype=torch.float64)
