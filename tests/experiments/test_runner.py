@@ -1,10 +1,8 @@
 """Cells: what is refused, the same bits, interrupted or not, what failures leave behind."""
 
-import math
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from pfl_lib import Federation, Schedule
@@ -148,21 +146,6 @@ def test_a_cell_published_without_its_model_is_run_again_where_its_model_is_aske
     assert run(chosen, other).model is None and not (tmp_path / "other").exists()
     assert same_bits(run(chosen, other, with_model=True), whole)
     assert same_bits(other.find(chosen), whole)
-
-
-def test_a_diverged_run_stops_is_recorded_and_reads_back(store):
-    """ReLU, so that a learning rate of a million has no limit."""
-    chosen = spec(m.FedAvg(), rounds=9, lr=1e6, model="lenet5-relu")
-    rounds = []
-    result = run_one(chosen, store, progress=rounds.append)
-    assert result.diverged == rounds[-1] < 9
-    assert result.metrics["round"].tolist() == list(range(1, result.diverged))
-    assert result.metrics["loss"].map(math.isfinite).all()
-    again = []
-    found = run_one(chosen, store, progress=again.append)
-    assert found.diverged == result.diverged and again == []
-    same = {"check_exact": True, "check_dtype": False}
-    pd.testing.assert_frame_equal(found.metrics, result.metrics, **same)
 
 
 def test_one_failed_cell_stops_no_other_and_says_why_in_one_line(store):

@@ -7,7 +7,7 @@ from torch import nn
 
 from pfl_lib import Federation, Schedule
 from pfl_lib.federation.devices import cores
-from pfl_lib.methods import FedAvg, make_method
+from pfl_lib.methods import FedAvg
 from pfl_lib.progress import tell
 from pfl_lib.rows import copies
 from tests.common import refusal, refused
@@ -245,18 +245,6 @@ def test_a_module_of_ones_own_is_where_everybody_starts_and_is_left_alone():
     assert torch.equal(fed.initial()["theta"], before)
     FedAvg().round(fed, FedAvg().start(fed), 1)
     assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
-
-
-def test_participants_are_the_same_for_every_method_and_engine():
-    for name in ("local", "fedavg", "scaffold", "weight_erosion", "waffle", "apfl"):
-        fed = federation(schedule={"participation": 0.5, "lr": 0.3}, alice=0, engine="vmap")
-        asked, train = [], fed.train
-        fed.train = lambda rows, r, clients, *a, _asked=asked, _train=train, **kw: (
-            _asked.append(list(clients)) or _train(rows, r, clients, *a, **kw)
-        )
-        make_method(name).round(fed, make_method(name).start(fed), 3)
-        expected = federation(schedule={"participation": 0.5}, alice=0).participants(3)
-        assert sorted(sum(asked, [])) == ([0] if name == "local" else expected)
 
 
 def test_other_clients_are_drawn_in_other_rounds_and_for_other_seeds():

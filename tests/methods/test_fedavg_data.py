@@ -24,20 +24,6 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     assert log["models_up"] == log["models_down"] == 2
 
 
-def test_two_rounds_by_hand_with_a_pool_of_everything(pencil, play, exactly):
-    """theta <- (theta + point)/2.  Points 4 and 8, share 1 of all: both train on their own point,
-    then on the other's; weights 1/2.
-
-    Round 1: y_0 = 2, then 5; y_1 = 4, then 4;  x = 9/2.
-    Round 2: y_0 = 17/4, then 49/8; y_1 = 25/4, then 41/8;  x = 45/8.
-    """
-    fed = pencil([[(4, 0)], [(8, 0)]], alice=None)
-    (first, log), (second, _) = play(FedAvgData(share=1), fed)
-    exactly(first["theta"], [9 / 2, 0])
-    exactly(second["theta"], [45 / 8, 0])
-    exactly(log["weights"], [1 / 2, 1 / 2])
-
-
 def test_runs_of_the_released_codes_pool_keep_the_keys_they_had_before_there_was_another():
     assert "pool" not in described(FedAvgData(pool="client"))
     assert described(FedAvgData())["pool"] == "all"

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from pfl_lib import Federation
-from pfl_lib.methods import Local
 from pfl_lib.methods.pfedla import PFedLA
 from tests.methods.conftest import TwoLayers, normed
 
@@ -70,28 +69,6 @@ def test_three_rounds_by_hand(pencil, play, exactly):
     assert last["models_up"] == last["models_down"] == 2
 
 
-def test_two_rounds_by_hand_with_a_retained_layer(pencil, play, exactly):
-    """As above, each client keeping her own upper layer.
-
-    Points (4, 4) and (-4, 0).
-    Round 1: theta_0 = (2, 2), theta_1 = (-2, 0).
-    Round 2: the clients start from (0, 2) and (0, 0), where pFedLA's would from (0, 1);
-      theta_0 = (2, 3), theta_1 = (-2, 0).
-      Lower learns as above; upper has no slope, though <theta_j, Delta_0> = (2, 0) there.
-    Half of the two parameters is not downloaded: 2 models up, 1 down.
-    """
-    e = math.log(3) / 8
-    fed = pencil([[(4, 4)], [(-4, 0)]], alice=None, model=TwoLayers)
-    method = plain(step=e, retained=("upper",))
-    (first, _), (second, log) = play(method, fed, state=begin(method, fed))
-    exactly(first["theta"], [[2, 2], [-2, 0]])
-    exactly(second["theta"], [[2, 3], [-2, 0]])
-    exactly(second["hypernetworks"][0], [1, 2 * e, -2 * e, 0, 0, 2 * e, -2 * e, 0, 0])
-    exactly(log["weights"], [[[0.5, 0.5]] * 2, [[1, 0], [0, 1]]])
-    assert (log["models_up"], log["models_down"]) == (2, 1)
-    exactly(method.served(fed, second)["theta"], [[1, 3], [-1, 0]])
-
-
 def test_a_relative_step_by_hand(pencil, play, exactly):
     """|Delta_0|^2 = 2^2 + 1^2 = 5 in round 2 above: five times the step gives the same weights."""
     fed = pencil(POINTS, alice=None, model=TwoLayers)
@@ -106,26 +83,6 @@ def test_a_client_that_does_not_move_teaches_its_hypernetwork_nothing(pencil, pl
     method = plain(scale="relative")
     state, _ = play(method, fed)[-1]
     assert torch.equal(state["hypernetworks"], method.start(fed)["hypernetworks"])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, MOMENTUM, {"model": normed, "batch_size": 3}, {"participation": 0.5}],
-    ids=["plain", "momentum", "norms", "participation"],
-)
-def test_all_weight_on_oneself_is_local_training_bit_for_bit(small, play, settings):
-    fed = small(alice=None, **settings)
-    method = PFedLA(step=0.0)
-    state = method.start(fed)
-    state["hypernetworks"] = state["hypernetworks"].clone()
-    [bias] = [block for block in method._blocks(fed) if block.name == "head bias"]
-    scores = state["hypernetworks"][:, bias.start : bias.stop]
-    scores += 1e6 * torch.eye(4).repeat(1, (bias.stop - bias.start) // 4)
-    runs = play(method, fed, state=state), play(Local(), fed)
-    for (mine, _), (theirs, _) in zip(*runs, strict=True):
-        for name in ("theta", "statistics"):
-            assert torch.equal(mine[name], theirs[name])
-            assert torch.equal(method.served(fed, mine)[name], theirs[name])
 
 
 def test_scaling_all_models_scales_a_relative_step_not_at_all(small):

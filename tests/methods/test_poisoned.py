@@ -56,19 +56,6 @@ def test_where_nothing_is_shared_nan_stays_with_its_client(small, play, method):
     torch.testing.assert_close(served[:3], local["theta"][:3], rtol=1e-12, atol=1e-12)
 
 
-def test_a_reversed_body_by_hand_leaves_fedreps_head_honest(pencil, play, exactly):
-    """lr 1/2, head "upper".  Round 1, all at 0: heads by (0, 4) to 2 and by -4 to -2; bodies by
-    (4, 0) to 1 and by 8 to 4, of which -4 is sent: their mean is -1.5.
-
-    Round 2: heads from 2 to 1 to 2.5, from -2 to -3; bodies from -1.5 to 1.25 to .625, and to 3.25,
-    an update of 4.75, so -6.25 is sent: their mean is -2.8125.
-    """
-    method = Poisoned(m.FedRep(("upper",), weighting="uniform"), (1,), "update")
-    (first, _), (second, _) = play(method, pencil(POINTS, model=TwoLayers))
-    exactly(first["theta"], [[-1.5, 2], [-1.5, -2]])
-    exactly(second["theta"], [[-2.8125, 2.5], [-2.8125, -3]])
-
-
 @pytest.mark.parametrize(
     ("method", "kept"),
     [(m.Local(), [0, 1]), (m.LGFedAvg(("lower",)), [0]), (m.FedRep(("upper",)), [1])],

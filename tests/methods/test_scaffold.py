@@ -55,21 +55,6 @@ def test_control_variates_are_no_longer_than_the_norm_that_clips(small, play, op
         assert state["theta"].isfinite().all()
 
 
-def test_correction_comes_before_weight_decay_and_momentum_by_hand(pencil, play, exactly):
-    """v <- v/2 + (g + c - c_0 + y/4), y <- y - v/2, from c = (1,0) and c_0 = (0,1), so the
-    correction is (1,-1).
-
-    g = (-4,0), v = (-3,-1), y = (1.5,.5); g = (1.5,-3.5), v = (-1.5,-.5) + (2.5,-4.5) + (.375,.125)
-    = (1.375,-4.875), y = (.8125,2.9375). c_0 is the mean of the raw gradients, (-1.25,-1.75),
-    whatever momentum and weight decay did to y."""
-    fed = pencil([POINTS[0]], rounds=1, momentum=0.5, weight_decay=0.25)
-    c, own = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    state = {**fed.initial(), "control": c, "controls": own[None]}
-    [(after, _)] = play(Scaffold(), fed, state=state)
-    exactly(after["theta"], [0.8125, 2.9375])
-    exactly(after["controls"], [[-1.25, -1.75]])
-
-
 @pytest.mark.parametrize("option", ["I", "II"])
 @pytest.mark.parametrize("settings", [{}, MOMENTUM], ids=["plain", "momentum"])
 def test_control_variates_frozen_at_zero_give_fedavg_bit_for_bit(small, settings, option):

@@ -29,19 +29,6 @@ def test_two_rounds_by_hand_of_whole_models(pencil, play, exactly):
     assert log["models_up"] == log["models_down"] == 2
 
 
-def test_two_rounds_by_hand_layer_by_layer(pencil, play, exactly):
-    """The same points, the coordinates as two layers.  In the upper one both updates are the same,
-    so it is shared equally at any temperature; the mean of the entropies of (3/4, 1/4) and of
-    (1/2, 1/2) gives the lower layer the weights of whole models above, and the same models.
-    """
-    method = Similarity(entropy=entropy_of(3 / 4, 1 / 2))
-    fed = pencil([[(4, 4)], [(-4, 4)]], alice=None, model=TwoLayers)
-    (first, log), (second, _) = play(method, fed)
-    exactly(first["theta"], [[1, 2], [-1, 2]])
-    exactly(log["weights"], [[[3 / 4, 1 / 4], [1 / 4, 3 / 4]], [[1 / 2, 1 / 2]] * 2])
-    exactly(second["theta"], [[5 / 4, 3], [-5 / 4, 3]])
-
-
 def test_one_temperature_serves_all_layers(pencil, play, exactly):
     """Points (8, 4) and (-8, -4): updates (4, 2) and (-4, -2), apart by 8 below and 4 above.
 

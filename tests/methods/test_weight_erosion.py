@@ -118,23 +118,6 @@ def test_newcomers_get_the_mean_or_median_of_the_others_weights():
     assert welcome(nobody, [0, 2], "mean")[[0, 2]].tolist() == [1, 1]
 
 
-def test_a_newcomer_joins_with_the_mean_and_erodes_from_there_by_hand(pencil, play, exactly):
-    """As the two rounds by hand with p_s = 0, but client 2 comes in round 2.
-
-    Round 1: d_1 = 2, alpha = (1, .75);  x = ((3,4) + .75 (-5,10)) / 1.75 = (-.75,11.5) / 1.75 =
-    (-3/7, 46/7). Round 2: client 2 joins with (1 + .75)/2 = .875.  g_i - g_0 is unchanged: lengths
-    10 and 10.
-      g_0 = ((6,8) - x)/2 = (45/7, 10/7)/2, |g_0| = sqrt(45^2 + 10^2)/14 = sqrt(2125)/14, so d =
-      140/sqrt(2125) = 3.0370... alpha_1 = .75 - d/8, alpha_2 = .875 - d/8.
-    """
-    fed = pencil(POINTS, local_batches=1, availability=((2, 2, 2),))
-    (first, log), (_, next_log) = play(WeightErosion(p_d=0.125, p_s=0.0), fed)
-    exactly(log["weights"], [1, 0.75, 0])
-    exactly(first["theta"], [-3 / 7, 46 / 7])
-    d = 140 / math.sqrt(2125)
-    exactly(next_log["weights"], [1, 0.75 - d / 8, 0.875 - d / 8])
-
-
 def test_an_agent_that_was_never_drawn_is_as_new_as_one_that_was_not_there(small, play):
     """Half of three clients are drawn: Alice and, in this order, 1, 1, 2, 2, 2."""
     drawn = small(clients=3, rounds=5, participation=0.5)
@@ -144,11 +127,3 @@ def test_an_agent_that_was_never_drawn_is_as_new_as_one_that_was_not_there(small
         assert torch.equal(one["theta"], other["theta"])
         assert torch.equal(log["weights"], same["weights"])
         assert one["weights"].nan_to_num(-1).tolist() == other["weights"].nan_to_num(-1).tolist()
-
-
-def test_an_agent_that_was_away_comes_back_with_its_weight(small, play):
-    fed = small(alice=0, rounds=4, availability=((1, 1, 1),))
-    states, logs = zip(*play(WeightErosion(p_d=0.1), fed), strict=True)
-    assert states[0]["weights"][1] < 1
-    assert all(state["weights"][1] == states[0]["weights"][1] for state in states)
-    assert all(log["weights"][1] == 0 for log in logs[1:])
