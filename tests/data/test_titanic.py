@@ -202,8 +202,3 @@ def test_another_table_is_refused(tmp_path):
     ):
         (tmp_path / "titanic" / "titanic3.csv").write_text(text)
         refused(words, data.load, "titanic", tmp_path)
-
-
-def test_a_client_that_is_none_is_no_alice():
-    cancer, told = data.load("breast_cancer"), "alice 4 is not one of the clients 0 to 3"
-    refused(told, partitions.make, "radius_strict", cancer, alice=4)

@@ -10,11 +10,6 @@ from tests.common import refused
 AGES = np.array([20.0, 20.5, 35, 36, np.nan, 3, 80, np.nan, 35, 12])
 
 
-def test_bins_hold_what_lies_above_the_last_bound_and_up_to_their_own():
-    found = by_column.by_bins(AGES, (20, 35), seed=0)
-    assert [sorted(group) for group in found] == [[0, 5, 9], [1, 2, 8], [3, 6], [4, 7]]
-
-
 def test_unknown_values_are_shuffled_first_then_each_bin_as_the_authors_do():
     """Written as in the authors' utils.py, over the interpreter's own generator."""
     ages = np.where(np.arange(300) % 7 == 0, np.nan, np.arange(300) % 80)
@@ -39,11 +34,6 @@ def test_mixed_halves_the_first_two_bins_joined_and_leaves_the_global_generator_
     assert random.getstate() == before
     assert sorted(first + second) == [0, 1, 2, 5, 8, 9] and len(first) == len(second) == 3
     assert (sorted(third), sorted(unknown)) == ([3, 6], [4, 7])
-
-
-def test_each_value_of_a_column_is_a_group_in_ascending_order():
-    rows = by_column.by_value(["north", "east", "north"], seed=0)
-    assert [sorted(group) for group in rows] == [[1], [0, 2]]
 
 
 def held_out(rows, alice) -> tuple[list, list]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pfl_lib import partitions
-from pfl_lib.partitions import Latent, Partition, Shards, earth_movers_distance
+from pfl_lib.partitions import Latent, Partition, earth_movers_distance
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,6 @@ def test_one_class_alone_is_as_far_as_it_can_be(name, classes, clients, distance
     dataset = request.getfixturevalue(name)
     found = earth_movers_distance(partitions.make(Latent(classes), dataset, clients), dataset)
     assert found.tolist() == pytest.approx([distance] * clients, abs=1e-12)
-
-
-def test_two_equal_classes_of_ten(cifar10):
-    """Two classes of ten, half and half: 2 |0.5 - 0.1| for its own, and 0.8 + 8 |0 - 0.1| for all:
-    2.4.  One class twice: 2.7.
-    """
-    made = partitions.make(Shards(), cifar10, 100, seed=1)
-    classes = (made.label_matrix(cifar10) > 0).sum(1)
-    expected = torch.where(classes == 2, 2.4, 2.7).double()
-    assert torch.allclose(earth_movers_distance(made, cifar10), expected, atol=1e-6)
 
 
 def test_clients_like_everybody_are_at_no_distance_and_an_uneven_client_is_as_counted_by_hand(

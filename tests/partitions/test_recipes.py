@@ -18,7 +18,7 @@ def test_short_names_mean_recipes():
     assert p.find("C") == p.LabelSkew("C")
     assert p.find("age_strict") == p.ByColumn("age", (20, 35), unknown=True)
     for name, recipe in p.PARTITIONS.items():
-        assert p.called(recipe) == name and recipe.default_clients >= 1
+        assert p.called(recipe) == name and recipe.default_clients >= 1 and recipe.version == 1
     assert p.called(p.ByColumn("age", (18,))).startswith("ByColumn(column='age', bins=(18.")
     assert all(family.name == name for name, family in p.FAMILIES.items())
 
@@ -50,6 +50,32 @@ def test_a_recipe_runs_with_its_papers_clients_and_is_stored_with_its_settings(
     made = p.make(recipe, digits, seed=1, validation=0.2)
     parts = (*made.train, *made.validation)
     assert len(torch.cat(parts).unique()) == sum(map(len, parts))
+
+
+# Of digits, by their default clients but for Dirichlet's 5, with seed 1.
+GOLDEN = {
+    p.LabelSkew("A"): "a7366eec2b13b572",
+    p.LabelSkew("B"): "f507dd45f23b6669",
+    p.LabelSkew("C"): "d2eea85d747ccb9c",
+    p.LabelSkew("A*"): "3a43de32d5d356c4",
+    p.LabelSkew("B*"): "6d9ca08a740a7dd7",
+    p.Shards(): "815fd0793381795e",
+    p.Dirichlet(1.0): "7aab0776674d0c02",
+    p.Latent(3): "19792ec18d91aec0",
+    p.Classes(examples=80): "d21fa7459e5a90c0",
+    p.Dominant(examples=80): "e66796b7a0fea210",
+    p.Neighbours(examples=80): "c00549019d06c32f",
+    p.Relatives(examples=80): "df4fed85fd9f6a9f",
+}
+
+
+@pytest.mark.parametrize("recipe", GOLDEN, ids=repr)
+def test_the_seed_decides_what_is_drawn_and_version_1_never_changes(recipe, digits):
+    """Results' keys hold the version: a change of these checksums asks for a higher one."""
+    clients = 5 if isinstance(recipe, p.Dirichlet) else None
+    made = [p.make(recipe, digits, clients, seed).checksum() for seed in range(5)]
+    assert made[1] == GOLDEN[recipe] and recipe.version == 1
+    assert len({*made}) == (1 if recipe in map(p.LabelSkew, "ABC") else 5)
 
 
 def test_what_is_no_recipe_is_refused_in_one_line():
@@ -163,3 +189,5 @@ def test_a_table_that_cannot_be_split_so_is_refused():
     refused("makes 2; give clients=2", p.make, p.ByColumn("mean radius", (12,)), cancer, 3)
     told = "by age, which dataset 'breast_cancer' lacks"
     refused(told, p.make, p.ByColumn("age", (12,)), cancer, 2)
+    told = "alice 4 is not one of the clients 0 to 3"
+    refused(told, p.make, "radius_strict", cancer, alice=4)
