@@ -72,14 +72,6 @@ def test_uniform_weights_sum_to_one(n):
     assert uniform(n).sum().item() == pytest.approx(1, abs=1e-15)
 
 
-def test_a_plain_step_by_hand():
-    """(1, 2) - 0.5 (4, -2) = (-1, 3), for a row and for a matrix, in place."""
-    for theta in (matrix([1, 2]), matrix([[1, 2], [1, 2]])):
-        rows = {"theta": theta}
-        descend(rows, "theta", torch.ones_like(theta) * matrix([4, -2]), batch(lr=0.5))
-        assert (theta == matrix([-1, 3])).all()
-
-
 def test_momentum_and_weight_decay_by_hand():
     """v <- v/2 + (g + theta/4), theta <- theta - v/2: from theta = 4, v = 2, g = 1: v = 1 + 2 = 3,
     theta = 2.5; then with g = 0: v = 1.5 + .625 = 2.125, theta = 1.4375."""

@@ -40,20 +40,6 @@ def test_a_whole_batch_is_moved_as_its_images_are_one_by_one():
     assert torch.equal(side_by_side.flatten(0, 1), found)
 
 
-def test_a_move_by_hand():
-    """Padded by four, a cut that begins at row 5 and column 4 is one row further down: the last row
-    is black; the mirrored cut at (4, 3) begins a column to the left of the image.
-    """
-    image = torch.tensor([[[1, 2], [3, 4]]], dtype=torch.uint8)
-    moves = torch.tensor([[4, 4, 0], [5, 4, 0], [4, 3, 1], [0, 0, 0]])
-    assert moved(image.expand(4, 1, 2, 2), moves)[:, 0].tolist() == [
-        [[1, 2], [3, 4]],
-        [[3, 4], [0, 0]],
-        [[1, 0], [3, 0]],
-        [[0, 0], [0, 0]],
-    ]
-
-
 def test_every_place_is_drawn_about_as_often_and_half_of_the_images_are_mirrored():
     """81,000 draws: each of 81 places 1,000 times, by four standard deviations of 31."""
     moves = draw_moves(81_000, torch.Generator().manual_seed(0))

@@ -41,17 +41,6 @@ def test_alike_clients_are_of_no_use_to_each_other_and_go_back(small, play):
         torch.testing.assert_close(state["theta"], fed.initial()["theta"].expand(4, -1))
 
 
-def test_two_clients_get_the_model_that_is_better_than_the_average(pencil, play, exactly):
-    """Of two, the average without a model is the other one.  Client 0 validates on 2: L = 1 at y_0
-    = 2, 3 at y_1 = 4, 1.5 at the average 3;  w = 3 - 1.5, 1 - 1.5;  w* = 1, 0.  Client 1 validates
-    on 3: w = 1.5 - 1 for both;  w* = 1/2, 1/2.
-    """
-    fed = pencil(POINTS[:2], alice=None, validation=[[(2, 0)], [(3, 0)]])
-    (state, log), *_ = play(FedFomoMA(), fed, rounds=1)
-    exactly(log["weights"], [[1, 0], [0.5, 0.5]])
-    exactly(state["theta"], [[2, 0], [3, 0]])
-
-
 def test_it_is_fedfomo_where_both_give_all_weight_to_ones_own_model(pencil, play):
     """A triangle's corners: the average without another one is nearer; both serve y_i."""
     points = [[(2, 0)], [(-1, 3**0.5)], [(-1, -(3**0.5))]]

@@ -26,24 +26,6 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     assert log["models_up"] == log["models_down"] == 2
 
 
-@pytest.mark.parametrize("restart", [False, True])
-def test_two_steps_a_batch_and_two_batches_by_hand(pencil, play, exactly, restart):
-    """lr 1/2, lambda 1/2, K 2, eta 1/2, beta 1/2: w <- w - (w - theta)/4, x <- (x + mean w)/2.
-
-    client 1, (8,-4): theta = (4,-2); g = (-4,2) + (2,-1), theta = (5,-5/2); w = (5/4,-5/8).
-    client 0, (4,0): theta = (2,0); g = (-2,0) + (1,0), theta = (5/2,0); w = (5/8,0). Then (0,4):
-      theta goes on: g = (5/2,-4) + (15/16,0), theta = (25/32,2); g = (25/32,-2) + (5/64,1), theta =
-        (45/128,5/2);  w = 3/4 (5/8,0) + theta/4 = (285/512,5/8);
-      from w: g = (5/8,-4), theta = (5/16,2); g = (5/16,-2) + (-5/32,1), theta = (15/64,5/2);  w =
-        (135/256,5/8)."""
-    fed = pencil([[(4, 0), (0, 4)], [(8, -4)]], alice=None, rounds=1)
-    method = PFedMe(lam=0.5, steps=2, eta=0.5, beta=0.5, restart=restart)
-    [(state, _)] = play(method, fed)
-    theta, w = (15 / 64, 135 / 256) if restart else (45 / 128, 285 / 512)
-    exactly(state["personal"], [[theta, 5 / 2], [5, -5 / 2]])
-    exactly(state["theta"], [(w + 5 / 4) / 4, 0])
-
-
 def test_momentum_is_the_inner_problems_alone(pencil, play, exactly):
     """lr 1/2, momentum 1/2, lambda 1, K 1 from w, eta 1/2, p = 4 twice: theta = 2, w = 1; then g =
     -3, velocity -2 - 3, theta = 1 + 5/2, w = 1 + (7/2 - 1)/2 = 9/4."""

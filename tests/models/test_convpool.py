@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.func import grad, vmap
 from torch.nn import functional as F
 
 from pfl_lib.models.convpool import ACTIVATIONS, conv_pool
@@ -49,27 +48,6 @@ def test_ties_share_the_gradient_equally_and_keep_its_sum():
     torch.testing.assert_close(ours[0].sum(), plain[0].sum(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(ours[1], plain[1], rtol=1e-12, atol=1e-12)
     assert not torch.equal(ours[0], plain[0])  # the library gives all to a window's first pixel
-
-
-def test_clients_side_by_side_get_the_gradients_of_each_alone():
-    module = torch.nn.Conv2d(1, 6, 5, dtype=torch.float64)
-    parameters = {
-        name: torch.stack([p.detach() * (1 + 0.1 * k) for k in range(3)])
-        for name, p in module.named_parameters()
-    }
-    x = torch.randn(3, 4, 1, 28, 28, generator=torch.Generator().manual_seed(5)).double()
-
-    def ours(p, x):
-        return conv_pool(x, p["weight"], p["bias"], 2, "tanh").square().sum()
-
-    def plain(p, x):
-        return F.max_pool2d(F.conv2d(x, p["weight"], p["bias"], padding=2), 2).tanh().square().sum()
-
-    side_by_side = vmap(grad(ours))(parameters, x)
-    for k in range(3):
-        alone = grad(plain)({name: p[k] for name, p in parameters.items()}, x[k])
-        for name in alone:
-            torch.testing.assert_close(side_by_side[name][k], alone[name], rtol=1e-11, atol=1e-11)
 
 
 def test_a_second_derivative_is_refused_rather_than_wrong():
