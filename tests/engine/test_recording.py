@@ -218,13 +218,11 @@ class Mine(models.Architecture):
         return Steep(2.0)
 
 
-def test_no_other_network_is_recorded(at_once):
+def test_no_other_network_is_recorded(at_once, monkeypatch):
+    """Nor one of a user's own that is put among the package's."""
     partial = functools.partial(models.build, "linear", (9,), 2)
     for model in (linear(), linear, partial, lambda: Steep(1e9), Mine("linear", (9,), 2)):
         assert federation(model)._modules[0].recordings is None
-
-
-def test_a_network_of_ones_own_that_is_put_among_the_packages_is_not_recorded(monkeypatch):
     monkeypatch.setitem(models.MODELS, "linear", lambda shape, classes: Steep(4.0))
     assert federation(models.Architecture("linear", (9,), 2))._modules[0].recordings is None
 

@@ -17,18 +17,9 @@ from pfl_lib.results.store import NotStored, Store
 from tests.common import no_room, refusal, refused
 from tests.experiments.common import drawn, method_file, same_bits, spec
 from tests.methods.conftest import normed
+from tests.methods.test_differential import CASES
 
-OTHERS = {
-    "weight_erosion": m.WeightErosion(p_d=0.1),
-    "fedfomo": m.FedFomo(n=2),
-    "fedavg_data": m.FedAvgData(share=0.5),
-    "mocha": m.Mocha(coefficient=100),
-    "cfl": m.CFL(epsilon_1=2, epsilon_2=0, start_round=4),
-    "per_fedavg": m.PerFedAvg(hessian="differences"),
-    "pfedla": m.PFedLA(retained=1),
-    "pfedhn": m.PFedHN(hidden=(4,)),
-}
-EVERY = [OTHERS.get(name) or kind() for name, kind in m.METHODS.items()]
+EVERY = {method.name: method for method in CASES}.values()
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
 
 
