@@ -41,21 +41,6 @@ def test_two_rounds_by_hand(pencil, play, exactly):
     exactly(method.served(fed, second)["theta"], [own, other])
 
 
-def test_a_mixture_that_moves_by_the_round_by_hand(pencil, play, exactly):
-    """As above, with a = 1/2 through round 2.
-
-    client 0: v = (5/4,1/16), w = (37/16,-1/4);  u = (57,-3)/32, g = (89,-3)/32, v = (71,11)/128;
-      v moved by (23,11)/128 from (3/8,0), v - w was (-1/4,1/2):  a = 1/2 - 23/512 + 22/512 =
-      255/512.
-    client 1: v = (5/8,-7/8), moved by (1/4,-3/8), v - w was (-1/4,0):  a = 1/2 - 1/16 = 7/16."""
-    fed, method = pencil(POINTS, alice=None), APFL(mixture_step="round")
-    (_, log), (second, next_log) = play(method, fed)
-    exactly(log["alpha"], [0.5, 0.5])
-    exactly(second["personal"], [[71 / 128, 11 / 128], [5 / 8, -7 / 8]])
-    exactly(next_log["alpha"], [255 / 512, 7 / 16])
-    exactly(second["alpha"][:, 0], [255 / 512, 7 / 16])
-
-
 def test_the_mixture_stays_between_zero_and_one(small, play):
     logs = [log["alpha"] for _, log in play(APFL(0.5), small(alice=None, lr=3.0, rounds=6))]
     assert all(((alpha >= 0) & (alpha <= 1)).all() for alpha in logs)

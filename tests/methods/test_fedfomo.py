@@ -12,6 +12,7 @@ from pfl_lib.rows import copies
 from tests.common import refused
 
 EVERYBODY = FedFomo(n=2)
+POINTS, HELD = [[(4, 0)], [(8, 0)]], {"validation": [[(4, 0)], [(2, 0)]], "alice": None}
 
 
 def weights(*given) -> torch.Tensor:
@@ -31,7 +32,7 @@ def test_two_rounds_by_hand(pencil, play, exactly):
       -.7, -1.5: neither helps, it goes back to 2.
     P = 1 on the diagonal plus all w.
     """
-    fed = pencil([[(4, 0)], [(8, 0)]], alice=None, validation=[[(4, 0)], [(2, 0)]])
+    fed = pencil(POINTS, **HELD)
     (first, log), (second, next_log) = play(EVERYBODY, fed)
     exactly(log["weights"], [[0.6, 0.4], [1, 0]])
     exactly(first["theta"], [[2.8, 0], [2, 0]])
@@ -51,8 +52,7 @@ def test_uploads_of_earlier_rounds_that_the_server_keeps_by_hand(pencil, play, e
     Client 0 has y_0 = 3.4: L = 1.72 at 2.8, 1.18 at y_0, 1 at y_1;  w = .54/.6, .72/1.2 = .9, .6;
     theta_0 = (.9*3.4 + .6*4)/1.5 = 3.64.  Without the earlier upload it gets its own y_0.
     """
-    settings = {"alice": None, "validation": [[(4, 0)], [(2, 0)]], "availability": ((1, 1, 1),)}
-    fed = pencil([[(4, 0)], [(8, 0)]], **settings)
+    fed = pencil(POINTS, availability=((1, 1, 1),), **HELD)
     (first, _), (second, log) = play(FedFomo(n=2, keeps=True), fed)
     exactly(first["theta"], [[2.8, 0], [2, 0]])
     exactly(log["weights"], [[0.6, 0.4], [0, 0]])
@@ -74,8 +74,7 @@ def test_a_warm_up_is_one_local_epoch_of_every_client_before_the_first_round(sma
 
 
 def test_who_has_never_uploaded_is_not_sent(pencil, play, exactly):
-    settings = {"alice": None, "validation": [[(4, 0)], [(2, 0)]], "availability": ((1, 2, 2),)}
-    fed = pencil([[(4, 0)], [(8, 0)]], **settings)
+    fed = pencil(POINTS, availability=((1, 2, 2),), **HELD)
     (state, log), _ = play(FedFomo(n=2, keeps=True), fed)
     assert log["models_down"] == 0 and state["has uploaded"].tolist() == [True, False]
     exactly(state["theta"], [[2, 0], [0, 0]])
@@ -83,7 +82,7 @@ def test_who_has_never_uploaded_is_not_sent(pencil, play, exactly):
 
 def test_the_released_affinities_by_hand(pencil, play, exactly):
     """As round 1 above, w / |sum w|: 3/5, 2/5 and 1/1, 0/1."""
-    fed = pencil([[(4, 0)], [(8, 0)]], alice=None, validation=[[(4, 0)], [(2, 0)]])
+    fed = pencil(POINTS, **HELD)
     (state, _), *_ = play(FedFomo(n=2, affinity="normalised"), fed, rounds=1)
     exactly(state["affinity"], [[1.6, 0.4], [1, 1]])
 

@@ -10,7 +10,6 @@ from pfl_lib import Federation
 from pfl_lib.methods.pfedla import PFedLA
 from tests.methods.conftest import TwoLayers, normed
 
-MOMENTUM = {"momentum": 0.9, "weight_decay": 0.01}
 POINTS = [[(4, 4)], [(-4, 4)]]
 
 

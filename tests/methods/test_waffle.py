@@ -65,21 +65,6 @@ def test_uniform_weights_are_scaffold(small, play, uniform, clients, option):
             torch.testing.assert_close(state[name], plain[name], **tolerance)
 
 
-def test_a_round_of_absence_is_no_weight_of_zero(small):
-    """Client 1 comes in round 3 for the first time: her weight then is that round's own, Alice's
-    the mean of three rounds'; client 2 has left, and counts in no mean.
-    """
-    fed = small(clients=3, rounds=4, availability=((1, 3, 4), (2, 1, 2)))
-    states = [Waffle().start(fed)]
-    for r in (1, 2, 3):
-        state, log = Waffle().round(fed, states[-1], r)
-        states.append(state)
-    before, now = states[2]["history"], states[3]["history"][1]
-    assert before[:, 1].isnan().all() and now[2].isnan()
-    raw = torch.stack([(before[0, 0] + before[1, 0] + now[0]) / 3, now[1]])
-    torch.testing.assert_close(log["weights"], torch.tensor([*raw / raw.sum(), 0.0]).double())
-
-
 def test_read_literally_uniform_weights_are_scaffold_whoever_takes_part(small, play, uniform):
     """c <- c + |S|/N mean of the changes; the smoothing's history is uniform."""
     fed = small(clients=6, rounds=10, participation=0.5)

@@ -116,14 +116,3 @@ def test_newcomers_get_the_mean_or_median_of_the_others_weights():
     assert welcome(known, [0, 1, 2, 3], "mean").tolist()[:4] == [1, 0.5, 0.5, 0]
     assert welcome(skewed, [0, 2], "median").tolist() == [1, 0.4, 0.4, 0.1]
     assert welcome(nobody, [0, 2], "mean")[[0, 2]].tolist() == [1, 1]
-
-
-def test_an_agent_that_was_never_drawn_is_as_new_as_one_that_was_not_there(small, play):
-    """Half of three clients are drawn: Alice and, in this order, 1, 1, 2, 2, 2."""
-    drawn = small(clients=3, rounds=5, participation=0.5)
-    there = small(clients=3, rounds=5, availability=((1, 1, 2), (2, 3, 5)))
-    runs = (play(WeightErosion(p_d=0.1), fed) for fed in (drawn, there))
-    for (one, log), (other, same) in zip(*runs, strict=True):
-        assert torch.equal(one["theta"], other["theta"])
-        assert torch.equal(log["weights"], same["weights"])
-        assert one["weights"].nan_to_num(-1).tolist() == other["weights"].nan_to_num(-1).tolist()
