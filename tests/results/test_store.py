@@ -28,19 +28,23 @@ from tests.common import refused
 from tests.results.common import RUN, assert_same, described, layered, result
 
 EMPTY = pd.DataFrame(columns=["round", "client", "accuracy", "loss"])
+SHAPES = [(1, 1), (3, 1), (1, 4), (3, 4, 4), (3, 1, 1), (3, 2, 4, 4)]
+RESULTS = {
+    "weights": result(),
+    "matrices": layered(),
+    "rounds": result(weights_rounds=np.array([1, 2, 7])),
+    "nothing": result(weights=None, model=None),
+    "no round": result(metrics=EMPTY, weights=None, diverged=1),
+    # Those by client and client are of single precision.
+    **{str(of): result(weights=np.random.default_rng(0).random(of)) for of in SHAPES[:3]},
+    **{
+        str(of): result(weights=np.random.default_rng(0).random(of, np.float32))
+        for of in SHAPES[3:]
+    },
+}
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        result(),
-        layered(),
-        result(weights_rounds=np.array([1, 2, 7])),
-        result(weights=None, model=None),
-        result(metrics=EMPTY, weights=None, diverged=1),
-    ],
-    ids=["weights", "matrices", "rounds", "nothing", "no round"],
-)
+@pytest.mark.parametrize("one", RESULTS.values(), ids=RESULTS)
 def test_a_stored_result_comes_back_to_the_last_bit(store, one):
     assert store.find(RUN) is None
     store.save(RUN, one)
@@ -51,20 +55,6 @@ def test_a_stored_result_comes_back_to_the_last_bit(store, one):
     assert (found.model or {}).keys() == (one.model or {}).keys()
     assert all(torch.equal(found.model[name], value) for name, value in (one.model or {}).items())
     assert len(metrics) or math.isnan(found.best_accuracy) and math.isnan(found.last_accuracy)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 4), (3, 4, 4), (3, 1, 1), (3, 2, 4, 4)])
-def test_weights_keep_their_shape_and_those_by_client_and_client_their_single_precision(
-    store, shape
-):
-    weights = np.random.default_rng(0).random(shape)
-    weights = weights if len(shape) == 2 else weights.astype(np.float32)
-    store.save(RUN, result(weights=weights))
-    found = store.find(RUN)
-    assert np.array_equal(found.weights, weights) and found.weights.dtype == weights.dtype
-    assert found.weights_rounds.tolist() == list(range(1, shape[0] + 1))
-    names = {path.name for path in store.folder(RUN).iterdir()}
-    assert ("weights.csv" in names, "matrices.npz" in names) == (len(shape) == 2, len(shape) > 2)
 
 
 def cut(path: Path) -> None:
