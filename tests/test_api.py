@@ -174,11 +174,9 @@ class Mine:
         return state
 
 
-def own(rounds: int = 3, alice: int | None = None, **named) -> Federation:
-    pairs = [(x, y % 2) for x, y in drawn(3)]
-    return Federation.from_arrays(
-        pairs, pairs, Two, Schedule(rounds, batch_size=4), alice=alice, device="cpu", **named
-    )
+def own(network=Two, **named) -> Federation:
+    pairs, schedule = [(x, y % 2) for x, y in drawn(3)], Schedule(3, batch_size=4)
+    return Federation.from_arrays(pairs, pairs, network, schedule, device="cpu", **named)
 
 
 def test_arrays_a_module_and_a_method_of_ones_own(tmp_path, results_dir, monkeypatch):
@@ -263,20 +261,20 @@ OF_PYTHON, OF_TORCH = random.Random(0), torch.Generator()
 MANY = torch.zeros(2000)  # whose words are the same after
 
 
+KEEPS = "changes the method itself: keep what the next round"
+
+
 @pytest.mark.parametrize(
     ("does", "sentence"),
     [
         (lambda self, state: state["theta"][0].zero_(), "writes into 'theta', which it is given"),
-        (lambda self, state: setattr(self, "seen", 1), "changes the method itself: keep what the"),
-        (lambda self, state: self.until.append(1), "changes the method itself: keep what the next"),
-        (lambda self, state: GENERATOR.normal(), "changes the method itself: keep what the next"),
-        (lambda self, state: OF_PYTHON.random(), "changes the method itself: keep what the next"),
-        (lambda self, state: LEGACY.rand(), "changes the method itself: keep what the next"),
-        (
-            lambda self, state: OF_TORCH.seed(),
-            "changes the method itself: keep what the next round",
-        ),
-        (lambda self, state: MANY.add_(1), "changes the method itself: keep what the next"),
+        (lambda self, state: setattr(self, "seen", 1), KEEPS),
+        (lambda self, state: self.until.append(1), KEEPS),
+        (lambda self, state: GENERATOR.normal(), KEEPS),
+        (lambda self, state: OF_PYTHON.random(), KEEPS),
+        (lambda self, state: LEGACY.rand(), KEEPS),
+        (lambda self, state: OF_TORCH.seed(), KEEPS),
+        (lambda self, state: MANY.add_(1), KEEPS),
         (lambda self, state: torch.rand(1), "draws random numbers that follow no seed: draw from"),
     ],
 )
@@ -445,9 +443,8 @@ def test_what_a_network_does_is_part_of_its_key_on_every_machine():
     program = "from tests.test_api import DOES, behaviours\nprint(*behaviours(DOES))"
     other = fresh(program, ATEN_CPU_CAPABILITY="default", OMP_NUM_THREADS="2", PYTHONHASHSEED="1")
     assert other.split() == found
-    fed = own(name="mine")
-    other = Federation(fed.clients, DOES[0], fed.schedule, name="mine")
-    assert FederationRun(FedAvg(), fed).key != FederationRun(FedAvg(), other).key
+    plain, other = (FederationRun(FedAvg(), own(net, name="mine")) for net in (Two, DOES[0]))
+    assert plain.key != other.key
 
 
 class Scaled(Two):
@@ -460,8 +457,7 @@ class Scaled(Two):
 
 def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
     def key(*settings):
-        named = own(name="mine")
-        made = Federation(named.clients, lambda: Scaled(*settings), named.schedule, name="mine")
+        made = own(lambda: Scaled(*settings), name="mine")
         return pfl_lib.run("local", federation=made, results_dir=results_dir).config["key"]
 
     keys = [key(1.0), key(0.1), key(1.0, torch.relu), key(1.0)]
@@ -497,8 +493,7 @@ def test_what_a_network_writes_down_in_its_forward_is_no_part_of_its_key(results
             self.last = super().forward(x)
             return self.last
 
-    plain = own(name="mine")
-    fed = Federation(plain.clients, Counts, plain.schedule, name="mine")
+    fed = own(Counts, name="mine")
     results = [pfl_lib.run("local", federation=fed, results_dir=results_dir) for _ in range(2)]
     assert results[0].config["key"] == results[1].config["key"]
     assert results[0].config["finished"] == results[1].config["finished"]

@@ -200,13 +200,10 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
 
 
-def test_weights_logged_in_some_rounds_are_drawn_at_these():
+def test_weights_of_some_rounds_are_drawn_at_these_and_where_one_is_negative_are_no_shares():
     axes = theme.blank(3)[1]
     heat_maps.weights(axes, np.eye(3), rounds=[2, 4, 6])
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2", "4", "6"]
-
-
-def test_weights_of_which_one_is_negative_are_no_shares():
     axes = theme.blank(3)[1]
     heat_maps.weights(axes, np.array([[0.5, -0.25], [1, 2]]))
     assert axes.collections[0].get_array().tolist() == [[0.5, 1], [-0.25, 2]]

@@ -104,7 +104,7 @@ def test_weights_of_those_that_took_part_are_put_in_their_places():
         assert row[there].tolist() == [0.25, 0.75] and row.sum() == 1
 
 
-def test_bytes_are_four_for_each_number_of_the_models_sent_in_all_rounds():
+def test_bytes_are_four_for_each_number_of_the_models_sent_in_all_rounds_where_a_method_tells():
     """12 parameters; rounds 1, 2, 3 send 1, 2, 3 models up and 4 down each: 4 x 12 x 6 and 4 x 12 x
     12 bytes, also where only the last round is evaluated.
     """
@@ -112,6 +112,8 @@ def test_bytes_are_four_for_each_number_of_the_models_sent_in_all_rounds():
         sent = told(every=every, models_up=lambda r: r, models_down=lambda r: 4)
         assert sent.bytes == (288.0, 576.0) and sent.value("bytes") == 864.0
     assert told(rounds=1, models_up=lambda r: 0, models_down=lambda r: 0).bytes == (0.0, 0.0)
+    for unknown in (told(drift=lambda r: 1.0), told(models_up=lambda r: 3)):
+        assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
 
 
 def test_bytes_that_a_method_counts_itself_go_before_its_models():
@@ -143,11 +145,6 @@ def test_a_name_in_the_log_that_is_no_text_is_told_in_one_line():
 
     told = "gives the name 3 in its log; it should give a text"
     refused(told, next, Run(Names(), federation(1)).rounds())
-
-
-def test_where_a_method_does_not_tell_no_bytes_are_known():
-    for unknown in (told(drift=lambda r: 1.0), told(models_up=lambda r: 3)):
-        assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
 
 
 def test_a_log_that_holds_something_else_is_told_in_one_line():

@@ -67,10 +67,15 @@ def test_a_share_of_each_clients_training_rows_is_held_out_to_validate_on(people
         assert rows_of(held, "test", client) == rows_of(whole, "test", client)
 
 
-def test_bins_make_a_client_each_and_unknown_values_the_last(people):
+def test_bins_make_a_client_each_and_unknown_values_the_last_with_their_rows_labels(people):
     found = from_csv.from_csv(people, **BY_AGE)
     assert len(found) == 4
     assert rows_of(found, "train", 1) == [2, 7, 9] and rows_of(found, "train", 2) == [1, 4]
+    ill = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1]  # the second class in order
+    for client in (1, 2, 3):
+        split = found.splits["train"]
+        assert split.labels[client].tolist() == [ill[row] for row in split.index[client].tolist()]
+    assert found.classes == 2
     packed = people.with_suffix(".csv.gz")
     packed.write_bytes(gzip.compress(people.read_bytes()))
     again = from_csv.from_csv(packed, **BY_AGE).splits["train"]
@@ -78,15 +83,6 @@ def test_bins_make_a_client_each_and_unknown_values_the_last(people):
     assert rows_of(found, "train", 3) == [5, 8, 10]
     tested, trained = rows_of(found, "test", 0), rows_of(found, "train", 0)
     assert sorted(tested + trained) == [0, 3, 6] and len(tested) == 2
-
-
-def test_labels_are_the_second_class_in_order_and_belong_to_their_rows(people):
-    found = from_csv.from_csv(people, **BY_AGE)
-    ill = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1]
-    for client in (1, 2, 3):
-        split = found.splits["train"]
-        assert split.labels[client].tolist() == [ill[row] for row in split.index[client].tolist()]
-    assert found.classes == 2
 
 
 def test_numbers_are_standardised_gaps_filled_and_words_become_columns(people):

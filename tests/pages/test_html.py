@@ -57,10 +57,6 @@ def picture(alt: str | None):
     return shown(data, **metadata)
 
 
-def error(name: str, words: str):
-    return nbformat.v4.new_output("error", ename=name, evalue=words, traceback=[words])
-
-
 def made(tmp_path, *outputs, stamp=STAMP, there=None, **cells):
     """The stamp of a page made of these outputs, and its text."""
     source = executed(tmp_path / "executed.ipynb", *outputs, **cells)
