@@ -77,6 +77,15 @@ def data_dir() -> Path | None:
     return Path(chosen).expanduser().absolute() if chosen else None
 
 
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    """The default cache folder, empty, with no data directory chosen."""
+    platformdirs = pytest.importorskip("platformdirs")
+    monkeypatch.delenv("PFL_DATA_DIR", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_, **__: tmp_path / "cache")
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="session")
 def mnist_dir() -> Path:
     """The folder that holds the real MNIST; skips where PFL_DATA_DIR names none."""

@@ -44,15 +44,6 @@ def tiny_mnist(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
-    """The default cache folder, empty, with no data directory chosen."""
-    platformdirs = pytest.importorskip("platformdirs")
-    monkeypatch.delenv("PFL_DATA_DIR", raising=False)
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
-    return tmp_path / "cache"
-
-
 def install_torchvision(monkeypatch, **datasets) -> None:
     stub = types.SimpleNamespace(datasets=types.SimpleNamespace(**datasets))
     monkeypatch.setattr(torchvision_fix, "import_torchvision", lambda: stub)
@@ -168,11 +159,6 @@ NORMALISED = {
 
 def test_a_data_set_is_normalised_as_its_version_says():
     assert {name: (s.version, s.mean, s.std) for name, s in data.DATASETS.items()} == NORMALISED
-
-
-def test_unknown_name_lists_the_known_ones():
-    sentence = f"dataset 'mnits' (did you mean mnist?) is not one of {', '.join(data.DATASETS)}"
-    assert refusal(data.load, "mnits") == sentence
 
 
 @pytest.mark.parametrize("images", [0, -3, 1439, "12", 1.5, True])

@@ -113,9 +113,8 @@ def test_either_file_gives_the_same_data_set(name, titanic_dir, tmp_path):
 
 
 def test_openmls_table_is_downloaded_into_the_cache_alone_and_is_the_same(
-    titanic_dir, tmp_path, monkeypatch
+    titanic_dir, cache, monkeypatch
 ):
-    platformdirs = pytest.importorskip("platformdirs")
     import sklearn.datasets
 
     published = titanic_dir / "titanic" / "titanic3.csv"
@@ -132,11 +131,9 @@ def test_openmls_table_is_downloaded_into_the_cache_alone_and_is_the_same(
 
     usual = data.load("titanic", titanic_dir)
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch_openml)
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *args, **kwargs: tmp_path / "cache")
-    monkeypatch.delenv("PFL_DATA_DIR", raising=False)
     downloaded = data.load("titanic")
     assert asked == [40945] and torch.equal(downloaded.train_x, usual.train_x)
-    assert sorted(p.name for p in (tmp_path / "cache").rglob("*")) == ["titanic", "titanic3.csv"]
+    assert sorted(p.name for p in cache.rglob("*")) == ["titanic", "titanic3.csv"]
 
 
 @pytest.mark.parametrize("name", ["age_strict", "age_some"])

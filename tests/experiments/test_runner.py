@@ -7,6 +7,7 @@ import pytest
 
 from pfl_lib import Federation, Schedule
 from pfl_lib import methods as m
+from pfl_lib.data import DATASETS
 from pfl_lib.experiments import own
 from pfl_lib.experiments.runner import run_many, run_one
 from pfl_lib.experiments.spec import RunFailure
@@ -20,12 +21,13 @@ from tests.methods.conftest import normed
 from tests.methods.test_differential import CASES
 
 EVERY = {method.name: method for method in CASES}.values()
+DATA = ", ".join(DATASETS)
 ALICES = ("weight_erosion", "waffle")  # the methods that make one client's model
 
 
 def test_a_cell_that_cannot_be_is_refused():
     for wrong, sentence in (
-        ({"dataset": "minst"}, "dataset 'minst' (did you mean mnist?) is not one of mnist, digits"),
+        ({"dataset": "minst"}, f"dataset 'minst' (did you mean mnist?) is not one of {DATA}"),
         ({"partition": "D"}, "distribution 'D' is not one of A, B, C, A*, B*"),
         ({"model": "resnet"}, "model 'resnet' is not one of lenet5, lenet5-relu"),
         ({"loss": "hinge"}, "loss 'hinge' is not one of cross_entropy"),

@@ -218,13 +218,11 @@ def test_a_page_that_draws_data_says_in_one_line_what_is_missing_where_nothing_m
     assert "0.40" in told, "counts need no data"
 
 
-def test_drawing_what_is_stored_downloads_nothing(monkeypatch, tmp_path, capsys):
+def test_drawing_what_is_stored_downloads_nothing(monkeypatch, cache, capsys):
     downloads = []
     source = dataclasses.replace(data.DATASETS["mnist"], download=downloads.append)
     monkeypatch.setitem(data.DATASETS, "mnist", source)
-    monkeypatch.delenv("PFL_DATA_DIR", raising=False)
     monkeypatch.setenv("PFL_PAGE", "1")
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **kwargs: tmp_path)
     setting = waffle.TABLE1.settings[0]
 
     def split(**given):
