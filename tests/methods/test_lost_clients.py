@@ -64,19 +64,17 @@ def test_a_client_that_was_lost_once_counts_again_for_waffle():
     """Client 1's local training is lost in round 3 alone."""
     fed, method = federation(), Waffle()
     state = method.start(fed)
-    earlier = state["controls"][1]
+    earlier, train = state["controls"][1], fed.train
+
+    def spoilt(rows, round, clients, *args, **kwargs):
+        trained, steps = train(rows, round, clients, *args, **kwargs)
+        if round == 3:
+            trained["theta"][1] = float("nan")
+        return trained, steps
+
+    fed.train = spoilt
     for r in range(1, 5):
-        train = fed.train
-
-        def spoilt(rows, round, clients, *args, train=train, **kwargs):
-            trained, steps = train(rows, round, clients, *args, **kwargs)
-            if round == 3:
-                trained["theta"][1] = float("nan")
-            return trained, steps
-
-        fed.train = spoilt
         state, log = method.round(fed, state, r)
-        fed.train = train
         assert (log["weights"][1] == 0) == (r == 3) and state["theta"].isfinite().all()
         control = state["controls"][1]
         assert control.isfinite().all() and torch.equal(control, earlier) == (r == 3)

@@ -5,13 +5,12 @@ import torch
 from torch import nn
 
 from pfl_lib import Schedule, models
-from pfl_lib.engine import LOSSES, Pool, cross_entropy
-from pfl_lib.engine.flat import FlatModule
+from pfl_lib.engine import LOSSES, Pool
 from pfl_lib.engine.layout import Layout
 from pfl_lib.federation import clients as client_data
 from pfl_lib.federation.federation import Federation
 from pfl_lib.models import convpool
-from pfl_lib.rows import Batch, copies
+from pfl_lib.rows import copies
 from tests.common import refused
 
 # The specification's table of networks (section 4); the papers and their authors' code behind it.
@@ -77,21 +76,6 @@ def test_loop_and_vmap_train_a_network_alike(name, shape, loss, monkeypatch):
     monkeypatch.setattr(convpool, "_by_hand", lambda x, conv: True)  # as on a GPU
     torch.testing.assert_close(loop, trained("vmap"), rtol=1e-12, atol=1e-12)
     assert not torch.equal(loop[0], loop[1])
-
-
-def test_dlas_gradient_and_running_statistics_are_those_of_the_plain_module():
-    torch.manual_seed(0)
-    module = models.build("dla", (3, 8, 8), 10)
-    flat = FlatModule(module, cross_entropy, torch.device("cpu"), torch.float32)
-    rows = flat.layout.rows(module)
-    x, y = torch.randn(2, 3, 8, 8), torch.randint(10, (2,))
-    gradient = flat.gradient(rows["theta"], Batch(x, y, 0, 0.1, 0.0, 0.0), rows["statistics"])
-
-    nn.functional.cross_entropy(module.train()(x), y).backward()
-    plain = torch.cat([parameter.grad.reshape(-1) for parameter in module.parameters()])
-    torch.testing.assert_close(gradient, plain)
-    torch.testing.assert_close(rows["statistics"], flat.layout.rows(module)["statistics"])
-    assert gradient.abs().max() > 0
 
 
 @pytest.mark.parametrize("channels", [1, 3])
