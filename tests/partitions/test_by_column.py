@@ -36,6 +36,11 @@ def test_mixed_halves_the_first_two_bins_joined_and_leaves_the_global_generator_
     assert (sorted(third), sorted(unknown)) == ([3, 6], [4, 7])
 
 
+def test_each_value_of_a_column_is_a_group_in_ascending_order():
+    rows = by_column.by_value(["north", "east", "north"], seed=0)
+    assert [sorted(group) for group in rows] == [[1], [0, 2]]
+
+
 def held_out(rows, alice) -> tuple[list, list]:
     made = by_column.hold_out("made", rows, alice)
     return [part.tolist() for part in made.train], [part.tolist() for part in made.test]
