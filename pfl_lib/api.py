@@ -60,8 +60,8 @@ def _as_given(run: Call) -> Call:
         federation = given.get("federation")
         if others and (isinstance(federation, Federation) or callable(federation)):
             raise BadInput(
-                f"{', '.join(others)}: a federation has data, model and settings of its own: leave"
-                " this out"
+                f"{', '.join(others)}: a federation has data, model and settings of its own, and"
+                " runs of several go one after the other: leave this out"
             )
         plain = {n: one.item() if isinstance(one, np.generic) else one for n, one in given.items()}
         return run(*args, **plain)
@@ -121,13 +121,15 @@ def run(
     and `split`.  `validation` is the share of each client's training examples that is held out.
     `measures` are recorded beside each round's accuracy and loss: "validation" (on held out data),
     "trained" (after the client's own local work) and others of `experiments.measures`.  The
-    schedule's settings, from `rounds` to `private`, are those of `Schedule`.  Most results of
+    schedule's settings, from `rounds` to `private`, are those of `Schedule`; `loss` is that of
+    `Federation`.  Most results of
     the package hold no model to save; `with_model` trains those again.  `on_round` is called
     with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
     stored.
 
     A `federation` (see `Federation.from_arrays`) has data, model, schedule, seed and Alice of its
-    own; with `seeds`, give a function that makes the federation of a seed.  A federation's results
+    own; with `seeds`, give a function that makes the federation of a seed; without `jobs`, one runs
+    after the other.  A federation's results
     are stored where it has a name, those of a method or a recipe of your own where it has a `name`
     and a `version`; otherwise a line says that nothing is stored.  Raises BadInput for a value that
     does not fit, before anything is trained, and for a source of your own that has changed while
@@ -290,6 +292,8 @@ def _on(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
         raise BadInput(
             "results_dir: a federation without a name is not stored: give it name='mine'"
         )
+    if fed.name is None:
+        tell("a federation without a name is not stored: name='mine' in it keeps its runs")
     if fed.name is None or not _storable(method):
         return _unstored(method, fed, given)
     return _stored(FederationRun(method, fed, given["measures"]), given)

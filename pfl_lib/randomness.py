@@ -46,5 +46,5 @@ def seeded(what: str) -> Iterator[None]:
     before = streams()
     yield
     if streams() != before:
-        generator = "pfl_lib.randomness.generator(seed, 'mine')"
-        raise BadInput(f"{what} draws random numbers that follow no seed: draw from {generator}")
+        cure = "pfl_lib.randomness.generator(seed, 'mine'), in a round generator(seed, 'mine', r)"
+        raise BadInput(f"{what} draws random numbers that follow no seed: draw from {cure}")

@@ -93,7 +93,9 @@ def average(weights: Tensor, rows: Rows) -> Rows:
 
 def weighted_sum(weights: Tensor, matrix: Tensor) -> Tensor:
     """`weights` [n] or [m, n] times a matrix [n, P]: [P] or [m, P]; see `average` for weight 0."""
-    weights = weights.to(matrix)
+    weights = torch.as_tensor(weights).to(matrix)
+    if weights.shape[-1:] != matrix.shape[:1]:
+        raise BadInput(f"weights {[*weights.shape]} of {len(matrix)} models: give each model one")
     out = weights @ matrix
     if finite_rows(out if out.dim() == 2 else out[None]).all():
         return out

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.rows import Batch, average, copies, descend, finite_rows, model, sgd, uniform, velocity
+from tests.common import refused
 
 
 def matrix(values: list, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -31,6 +32,8 @@ def test_average_is_the_weighted_sum_of_models_by_hand():
     rows = {"theta": matrix([[4, 0], [8, 4]]), "statistics": matrix([[0], [8]])}
     one = average(matrix([0.25, 0.75]), rows)
     assert one["theta"].tolist() == [7, 3] and one["statistics"].tolist() == [6]
+    assert torch.equal(average([0.25, 0.75], rows)["theta"], one["theta"]), "of a list too"
+    refused("weights .3. of 2 models: give each model one", average, [1 / 3] * 3, rows)
     many = average(matrix([[0.25, 0.75], [1, 0]]), rows)
     assert many["theta"].tolist() == [[7, 3], [4, 0]] and many["statistics"].tolist() == [[6], [0]]
     floats = average(uniform(2), {"theta": rows["theta"].float(), "statistics": torch.zeros(2, 0)})

@@ -74,6 +74,7 @@ def mean_and_worst(frame: pd.DataFrame) -> Axes:
     bars = {"errorbar": "sd", "dodge": 0.3, "capsize": 0.1, "err_kws": {"linewidth": 1.5}}
     seaborn.pointplot(frame, x="accuracy", y="method", hue="clients", ax=ax, **marks, **bars)
     ax.set(xlabel="accuracy in the last round (%)", ylabel="")
+    ax.set_xlim(right=min(100.5, ax.get_xlim()[1]))
     lost = frame["accuracy"].isna().groupby(frame["method"], sort=False).any()
     for place in lost.to_numpy().nonzero()[0]:
         ax.text(0.02, place, "diverged", transform=ax.get_yaxis_transform(), va="center")

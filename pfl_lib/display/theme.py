@@ -24,6 +24,7 @@ from pfl_lib.methods import METHODS, short_name
 
 WIDTH = 8.4  # inches
 DPI = 240  # on a page 1,300 pixels wide more than the screen has, on a phone's fine screen too
+MANY = 20  # rounds, of which the first may lie below the axis
 FEW = 12  # dots that an alt text tells one by one
 NEAR = 0.2  # of the way between two ticks: so far from its tick a dot may stand
 BESIDE = 0.45  # where ticks are names alone, as seaborn's are, at 0, 1, 2, ...
@@ -272,11 +273,11 @@ def blank(height: float, rows: int = 1):
 
 
 def set_accuracy_limits(axes: Axes, by_round: pd.DataFrame) -> None:
-    """Start the accuracy axis where an eighth of the rounds is over: the first would squeeze all
+    """Start the accuracy axis where an eighth of many rounds is over: the first would squeeze all
     others into a line.  `by_round`: a row for each round, or for each of other steps.
     """
     values = by_round.to_numpy(float)
-    settled = values[len(values) // 8 :]
+    settled = values[len(values) // 8 if len(values) > MANY else 0 :]
     if np.isfinite(settled).any():
         low, high = np.nanmin(settled), np.nanmax(values)
         margin = max(0.05 * (high - low), 0.2)

@@ -93,7 +93,7 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
         does, cure = f"writes into {changed!r}, which it is given", f"{changed}.clone() first"
     elif _told(method) != own:
         does, cure = "changes the method itself", "keep what the next round needs in the state"
-        cure += ", and draw from pfl_lib.randomness.generator(seed, 'mine')"
+        cure += ", and draw from pfl_lib.randomness.generator(seed, 'mine', r)"
     else:
         return
     raise BadInput(f"method {method.name!r}: its {part} {does}: {cure}")

@@ -92,7 +92,8 @@ def _copied(name: str, value: Any, wanted: str = "a tensor of real numbers") -> 
     on to change it.  Raises BadLog for what is no number.
     """
     try:
-        given = torch.as_tensor(value).detach()
+        exact = torch.float64 if isinstance(value, float | list | tuple) else None
+        given = torch.as_tensor(value, dtype=exact).detach()
     except (TypeError, ValueError, RuntimeError):
         raise BadLog(f"{name} {type(value).__name__} in its log", wanted) from None
     if given.is_complex():

@@ -83,7 +83,7 @@ class RunSpec:
         whole("evaluate_every", self.evaluate_every, 1)
         if self.images is not None:
             whole("images", self.images, 1)
-        check_alice(self.alice, self.clients)
+        object.__setattr__(self, "alice", check_alice(self.alice, self.clients))
         partitions.check_share(self.validation)
 
     @property

@@ -1,6 +1,6 @@
 """The clients' data as the engine reads it: pools of examples, each client's places and labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,13 +28,8 @@ class Split:
     def to(self, device: torch.device, dtype: torch.dtype) -> "Split":
         """The split on a device, inputs of this dtype; BadInput where it rounds whole numbers."""
         x = self.pool.x
-        if dtype == torch.float32 and not x.is_floating_point() and x.element_size() > 2 and len(x):
-            largest = max(int(x.long().max()), -int(x.long().min()))
-            if largest > EXACT:
-                raise BadInput(
-                    f"inputs hold {largest}: whole numbers above {EXACT:,} are rounded in single"
-                    " precision: number them from 0, or give dtype=torch.float64"
-                )
+        if dtype == torch.float32:
+            _check_exact(x, "number them from 0, or give dtype=torch.float64")
         if x.dtype == torch.float64 and dtype == torch.float32 and x.float().isinf().any():
             raise BadInput(
                 f"inputs hold {x.abs().max().item():g}, which is infinite in single precision: mend"
@@ -50,13 +45,16 @@ class Split:
 @dataclass(frozen=True, eq=False)
 class Clients:
     """What N clients hold: splits "train", "test" and, where there is one, "validation"; and their
-    names, where they have any.
+    names, where they have any.  Of a CSV file also its classes' names, and `prepare`, which makes
+    inputs of a frame of new rows with the same columns.
     """
 
     splits: dict[str, Split]
     classes: int
     input_shape: tuple[int, ...]
     names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    prepare: Callable[..., Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.splits["train"].index)
@@ -129,6 +127,10 @@ def from_arrays(
     if len(shapes) > 1:
         found = ", ".join(map(str, sorted(shapes)))
         raise BadInput(f"examples have shapes {found}: all clients need the same")
+    if len({x.dtype for pairs in tensors.values() for x, _ in pairs}) > 1:
+        for x, _ in (pair for pairs in tensors.values() for pair in pairs):
+            _check_exact(x, "number them from 0, or give all clients inputs of one type")
+        tensors = {n: [(x.double(), y) for x, y in pairs] for n, pairs in tensors.items()}
     labels = torch.cat([y for pairs in tensors.values() for _, y in pairs])
     low, high = int(labels.min()), int(labels.max())
     classes = high + 1 if classes is None else classes
@@ -141,6 +143,15 @@ def from_arrays(
         pool = Pool(torch.cat([x for x, _ in pairs]), torch.ones(1), torch.zeros(1))
         splits[name] = Split(pool, index, tuple(y for _, y in pairs))
     return Clients(splits, classes, shapes.pop(), tuple(names))
+
+
+def _check_exact(x: Tensor, cure: str) -> None:
+    """BadInput for whole numbers that single precision rounds."""
+    if not x.is_floating_point() and x.element_size() > 2 and len(x):
+        largest = max(int(x.long().max()), -int(x.long().min()))
+        if largest > EXACT:
+            rounded = f"whole numbers above {EXACT:,} are rounded in single precision"
+            raise BadInput(f"inputs hold {largest}: {rounded}: {cure}")
 
 
 def _is_frame(part: object) -> bool:

@@ -1,7 +1,8 @@
 """A federation: clients' data, a model, a schedule and a seed; what a method may ask of it."""
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -43,6 +44,8 @@ class Federation:
     parameters and the package's local steps);
     loop trains `threads` clients at once.  With "auto" nothing depends on the device but rounding;
     with "vmap" a local step of one's own is given many clients' rows, and has to keep them apart.
+
+    `loss` is "cross_entropy" or "half_cross_entropy", half of it.
 
     With a `name` its runs are stored, under that name, `version`, the data and the initial model;
     raise the version for what these do not show.
@@ -212,7 +215,7 @@ class Federation:
                 "each client is to draw a model of its own, and one module was given: give a"
                 " function that makes it, such as lambda: Net()"
             )
-        modules = [model_checks.make_module(self._make, self.seed, i) for i in clients]
+        modules = [model_checks.make_module(self._make, self.seed, i) for i in self._known(clients)]
         for name in self._modules[0].constant:
             held = self.module.get_buffer(name)
             if not all(torch.equal(m.get_buffer(name).to(held), held) for m in modules):
@@ -236,7 +239,7 @@ class Federation:
 
     def sizes(self, clients: Sequence[int] | None = None) -> Tensor:
         """Training examples of the given clients (all by default), [n] in float64."""
-        ids = range(len(self)) if clients is None else clients
+        ids = range(len(self)) if clients is None else self._known(clients)
         held = self.clients.splits["train"].index
         return torch.tensor([len(held[i]) for i in ids], dtype=torch.float64)
 
@@ -314,11 +317,12 @@ class Federation:
         self, model: Rows, split: str = "test", clients: Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Mean loss [n] and accuracy [n] (0 to 1), in float64, of a model ([P]) or of each client's
-        own ([n, P]) on clients' data.
+        own ([n, P]) on clients' data; both NaN where scores are.
         """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
-        return evaluation.evaluate(self._modules[0], model, self._split(split), ids)
+        loss, right = evaluation.evaluate(self._modules[0], model, self._split(split), ids)
+        return loss, right.where(~loss.isnan(), math.nan)
 
     def _split(self, name: str) -> Split:
         if name == "validation" and name not in self._splits:
@@ -332,10 +336,7 @@ class Federation:
         """The clients' numbers; BadInput for one that is none, for rows that are no fractions and,
         where `each` client has its own, for another number of them.
         """
-        ids = list(clients)
-        for client in ids:
-            if not (hasattr(client, "__index__") and 0 <= client < len(self)):
-                raise BadInput(f"client {client!r} is not one of the clients 0 to {len(self) - 1}")
+        ids = self._known(clients)
         for name, row in rows.items():
             if each and len(row) != len(ids):
                 raise BadInput(f"{len(row)} rows of {name!r} for {len(ids)} clients: give each one")
@@ -345,7 +346,17 @@ class Federation:
                 raise BadInput(f"{given} {name}: give rows of {len(row)}, as initial() has them")
         if not rows["theta"].is_floating_point():
             raise BadInput(f"theta is {rows['theta'].dtype}: give fractions, such as {self.dtype}")
-        return [int(client) for client in ids]
+        return ids
+
+    def _known(self, clients: Sequence[int]) -> list[int]:
+        """The clients' numbers; BadInput for one that is none."""
+        if not isinstance(clients, Iterable):
+            raise BadInput(f"clients {clients!r}: give a list of their numbers, such as [0]")
+        for client in clients:
+            whole = hasattr(client, "__index__") and not isinstance(client, bool)
+            if not (whole and 0 <= client < len(self)):
+                raise BadInput(f"client {client!r} is not one of the clients 0 to {len(self) - 1}")
+        return [*map(int, clients)]
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples."""

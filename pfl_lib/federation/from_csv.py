@@ -1,5 +1,6 @@
 """A user's CSV file as the clients of a federation."""
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,7 +75,7 @@ def from_csv(
         raise BadInput(f"inputs {list(inputs)}: {label!r} is the label, which is to be predicted")
     if label == split_by and bins is None:
         raise BadInput(f"split_by {split_by!r} is the label: each client would have one class")
-    whole("seed", seed)
+    whole("seed", seed, 0)
     check_share(validation)
     table = _read(path)
     for name in (label, split_by, *names):
@@ -89,7 +90,11 @@ def from_csv(
     alice = check_alice(alice, len(rows), called)
     left_out = {label} if bins is not None else {label, split_by}
     names = names or [name for name in table if name not in left_out]
-    x = torch.from_numpy(_inputs(path, table, names))
+    _check_inputs(path, table, names)
+    prepare = functools.partial(_prepared, _fitted(table[names]), names)
+    x = prepare(table)
+    if not np.ptp(x.numpy(), axis=0).any():
+        raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")
     counted = [f"{name} ({n} rows)" for name, n in zip(classes, np.bincount(labels), strict=True)]
     tell(
         f"{path.name}, {len(table)} rows; inputs are {_became(table[names])}; clients by"
@@ -99,7 +104,8 @@ def from_csv(
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
     made = by_column.hold_out(split_by, rows, alice, called)
     made = hold_out_validation(made, validation, seed) if validation else made
-    return replace(from_partition(dataset, made), names=called)
+    told = {"class_names": tuple(map(str, classes)), "prepare": prepare}
+    return replace(from_partition(dataset, made), names=called, **told)
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -124,15 +130,21 @@ def _read(path: Path) -> pd.DataFrame:
         raise BadInput(f"{path} has rows of more cells than its header line names: mend it")
     if table.empty:
         raise BadInput(f"{path} has a header line but no rows")
+    numbers = table.iloc[:, 0].tolist()
+    if not header.iloc[0] and numbers in ([*range(len(table))], [*range(1, len(table) + 1)]):
+        table = table.iloc[:, 1:]  # to_csv writes row numbers there
     table.columns = table.columns.str.strip()
     return table.apply(_without_blanks)
 
 
 def _with_zeros(path: Path, column: pd.Series) -> pd.Series:
-    """The column as texts where one of its cells begins with zeros, as "007": another than "7"."""
+    """The column as texts where one of its cells begins with zeros, as "007": another than "7"; and
+    where it holds whole numbers of more digits than fractions have.
+    """
     its = {"usecols": lambda name: name.strip() == column.name, "dtype": str}
     text = pd.read_csv(path, **its, **PLAIN).iloc[:, 0].str.strip()
-    found = text.str.fullmatch(r"0\d+").any()
+    long = pd.api.types.is_float_dtype(column) and text.str.fullmatch(r"[-+]?\d{16,}").any()
+    found = long or text.str.fullmatch(r"0\d+").any()
     return text.mask(text.isin(MISSING)) if found else column
 
 
@@ -166,7 +178,7 @@ def _groups(
     where, numeric = f"column {column.name!r} of {path}", pd.api.types.is_numeric_dtype(column)
     if bins is None:
         if gaps := int(column.isna().sum()):
-            raise BadInput(f"{where} is empty in {gaps} rows: whose are they?")
+            raise BadInput(f"{where} is empty in {gaps} rows: whose are they? fill or drop them")
         if column.nunique() > MOST_WORDS and numeric:
             found = f"{column.nunique()} different numbers, each a client"
             raise BadInput(f"{where} has {found}: group them with bins=(..., ...)")
@@ -183,7 +195,7 @@ def _groups(
     return clients, rows
 
 
-def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
+def _check_inputs(path: Path, table: pd.DataFrame, names: list[str]) -> None:
     for name in names:
         words, where = table[name].nunique(), f"column {name!r} of {path}"
         if not words:
@@ -215,15 +227,24 @@ def _inputs(path: Path, table: pd.DataFrame, names: list[str]) -> np.ndarray:
             )
     if not names:
         raise BadInput(f"{path} has no column to predict from: give one, or inputs=[...]")
-    x = _prepared(table[names])
-    if not np.ptp(x, axis=0).any():
-        raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")
-    return x
 
 
-def _prepared(table: pd.DataFrame) -> np.ndarray:
-    """Numbers standardised, gaps filled with the median; words one-hot, gaps with the most
-    frequent.  The first of a word's values, in alphabetical order, is where all columns are 0.
+def _prepared(fitted, names: list[str], rows: pd.DataFrame) -> torch.Tensor:
+    """Rows of a table as the network takes them, float32 [n, inputs]; BadInput for a column that is
+    missing, or holds what the file's does not.
+    """
+    if lacking := [name for name in names if name not in rows]:
+        raise BadInput(f"the rows lack column {lacking[0]!r}: give {', '.join(names)}")
+    try:
+        return torch.from_numpy(fitted.transform(rows[names]).astype(np.float32))
+    except ValueError as error:
+        raise BadInput(f"the rows are not like the file's: {error}") from None
+
+
+def _fitted(table: pd.DataFrame):
+    """What prepares columns: numbers standardised, gaps filled with the median; words one-hot, gaps
+    with the most frequent.  The first of a word's values, in alphabetical order, is where all
+    columns are 0.
     """
     with needs("tables are prepared by scikit-learn", "scikit-learn"):
         from sklearn.compose import ColumnTransformer
@@ -235,8 +256,7 @@ def _prepared(table: pd.DataFrame) -> np.ndarray:
     number = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     one_hot = OneHotEncoder(drop="first", sparse_output=False)
     word = make_pipeline(SimpleImputer(strategy="most_frequent"), one_hot)
-    prepared = ColumnTransformer([("numbers", number, numbers), ("words", word, words)])
-    return prepared.fit_transform(table).astype(np.float32)
+    return ColumnTransformer([("numbers", number, numbers), ("words", word, words)]).fit(table)
 
 
 def _check_finite(where: str, column: pd.Series) -> None:

@@ -74,6 +74,6 @@ class Schedule:
         return self.participation == 1 and not self.availability
 
     def sgd_at(self, round: int) -> dict[str, float]:
-        """SGD's settings in a round, counted from 1."""
-        lr = self.lr * self.lr_decay ** (round - 1)
+        """SGD's settings in a round, counted from 1; what is trained before it has the first's."""
+        lr = self.lr * self.lr_decay ** (max(round, 1) - 1)
         return {"lr": lr, "momentum": self.momentum, "weight_decay": self.weight_decay}

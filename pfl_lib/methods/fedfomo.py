@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pfl_lib.errors import A_SHARE, BadInput, check_settings, choose, flag, setting, whole
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, as_kept, copies, finite_rows, models_of, with_models
 
@@ -68,6 +69,10 @@ class FedFomo:
     later = ("counts_own", "keeps", "warm_up")
     served = as_kept
     __post_init__ = check_settings
+
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
+        """The warm-up's rate was once that of round 1 divided by the decay."""
+        return {"warm-up": 2 if self.warm_up and schedule.lr_decay != 1 else 1}
 
     def start(self, fed: Federation) -> Rows:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""

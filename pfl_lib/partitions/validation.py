@@ -51,7 +51,8 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
     trains, and no example is both trained and tested on.
     """
     if not isinstance(made, Partition):
-        raise BadInput(f"distribution {name}: its split gives {made!r}, not a Partition")
+        given, wanted = type(made).__name__, "give pfl_lib.partitions.Partition(name, train, test)"
+        raise BadInput(f"distribution {name}: its split gives {given}: {wanted}")
     if {len(made.train), len(made.test), len(made.validation) or clients} != {clients}:
         raise BadInput(f"distribution {name}: its split makes {made.clients} of {clients} clients")
     pools = made.of(dataset)
@@ -64,8 +65,8 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
         for part, positions in parts.items():
             size = len(pools.test_y if part == "test" else pools.train_y)
             _check_positions(f"distribution {name}: {part} of client {client}", positions, size)
-        apart = torch.cat([parts[part] for part in parts if part != "test" or one_pool])
-        if len(apart.unique()) < len(apart):
+        apart = torch.cat([train, validation, *([parts["test"]] if one_pool else [])])
+        if any(len(of.unique()) < len(of) for of in (apart, parts["test"])):
             raise BadInput(
                 f"distribution {name} gives client {client} an example twice: training, validation"
                 " and test examples never meet"

@@ -212,7 +212,8 @@ class Result:
             raise BadInput(f"{told}: run it with a smaller rate")
         if self.model is None:
             told = "this result carries no model, as published ones and those of alice='each'"
-            cure = "pfl_lib.run(..., alice=2, with_model=True)"
+            of = ", alice=2" if len(evaluated_clients) > 1 else ""
+            cure = f"pfl_lib.run(...{of}, with_model=True)"
             raise BadInput(f"{told}: ask for a client's with {cure}")
         names = self.client_names
         known = ", ".join(str(names.get(one, one)) for one in evaluated_clients)
@@ -243,7 +244,7 @@ def status(result: Result | None) -> str:
     return "ran" if result.diverged is None else f"diverged at round {result.diverged}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary:
     """`values` of finished runs by seed; `diverged`: by seed, the round of a loss not finite."""
 
@@ -259,6 +260,10 @@ class Summary:
     def std(self) -> float:
         """Sample standard deviation over seeds; NaN for a single one, and where a run diverged."""
         return math.nan if self.diverged else float(self.values.std(skipna=False))
+
+    def __repr__(self) -> str:
+        spread = f" ± {self.std:.4g}" if len(self.values) > 1 else ""
+        return f"<Summary: {self.mean:.4g}{spread}, {self.status}; .values by seed>"
 
     @property
     def status(self) -> str:

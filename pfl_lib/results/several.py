@@ -15,6 +15,7 @@ from pfl_lib.results.result import Result, Summary
 from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
+WORST = "worst client, last (%)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +33,8 @@ class Results(Sequence[Result]):
         called = list(dict.fromkeys(one.config["method"]["name"] for one in self.results))
         if len(called) > 1:
             raise BadInput(f"results of methods {', '.join(called)}: give those of one")
+        if len({*self.seeds}) < len(self.seeds):
+            raise BadInput(f"results of seeds {[*self.seeds]}: give one of each seed")
 
     def __len__(self) -> int:
         return len(self.results)
@@ -67,12 +70,14 @@ class Results(Sequence[Result]):
         scale = 100 if "accuracy" in metric else 1
         return Summary(scale * pd.Series(values, dtype=float), lost)
 
-    def by_client(self, **read: str) -> pd.DataFrame:
-        """A row for each evaluated client, a column a seed, NaN of one that diverged; `read` as in
-        `Result.by_client`.
+    def by_client(
+        self, metric: str = "accuracy", protocol: str = "best", model: str = "served"
+    ) -> pd.DataFrame:
+        """A row for each evaluated client, a column a seed, NaN of one that diverged; arguments as
+        of `Result.by_client`.
         """
-        ran = [one for one in self.results if one.diverged is None]
-        frame = pd.DataFrame({one.config["seed"]: one.by_client(**read) for one in ran})
+        ran, read = [one for one in self.results if one.diverged is None], (metric, protocol, model)
+        frame = pd.DataFrame({one.config["seed"]: one.by_client(*read) for one in ran})
         return frame.reindex(columns=list(self.seeds))
 
     @property
@@ -108,8 +113,8 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """By name: seeds, accuracy of the best and the last round and of the worst client of the
-        last round (percent), each with its standard deviation over seeds, and what became of it.
+        """By name: seeds, accuracy of the best and the last round, each with its standard deviation
+        over seeds, and of the last round's worst client (percent), and what became of it.
         """
         rows = {}
         for name, several in self.results.items():
@@ -117,7 +122,7 @@ class Comparison:
             numbers = best.mean, best.std, last.mean, last.std
             worst = several.summary("last", over="worst").mean
             rows[name] = len(several), *numbers, worst, best.status
-        columns = ["best (%)", "± best", "last (%)", "± last", "worst client (%)"]
+        columns = ["best (%)", "± best", "last (%)", "± last", WORST]
         columns = ["seeds", *columns, "status"]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
@@ -203,7 +208,7 @@ class Comparison:
         for what in ("best", "last"):
             spread = table.pop(f"± {what}").map(lambda std: f" ± {std:.2f}" if std == std else "")
             table[f"{what} (%)"] = table[f"{what} (%)"].map("{:.2f}".format) + spread
-        table["worst client (%)"] = table["worst client (%)"].map("{:.2f}".format)
+        table[WORST] = table[WORST].map("{:.2f}".format)
         status = table.pop("status")
         table.loc[status != "ran", table.columns[1:]] = ""
         table["best (%)"] = table["best (%)"].where(status == "ran", status)
@@ -283,9 +288,6 @@ def _several(name: object, given: object) -> Results:
         return given
     every = tuple(given) if isinstance(given, list | tuple) else (given,)
     _check(name, every)
-    seeds = [one.config["seed"] for one in every]
-    if len({*seeds}) < len(seeds):
-        raise BadInput(f"{name}: results of seeds {seeds}: give one of each seed")
     for one in every:
         if apart := _apart_in(every[0].config, one.config, False, ("method",)):
             raise BadInput(f"{name}: results that differ in {apart}: give those of one setting")
@@ -323,6 +325,8 @@ def _apart_in(
         if json.dumps(values[0], sort_keys=True) != json.dumps(values[1], sort_keys=True):
             names = [value.get("name") if isinstance(value, dict) else value for value in values]
             shown = names if names[0] != names[1] else values
+            lines = zip(*(str(value).splitlines() for value in shown), strict=False)
+            shown = next((pair for pair in lines if pair[0] != pair[1]), shown)  # of networks
             one, other = (textwrap.shorten(str(value), 80) for value in shown)
             return f"{name} ({other} and {one})"
     return ""

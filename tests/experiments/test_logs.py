@@ -116,6 +116,13 @@ def test_bytes_are_four_for_each_number_of_the_models_sent_in_all_rounds_where_a
         assert unknown.bytes is None and np.isnan(unknown.value("bytes"))
 
 
+def test_pythons_own_numbers_keep_all_their_digits():
+    run = told(rate=lambda r: 0.1, each=lambda r: [0.1] * 4, bytes_up=lambda r: 123456789.0)
+    assert (run.metrics[["rate", "each"]] == 0.1).all(axis=None)
+    weighted = told(weights=lambda r: [0.1, 0.2, 0.3, 0.4]).weights
+    assert weighted[-1].tolist() == [0.1, 0.2, 0.3, 0.4]
+
+
 def test_bytes_that_a_method_counts_itself_go_before_its_models():
     own = torch.tensor([10.0, 20.0, 0.0, 5.0])
     sent = told(bytes_up=lambda r: own * r, bytes_down=lambda r: 7, models_up=lambda r: 99)

@@ -89,6 +89,14 @@ def test_the_served_model_is_trained_on_for_evaluation_as_the_schedule_says():
     assert not torch.equal(other["theta"], after["theta"])
 
 
+def test_a_model_that_training_breaks_has_no_accuracy_after_it():
+    pairs = [(torch.eye(3), torch.zeros(3, dtype=torch.long))] * 2
+    fed = Federation.from_arrays(pairs, pairs, nn.Linear(3, 2), Schedule(1), device="cpu")
+    broken = {name: row * float("nan") for name, row in fed.initial().items()}
+    loss, accuracy = fed.evaluate(broken)
+    assert loss.isnan().all() and accuracy.isnan().all()
+
+
 @pytest.mark.parametrize("method", [FedAvg(), Local()], ids=["shared", "own"])
 def test_measuring_changes_nothing_of_the_run(method):
     plain, measured = finished(method, pulls()), finished(method, pulls(), "trained", "validation")

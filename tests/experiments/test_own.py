@@ -11,9 +11,11 @@ import torch
 from torch import nn
 
 import pfl_lib
+from pfl_lib import data, models, partitions, progress
 from pfl_lib.experiments import own
 from pfl_lib.experiments.runner import run_many, run_one, training
 from pfl_lib.experiments.spec import FederationRun
+from pfl_lib.federation.clients import from_arrays, from_partition
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg, Scaffold, short_name
 from pfl_lib.methods.poisoned import Poisoned
@@ -393,6 +395,23 @@ def test_the_key_of_named_data_follows_all_that_its_numbers_depend_on():
     assert FederationRun(FedAvg(), federation()).key == keys[0]
 
 
+def test_the_key_of_pictures_that_are_moved_tells_what_fills_them_up():
+    """Normalised before, they are filled up with the mean, where they are bytes with black."""
+    digits = data.load("digits", None, None)
+    clients = from_partition(digits, partitions.make(partitions.find("C"), digits, 4, 1))
+    splits = [clients.splits[name] for name in ("train", "test")]
+    pairs = [
+        [(of.pool.inputs(i), y) for i, y in zip(of.index, of.labels, strict=True)] for of in splits
+    ]
+    for augment, alike in (("crop_flip", False), ("none", True)):
+        given = (lambda: models.build("linear", (1, 28, 28), 10), Schedule(1, augment=augment))
+        settings = {"name": "own", "dtype": torch.float64}
+        ours = pfl_lib.Federation(clients, *given, **settings)
+        theirs = pfl_lib.Federation(from_arrays(*pairs, classes=10), *given, **settings)
+        keys = [FederationRun(FedAvg(), fed).key for fed in (ours, theirs)]
+        assert (keys[0] == keys[1]) is alike
+
+
 def test_the_key_of_data_in_double_precision_tells_numbers_apart_that_single_rounds():
     def key(x: float) -> str:
         pair = [(torch.tensor([[x], [0.0]], dtype=torch.float64), torch.tensor([0, 1]))]
@@ -405,10 +424,12 @@ def test_the_key_of_data_in_double_precision_tells_numbers_apart_that_single_rou
     assert key(1e9) != key(1e9 + 1) and key(1e9) == key(1e9)
 
 
-def test_a_federation_without_a_name_is_not_stored(tmp_path, monkeypatch):
+def test_a_federation_without_a_name_is_not_stored(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path))
+    progress.tell.cache_clear()
     pfl_lib.run("fedavg", federation=federation(name=None))
     assert not any(tmp_path.iterdir())
+    assert "without a name is not stored: name='mine' in it" in capsys.readouterr().err
     given = {"federation": federation(name=None), "results_dir": tmp_path}
     refused("give it name='mine'", pfl_lib.run, "fedavg", **given)
     refused("name '': give a text", federation, name="")

@@ -75,6 +75,14 @@ def test_unsigned_numbers_are_taken(kind):
     assert split.pool.inputs(torch.arange(2)).tolist() == [[60_000.0], [1.0]]
 
 
+def test_clients_of_different_types_are_taken_in_double_precision():
+    half, whole = np.array([[0.5]], np.float16), np.array([[70_000]])
+    x = from_arrays([(half, [0]), (whole, [1])], [(half, [0])] * 2).splits["train"].pool.x
+    assert x.tolist() == [[0.5], [70_000.0]]
+    told = "^inputs hold 16777217: whole numbers above .*: number them from 0, or give all clients"
+    refused(told, from_arrays, [(half, [0]), (whole * 0 + 2**24 + 1, [1])], [(half, [0])] * 2)
+
+
 def test_pairs_that_are_no_examples_are_refused_in_one_line():
     for x, y, message in (
         ([[0.0]] * 2, [0.5, 1.5], "client 1's test split has labels that are no whole numb"),

@@ -76,6 +76,9 @@ def test_data_that_do_not_fit_together_are_refused():
 
 def test_clients_and_rows_that_do_not_fit_are_refused():
     fed = federation()
+    for clients in ([9], [True], [-1]):
+        refused(f"client {clients[0]} is not one of the clients 0 to 5", fed.sizes, clients)
+    refused("clients 2: give a list of their numbers", fed.evaluate, fed.initial(), "test", 2)
     for clients, rows, sentence in (
         ([0, -1], 2, "client -1 is not one of the clients 0 to 5"),
         ([0, 6], 2, "client 6 is not one of the clients 0 to 5"),

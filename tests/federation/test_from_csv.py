@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -311,3 +312,26 @@ def test_run_takes_the_papers_whole_setting(results_dir):
     spec = table.spec("client 2", "WE", profile, 1)
     expected = run_one(dataclasses.replace(spec, measures=()), Store(results_dir))
     assert result.config["key"] == expected.config["key"]
+
+
+def test_new_rows_are_prepared_as_the_files_were(people):
+    given = {"label": "ill", "split_by": "town", "inputs": ["age", "weight", "town"]}
+    clients, rows = from_csv.from_csv(people, **given), pd.read_csv(people)
+    assert torch.equal(clients.prepare(rows[::-1]).flip(0), clients.splits["train"].pool.x)
+    assert (clients.class_names, clients.names) == (("no", "yes"), ("Ayr", "Bath"))
+    refused("^the rows lack column 'town': give age, ", clients.prepare, rows[["age", "weight"]])
+    other = rows.assign(town="Cork")
+    refused("^the rows are not like the file's: .*Cork", clients.prepare, other)
+
+
+def test_a_first_column_of_row_numbers_alone_is_no_input(table):
+    for rows in (range(3), range(1, 4), (0, 2, 1)):
+        path = table(",g,a,y", [f"{row},x,{k},{k % 2}" for k, row in enumerate(rows)])
+        inputs = 2 if rows == (0, 2, 1) else 1
+        assert from_csv.from_csv(path, "y", "g").input_shape == (inputs,)
+
+
+def test_whole_numbers_of_many_digits_are_told_apart(table):
+    path = table("g,a,y", [f"{10**20 + k % 2},{k},{10**25 + k % 3}" for k in range(12)])
+    clients = from_csv.from_csv(path, "y", "g")
+    assert clients.names == (f"{10**20}", f"{10**20 + 1}") and clients.classes == 3

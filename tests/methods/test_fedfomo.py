@@ -71,6 +71,8 @@ def test_a_warm_up_is_one_local_epoch_of_every_client_before_the_first_round(sma
     start = FedFomo(n=2, warm_up=True).start(fed)
     assert torch.equal(start["theta"], trained["theta"])
     assert torch.equal(FedFomo(n=2).start(fed)["theta"], copies(fed.initial(), 4)["theta"])
+    falling = small(clients=4, participation=0.5, local_epochs=3, lr_decay=0.1)
+    assert torch.equal(FedFomo(n=2, warm_up=True).start(falling)["theta"], trained["theta"])
 
 
 def test_who_has_never_uploaded_is_not_sent(pencil, play, exactly):

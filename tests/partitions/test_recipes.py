@@ -107,7 +107,7 @@ A, B, NONE = torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([], dtype=
 
 def test_a_partition_from_outside_is_checked(digits):
     for parts, words in (
-        (None, "its split gives None, not a Partition"),
+        (None, "its split gives NoneType: give pfl_lib.partitions.Partition("),
         (((A,), (A,)), "its split makes 1 of 2 clients"),
         (((A, B), (A,)), " of 2 clients"),
         (((A, NONE), (A, B)), "leaves client 1 without training examples"),

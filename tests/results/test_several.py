@@ -43,7 +43,7 @@ def test_compared_results_stand_in_one_table():
     compared = compare({"several": SEVERAL, "one": ONE, "broken": BROKEN})
     table = compared.table
     assert table["seeds"].to_dict() == {"several": 2, "one": 1, "broken": 2}
-    percent = table.loc["several", ["best (%)", "last (%)", "worst client (%)"]]
+    percent = table.loc["several", ["best (%)", "last (%)", "worst client, last (%)"]]
     assert percent.tolist() == pytest.approx([70, 60, 60])
     assert table.loc["one", "best (%)"] == pytest.approx(30) and math.isnan(table["± best"]["one"])
     assert math.isnan(table["best (%)"]["broken"])
@@ -171,7 +171,7 @@ def test_what_is_no_result_is_refused():
         ([ONE], "results [<Result of m"),
         ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it, or a list"),
         ({"a": []}, "a []: give a result"),
-        ({"a": [ONE, ONE]}, "a: results of seeds [1, 1]: give one of each seed"),
+        ({"a": [ONE, ONE]}, "results of seeds [1, 1]: give one of each seed"),
         ({"a": [ONE, other]}, "a: results that differ in clients (9 and None): give those of one"),
         ({"a": [ONE, result(2, 0.1, name="n")]}, "a: results that differ in method (n and m)"),
         ({" ": ONE}, "names [' ']: one is blank"),

@@ -435,7 +435,7 @@ def test_a_saved_model_is_the_readers_own(tmp_path):
     refused("^several clients have a served model here: give one of 3, 5", both.save_model, file)
     both.config["names"] = [*"abcdef"]
     refused("^client 'e' has no served model here: give one of d, f", both.save_model, file, "e")
-    cure = r"carries no model, .*run\(..., alice=2, with_model=True\)"
+    cure = r"carries no model, .*run\(..., with_model=True\)"
     refused(cure, result(model=None).save_model, file)
 
 
