@@ -29,7 +29,7 @@ EDITS = {
             '"partition": "C"': '"partition": partitions.Dirichlet(0.3), "clients": 5',
             "(60, 150), (150, 300), (300, 469)": "(60, 150), (150, 469)",
             "weights = weights / weights.sum()": "weights = weights**2 / (weights**2).sum()",
-            '"Same direction", 1\n': '"Same direction", 2\n',
+            '"Alice\'s way", 1\n': '"Alice\'s way", 2\n',
         }
     },
     "03_your_method.ipynb": {

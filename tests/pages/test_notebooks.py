@@ -288,7 +288,7 @@ def test_the_quickstart_draws_nothing_where_nothing_is_stored(tmp_path):
     with pytest.raises(NotRun) as refused:
         start_quickstart(tmp_path, plots_only=True)
     told = str(refused.value)
-    assert told.startswith("0 of the 3 runs behind this page are stored")
+    assert told.startswith("0 of the 4 runs behind this page are stored")
     assert told.endswith("pfl-lib reproduce --profile quick --only quickstart")
 
 
@@ -297,7 +297,7 @@ def test_the_quickstart_does_what_its_parameters_say(tmp_path, monkeypatch):
     monkeypatch.setattr(waffle, "QUICK", dataclasses.replace(waffle.QUICK, make=lambda _: short))
     start_quickstart(tmp_path, seeds=2, jobs=1, device="cpu")
     stored = sorted((tmp_path / "results" / "cells").iterdir())
-    assert len(stored) == 6, "three methods, two seeds each"
+    assert len(stored) == 8, "four methods, two seeds each"
     assert all("cpu" in (folder / "config.json").read_text() for folder in stored)
     start_quickstart(tmp_path, seeds=2, plots_only=True)  # all of it is stored
 

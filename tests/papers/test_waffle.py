@@ -56,17 +56,17 @@ def test_a_spread_is_looked_at_on_the_papers_seeds_or_on_more():
         assert waffle.several(made.with_seeds(7)) == tuple(range(1, 8))
 
 
-def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_two_runs_to_compare():
+def test_the_quickstart_trains_what_the_readme_types_in_every_profile_and_three_runs_to_compare():
     """What the README types, ten rounds on distribution C, is the first, so it trains once."""
     typed = [
         RunSpec(method, Schedule(rounds=10), dataset="digits")
-        for method in (Waffle(), Local(), Waffle(slope=10))
+        for method in (Waffle(), Local(), FedAvg(), Waffle(slope=10))
     ]
     quickstart = registry.page("quickstart")
     for name in papers.PROFILES:
         assert quickstart.needed(name).specs == tuple(typed)
     seeds = [spec.seed for spec in quickstart.needed("quick", 2).specs]
-    assert seeds == [1, 1, 1, 2, 2, 2]
+    assert seeds == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("rounds", [25, 100])
