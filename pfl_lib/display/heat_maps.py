@@ -1,7 +1,7 @@
 """Aggregation weights and other matrices of clients as heat maps."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -89,8 +89,8 @@ def matrix(
         raise BadInput(f"a matrix of shape {values.shape}: give one of [N, N]")
     if groups is not None:
         groups = groups.tolist() if hasattr(groups, "tolist") else groups
-        if len(groups) != clients:
-            told = "give the group of each client"
+        if len(groups) != clients or not all(isinstance(one, Hashable) for one in groups):
+            told = "give the group of each client, a number or a text"
             raise BadInput(f"{len(groups)} groups for {clients} clients: {told}")
         order = _by_group(groups)
         values, groups = values[order][:, order], [groups[client] for client in order]

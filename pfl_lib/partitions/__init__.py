@@ -66,7 +66,8 @@ def make(
                 f"distribution {called(recipe)}: its split writes into the data set, which is every"
                 " run's: leave it as it is (a partition's relabel gives clients other labels)"
             )
-        check(made, called(recipe), dataset, clients)
+        for one in (made, again):
+            check(one, called(recipe), dataset, clients)
         if again.checksum() != made.checksum():
             raise BadInput(
                 f"distribution {called(recipe)}: its split comes out otherwise each time: draw from"

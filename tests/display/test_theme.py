@@ -197,7 +197,8 @@ def test_a_matrix_of_clients_has_lines_and_names_for_its_groups():
     norm = other.collections[-1].norm
     assert 0 < norm.vmin < 1e-15 and norm.vmax == 1e-10 and heat_maps.limits_of(nothing) == (0, 1)
     plt.close(figure)
-    refused("2 groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=["a", "b"])
+    for groups in (["a", "b"], [[0], [1], [1]]):
+        refused("groups for 3 clients", heat_maps.matrix, one, np.eye(3), groups=groups)
 
 
 def test_weights_of_some_rounds_are_drawn_at_these_and_where_one_is_negative_are_no_shares():

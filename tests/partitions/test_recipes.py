@@ -116,6 +116,7 @@ def test_a_partition_from_outside_is_checked(digits):
         (((A, B), (A, B - 3)), "has positions -1 to 0"),
         (((A, torch.tensor([5, 5])), (A, B)), "gives client 1 an example twice"),
         (((A, B), (A, B), (B, B)), "gives client 1 an example twice"),
+        (((A, B), (A, torch.tensor([5, 5]))), "gives client 1 an example twice"),
     ):
         assert words in refusal(p.make, made_by(parts), digits)
 
