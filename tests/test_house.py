@@ -341,7 +341,7 @@ BUDGETS = {
     "methods": 2572,
     "federation": 1612,
     "models": 527,
-    "partitions": 1434,
+    "partitions": 1436,
     "data": 646,
     "experiments": 1853,
     "results": 1336,

@@ -37,8 +37,9 @@ def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Par
 
     A class's examples are shuffled by (seed, "deal", class) and dealt in the order of clients.  A
     client's training examples and test examples have its classes in the same proportion, to an
-    example: where shares leave halves, the first classes are trained on, by every client.  Raises
-    `BadInput` for a class with fewer examples than are wanted.
+    example: where shares leave halves, the first classes are trained on, by every client (with
+    pFedLA's 600 examples 0.68 to 0.71 of a class, in place of 0.7; with few examples far more).
+    Raises `BadInput` for a class with fewer examples than are wanted.
     """
     name, labels = called(recipe), pooled_examples(dataset).train_y
     demand, there = wanted.sum(0), stock(dataset)
