@@ -122,8 +122,11 @@ def run(
     `measures` are recorded beside each round's accuracy and loss: "validation" (on held out data),
     "trained" (after the client's own local work) and others of `experiments.measures`.  The
     schedule's settings, from `rounds` to `private`, are those of `Schedule`; `loss` is that of
-    `Federation`.  Most results of
-    the package hold no model to save; `with_model` trains those again.  `on_round` is called
+    `Federation`.  `images` is how many training images are used (None: all), `data_dir` the folder
+    of the data sets (default: PFL_DATA_DIR, else a cache folder, into which they are downloaded),
+    `results_dir` that of results (default: PFL_RESULTS_DIR, else `results` of the checkout);
+    `device` and `engine` are those of `Federation`.  Published results hold no model but a few
+    small ones; `with_model` trains such a run again.  `on_round` is called
     with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
     stored.
 

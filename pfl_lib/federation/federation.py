@@ -45,7 +45,8 @@ class Federation:
     loop trains `threads` clients at once.  With "auto" nothing depends on the device but rounding;
     with "vmap" a local step of one's own is given many clients' rows, and has to keep them apart.
 
-    `loss` is "cross_entropy" or "half_cross_entropy", half of it.
+    `loss` is "cross_entropy" or "half_cross_entropy", half of it; `device` "auto" (a GPU where
+    there is one), "cpu" or "cuda"; `dtype` torch.float32 or torch.float64.
 
     With a `name` its runs are stored, under that name, `version`, the data and the initial model;
     raise the version for what these do not show.

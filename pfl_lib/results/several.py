@@ -20,8 +20,10 @@ WORST = "worst client, last (%)"
 
 @dataclass(frozen=True, repr=False)
 class Results(Sequence[Result]):
-    """One method's results over several seeds: what a `Result` has as a number is a mean here.
-    Raises BadInput for what are no results, and for those of several methods.
+    """One method's results over several seeds, one `Result` each (`results[0]`).  `summary` reads a
+    number a seed, with its mean and spread; `mean` and `spread` are the best round's accuracy.  In
+    these three accuracies are in percent, in `by_client` and `metrics` 0 to 1, as in a `Result`.
+    Raises BadInput for what are no results, for those of several methods, and for a seed twice.
     """
 
     results: tuple[Result, ...]
