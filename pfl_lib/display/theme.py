@@ -128,6 +128,8 @@ def _entries(*legends) -> dict[tuple[str, object], str]:
 def _stroke(drawn) -> tuple[str, object]:
     """What tells two lines or bars apart, and joins each to its entry in the legend."""
     colour = drawn.get_color() if hasattr(drawn, "get_color") else drawn.get_facecolor()
+    if not len(colour):  # hollow dots
+        colour = drawn.get_edgecolor()
     colour = colour if isinstance(colour, str) else np.ravel(colour)[:4]
     return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
 

@@ -224,8 +224,8 @@ def data_checksum(fed: Federation, *rows: Tensor) -> str:
         pool = split.pool
         if fed.dtype == torch.float64 and (pool.x.float().double() != pool.x.double()).any():
             pool = pool.to(cpu, fed.dtype)  # which tells apart what float32 rounds away
-        if fed.schedule.augment != "none":  # which fills up with the stored 0
-            black = pool.x.new_zeros(pool.x.shape[1:]) * pool.scale + pool.shift
+        black = pool.x.new_zeros(pool.x.shape[1:]) * pool.scale + pool.shift
+        if fed.schedule.augment != "none" and black.any():  # with which it fills up
             digest.update(black.to(fed.dtype).cpu().contiguous().numpy().tobytes())
         for index, labels in zip(split.index, split.labels, strict=True):
             digest.update(f"{name} {len(index)}\n".encode())

@@ -46,7 +46,7 @@ class Split:
 class Clients:
     """What N clients hold: splits "train", "test" and, where there is one, "validation"; and their
     names, where they have any.  Of a CSV file also its classes' names, and `prepare`, which makes
-    inputs of a frame of new rows with the same columns.
+    inputs of another file (or a frame) with the same columns.
     """
 
     splits: dict[str, Split]
@@ -127,7 +127,8 @@ def from_arrays(
     if len(shapes) > 1:
         found = ", ".join(map(str, sorted(shapes)))
         raise BadInput(f"examples have shapes {found}: all clients need the same")
-    if len({x.dtype for pairs in tensors.values() for x, _ in pairs}) > 1:
+    types = {x.dtype for pairs in tensors.values() for x, _ in pairs}
+    if len(types) > 1 and any(one.is_floating_point for one in types):
         for x, _ in (pair for pairs in tensors.values() for pair in pairs):
             _check_exact(x, "number them from 0, or give all clients inputs of one type")
         tensors = {n: [(x.double(), y) for x, y in pairs] for n, pairs in tensors.items()}

@@ -351,18 +351,22 @@ class Federation:
 
     def _known(self, clients: Sequence[int]) -> list[int]:
         """The clients' numbers; BadInput for one that is none."""
-        if not isinstance(clients, Iterable):
+        if not isinstance(clients, Iterable) or getattr(clients, "shape", None) == ():
             raise BadInput(f"clients {clients!r}: give a list of their numbers, such as [0]")
-        for client in clients:
-            whole = hasattr(client, "__index__") and not isinstance(client, bool)
-            if not (whole and 0 <= client < len(self)):
+        ids = list(clients)
+        for client in ids:
+            number = hasattr(client, "__index__") and not isinstance(client, bool)
+            if not (number and 0 <= client < len(self)):
                 raise BadInput(f"client {client!r} is not one of the clients 0 to {len(self) - 1}")
-        return [*map(int, clients)]
+        return [*map(int, ids)]
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
-        """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples."""
+        """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples; both
+        NaN where scores are.
+        """
         [client] = self._fitting([client], model, each=False)
-        return evaluation.examples(self._modules[0], model, self._split(split), client)
+        losses, right = evaluation.examples(self._modules[0], model, self._split(split), client)
+        return losses, right.where(~losses.isnan(), math.nan)
 
 
 def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:

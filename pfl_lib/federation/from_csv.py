@@ -91,8 +91,8 @@ def from_csv(
     left_out = {label} if bins is not None else {label, split_by}
     names = names or [name for name in table if name not in left_out]
     _check_inputs(path, table, names)
-    prepare = functools.partial(_prepared, _fitted(table[names]), names)
-    x = prepare(table)
+    fitted = _fitted(table[names])
+    x = torch.from_numpy(fitted.transform(table[names]).astype(np.float32))
     if not np.ptp(x.numpy(), axis=0).any():
         raise BadInput(f"{path}: each input ({', '.join(names)}) has one value in all rows")
     counted = [f"{name} ({n} rows)" for name, n in zip(classes, np.bincount(labels), strict=True)]
@@ -104,6 +104,7 @@ def from_csv(
     dataset = Dataset(path.stem, x, y, x, y, len(classes), (0.0,), (1.0,), "")
     made = by_column.hold_out(split_by, rows, alice, called)
     made = hold_out_validation(made, validation, seed) if validation else made
+    prepare = functools.partial(_prepared, fitted, names)
     told = {"class_names": tuple(map(str, classes)), "prepare": prepare}
     return replace(from_partition(dataset, made), names=called, **told)
 
@@ -229,10 +230,14 @@ def _check_inputs(path: Path, table: pd.DataFrame, names: list[str]) -> None:
         raise BadInput(f"{path} has no column to predict from: give one, or inputs=[...]")
 
 
-def _prepared(fitted, names: list[str], rows: pd.DataFrame) -> torch.Tensor:
-    """Rows of a table as the network takes them, float32 [n, inputs]; BadInput for a column that is
-    missing, or holds what the file's does not.
+def _prepared(fitted, names: list[str], rows: str | os.PathLike | pd.DataFrame) -> torch.Tensor:
+    """Rows of a frame, or of another file, as the network takes them, float32 [n, inputs]; BadInput
+    for a column that is missing, or holds what the first file's does not.
     """
+    if isinstance(rows, pd.DataFrame):
+        rows = rows.rename(columns=str.strip).apply(_without_blanks)
+    else:
+        rows = _read(path_of("rows", rows))
     if lacking := [name for name in names if name not in rows]:
         raise BadInput(f"the rows lack column {lacking[0]!r}: give {', '.join(names)}")
     try:

@@ -78,6 +78,9 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
         "css": styles(),
     }
     text, _ = exporter().from_notebook_node(shown, resources={"pfl_lib": facts})
+    # What was found is to be seen before what was set
+    found = f'<div class="answer">{markdown2html(stamp.answer)}</div>' if stamp.answer else ""
+    text = text.replace("</h1>", f"</h1>\n{found}\n<!-- contents -->", 1)
     ids = {one.path.resolve(): id for id, one in known.items()}
 
     def page_link(found: re.Match) -> str:
@@ -92,10 +95,7 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
     text = text.replace(link, f'{link} aria-label="link to this section"')
     links = "".join(f'<a href="#{id}">{words}</a>' for id, words in sections)
     contents = f'<nav class="contents" aria-label="sections">{links}</nav>'
-    # What was found is to be seen before what was set
-    found = f'<div class="answer">{markdown2html(stamp.answer)}</div>' if stamp.answer else ""
-    head = "\n".join(["</h1>", found, contents if len(sections) > 1 else ""])
-    return text.replace("</h1>", head, 1)
+    return text.replace("<!-- contents -->", contents if len(sections) > 1 else "", 1)
 
 
 def exporter():

@@ -132,7 +132,7 @@ def behind(beside: pd.DataFrame, table: Table) -> pd.DataFrame:
     """
     of = beside[beside["table"] == table.name]
     rows = of.pivot_table("ours", ["dataset", "setting"], "method", sort=False).dropna(thresh=2)
-    return -rows.sub(rows.max(axis=1), axis=0)
+    return rows.rsub(rows.max(axis=1), axis=0)
 
 
 def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
@@ -166,7 +166,8 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     table = table.loc[[(*row, name) for row in rows for name in shown]]
     table = table[(table != "–").any(axis=1)]
     there = table.columns[~table.isin(EMPTY).all()]
-    return table[[name for name in dict.fromkeys(compared["method"]) if name in there]]
+    names = dict.fromkeys(compared["method"])
+    return table[[name for name in names if name in there] or [*names]]
 
 
 def _ran(compared: pd.DataFrame, which: str = "") -> pd.Series:

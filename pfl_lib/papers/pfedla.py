@@ -100,10 +100,10 @@ def leads(beside: pd.DataFrame, size: str) -> pd.DataFrame:
     of a frame of `compare`, less the best of the paper's other methods ("others"; "ran" of "count"
     have a number), and less `TUNED`'s ("tuned").
     """
-    place = ["dataset", "setting"]
-    rows, ours = beside.set_index(place), beside["method"].isin(OURS).to_numpy()
-    best = rows.loc[ours, size].groupby(place).max()
-    others = rows.loc[~ours & rows["printed"].notna(), size].groupby(place, sort=False)
+    place, theirs = ["dataset", "setting"], {one.name for one in COLUMNS if one.printed} - {*OURS}
+    rows = beside.set_index(place)
+    best = rows.loc[rows["method"].isin(OURS), size].groupby(place).max()
+    others = rows.loc[rows["method"].isin(theirs), size].groupby(place, sort=False)
     tuned = rows.loc[rows["method"] == TUNED.name, size]
     found = {"others": best - others.max(), "tuned": best - tuned}
     found |= {"ran": others.count(), "count": others.size()}

@@ -113,7 +113,7 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         "quote": claim.quote,
         "where": claim.where,
         "profile": table.profile,
-        "answer": "" if table.profile == "quick" else _answer(answers, missing),
+        "answer": "" if table.profile == "quick" else _answer(answers) if common else "not run",
         "seeds": min(common, default=0),
         "holds": answers.count(True),
         "contradicted": answers.count(False),
@@ -124,11 +124,9 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
     }
 
 
-def _answer(holds: list[bool | None], missing: int = 0) -> str:
+def _answer(holds: list[bool | None]) -> str:
     if False in holds:
         return "no"
-    if holds and missing == len(holds):
-        return "not run"
     return "undecided" if None in holds or not holds else "yes"
 
 

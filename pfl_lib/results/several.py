@@ -166,13 +166,16 @@ class Comparison:
         Student's t (NaN for one seed, and where all differ by the same), and "above", "below" or,
         where 0 lies within or there is no interval, "undecided".
 
-        The others as in `Result.value`.  Raises BadInput for an unknown name.
+        The others as in `Result.value`; who does not log the metric is left out.  Raises BadInput
+        for an unknown name.
         """
         from scipy.stats import t  # takes half a second to import
 
-        to = next(iter(self.results)) if to is None else choose("name", to, self.results)
+        logged = {name: of for name, of in self.results.items() if metric in of.metrics}
+        results = logged or self.results
+        to = next(iter(results)) if to is None else choose("name", to, results)
         read = {"protocol": protocol, "metric": metric, "over": over, "model": model}
-        values = {name: several.summary(**read) for name, several in self.results.items()}
+        values = {name: several.summary(**read) for name, several in results.items()}
         rows = []
         beside = values.pop(to)
         for name, ours in values.items():
@@ -225,8 +228,9 @@ class Comparison:
 
         frame = self.frame
         measured = frame.columns.drop(["method", "seed", "round", "client", "seconds"])
-        if choose("metric", metric, measured) != "accuracy" and "accuracy" in metric:
-            frame = frame.assign(**{metric: 100 * frame[metric]})
+        if choose("metric", metric, measured) != "accuracy":
+            frame = frame[frame.groupby("method")[metric].transform("count") > 0]
+            frame = frame.assign(**{metric: frame[metric] * (100 if "accuracy" in metric else 1)})
         with theme.theme():
             figure = curves.accuracy(frame, y=metric).figure
             words = metric.replace("_", " ").capitalize()
@@ -290,6 +294,9 @@ def _several(name: object, given: object) -> Results:
         return given
     every = tuple(given) if isinstance(given, list | tuple) else (given,)
     _check(name, every)
+    seeds = [one.config["seed"] for one in every]
+    if len({*seeds}) < len(seeds):
+        raise BadInput(f"{name}: results of seeds {seeds}: give one of each seed")
     for one in every:
         if apart := _apart_in(every[0].config, one.config, False, ("method",)):
             raise BadInput(f"{name}: results that differ in {apart}: give those of one setting")
@@ -327,8 +334,8 @@ def _apart_in(
         if json.dumps(values[0], sort_keys=True) != json.dumps(values[1], sort_keys=True):
             names = [value.get("name") if isinstance(value, dict) else value for value in values]
             shown = names if names[0] != names[1] else values
-            lines = zip(*(str(value).splitlines() for value in shown), strict=False)
-            shown = next((pair for pair in lines if pair[0] != pair[1]), shown)  # of networks
-            one, other = (textwrap.shorten(str(value), 80) for value in shown)
+            words = [str(value) for value in shown]
+            alike = max(0, len(os.path.commonprefix(words)) - 30)  # of networks, which are long
+            one, other = (textwrap.shorten("..." * (alike > 0) + w[alike:], 80) for w in words)
             return f"{name} ({other} and {one})"
     return ""

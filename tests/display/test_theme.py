@@ -54,7 +54,7 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     figure, (bars, dots, heat, named, errors) = plt.subplots(1, 5)
     seaborn.barplot(FRAME, x="method", y="accuracy", hue="data", errorbar=None, ax=bars)
     bars.axhline(50, color="black")
-    dots.scatter([1, 2], [7, 8.5])
+    dots.scatter([1, 2], [7, 8.5], facecolors="none", edgecolors="red")
     dots.set(xlabel="x", ylabel="y")
     seaborn.heatmap(np.array([[0.25, np.nan], [1, 4]]), ax=heat)
     seaborn.scatterplot(x=[3.5, 40.25], y=["Local", "FedAvg"], ax=named)

@@ -1,5 +1,6 @@
 """Cells: what is refused, the same bits, interrupted or not, what failures leave behind."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -208,3 +209,16 @@ def test_a_run_whose_checkpoint_cannot_be_written_goes_on(store, monkeypatch, ca
     assert result.metrics["round"].tolist() == [1, 2]
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"no checkpoint of {one.slug} (No space left on device): it goes on"
+
+
+def test_a_diverged_run_is_recorded_and_reads_back(store):
+    """ReLU, so that a learning rate of a million has no limit."""
+    chosen = spec(m.FedAvg(), rounds=9, lr=1e6, model="lenet5-relu")
+    rounds, again = [], []
+    result = run_one(chosen, store, progress=rounds.append)
+    assert result.diverged == rounds[-1] < 9
+    assert result.metrics["round"].tolist() == list(range(1, result.diverged))
+    found = run_one(chosen, store, progress=again.append)
+    assert found.diverged == result.diverged and again == []
+    assert found.metrics["loss"].tolist() == result.metrics["loss"].tolist()
+    assert found.metrics["loss"].map(math.isfinite).all()

@@ -78,7 +78,10 @@ def test_clients_and_rows_that_do_not_fit_are_refused():
     fed = federation()
     for clients in ([9], [True], [-1]):
         refused(f"client {clients[0]} is not one of the clients 0 to 5", fed.sizes, clients)
-    refused("clients 2: give a list of their numbers", fed.evaluate, fed.initial(), "test", 2)
+    for clients in (2, torch.tensor(2)):
+        told = "^clients .*: give a list of their numbers"
+        refused(told, fed.evaluate, fed.initial(), "test", clients)
+    assert fed.sizes(iter([0, 2])).tolist() == [4, 5]
     for clients, rows, sentence in (
         ([0, -1], 2, "client -1 is not one of the clients 0 to 5"),
         ([0, 6], 2, "client 6 is not one of the clients 0 to 5"),

@@ -317,11 +317,21 @@ def test_run_takes_the_papers_whole_setting(results_dir):
 def test_new_rows_are_prepared_as_the_files_were(people):
     given = {"label": "ill", "split_by": "town", "inputs": ["age", "weight", "town"]}
     clients, rows = from_csv.from_csv(people, **given), pd.read_csv(people)
-    assert torch.equal(clients.prepare(rows[::-1]).flip(0), clients.splits["train"].pool.x)
+    for given in (people, rows, rows.rename(columns="{} ".format)):
+        assert torch.equal(clients.prepare(given), clients.splits["train"].pool.x)
+    assert torch.equal(clients.prepare(rows[::-1]).flip(0), clients.prepare(people))
     assert (clients.class_names, clients.names) == (("no", "yes"), ("Ayr", "Bath"))
     refused("^the rows lack column 'town': give age, ", clients.prepare, rows[["age", "weight"]])
     other = rows.assign(town="Cork")
     refused("^the rows are not like the file's: .*Cork", clients.prepare, other)
+
+
+def test_new_rows_have_the_files_own_marks_of_what_is_missing(table):
+    rows = ["a,None,1,0", "a,aspirin,-,1", "a,aspirin, 3 ,1", "b,,2,0", "b,None,5,1", "b,None,9,0"]
+    clients = from_csv.from_csv(table("g, drug ,dose,y", rows), "y", "g")
+    new = clients.prepare(table("g, drug ,dose,y", rows[:4]))
+    assert torch.equal(new, clients.splits["train"].pool.x[:4])
+    assert new[:, 1].tolist() == [0, 1, 1, 0], "None is a word, the most frequent"
 
 
 def test_a_first_column_of_row_numbers_alone_is_no_input(table):

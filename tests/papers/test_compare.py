@@ -83,6 +83,7 @@ def test_how_far_methods_are_below_the_best_of_their_row():
     frame = pd.DataFrame([*lines, ("other", "Z", "c", "y", 9.0)], columns=names)
     behind = compare.behind(frame, replace(TABLE, name="t"))
     assert behind.to_dict("index") == {("Z", "b"): {"x": 2.0, "y": 0.0}}, "of c one method ran"
+    assert f"{behind['y'].max():.1f}" == "0.0"
 
 
 def test_a_table_tells_what_a_column_changes_of_the_schedule():

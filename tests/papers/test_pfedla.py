@@ -155,3 +155,11 @@ def test_without_runs_there_are_no_weights_and_no_accuracies():
 )
 def test_weights_that_differ_by_less_than_a_hundredth_answer_nothing(leads, holds):
     assert layer_weights.larger(leads) is holds
+
+
+def test_pfedlas_lead_is_over_the_papers_other_methods_and_over_fedavg_after_own_epochs():
+    numbers = {"Local Training": 60.0, "FedAvg": 65.0, "FedRep": None, "pFedLA": 70.0}
+    numbers |= {"HeurpFedLA": 71.0, pfedla.TUNED.name: 68.0, "mine": 99.0}
+    frame = pd.DataFrame({"method": numbers.keys(), "ours": numbers.values()})
+    found = pfedla.leads(frame.assign(dataset="CIFAR10", setting="a", printed=float("nan")), "ours")
+    assert found.loc["CIFAR10", "a"].to_dict() == {"others": 6, "tuned": 3, "ran": 2, "count": 3}

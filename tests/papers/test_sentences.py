@@ -67,7 +67,7 @@ def test_of_rule_best_the_best_of_both_sides_are_compared(said):
     assert said(best, WE=90, WAFFLE=50, Local=80, FedAvg=60)["answer"] == "yes"
     lost = said(best, WE=90, WAFFLE=50, Local=95, FedAvg=60)["against"]
     assert lost == "MNIST, C: WE above Local"
-    assert said(best, WE=90, WAFFLE=50, Local=80)["answer"] == "not run"  # FedAvg may be best
+    assert said(best, WE=90, WAFFLE=50, Local=80)["answer"] == "undecided"  # FedAvg may be best
 
 
 def test_of_rule_level_a_method_holds_down_to_the_floor_with_its_uncertainty(said):

@@ -71,6 +71,11 @@ def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
     (axes,) = compare({"one": ONE}).plot("loss").axes
     assert axes.get_ylabel() == "loss" and [*axes.get_lines()[0].get_ydata()] == [1, 1, 1]
     refused("metric 'los' .did you mean loss", compare({"one": ONE}).plot, "los")
+    mixed = replace(ONE, metrics=ONE.metrics.assign(alpha=0.5), config=ONE.config | {"model": "b"})
+    both = compare({"one": replace(ONE, config=ONE.config | {"model": "b"}), "mixed": mixed})
+    (axes,) = both.plot("alpha").axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["mixed"]
+    assert both.differences(metric="alpha").empty, "there is nothing beside it"
     lost = Results((*SEVERAL, result(3, diverged=1)))
     (axes,) = compare({"_lost": lost, "$one": ONE}).plot().axes
     drawn = [line for line in axes.get_lines() if len(line.get_xdata())]
@@ -171,7 +176,7 @@ def test_what_is_no_result_is_refused():
         ([ONE], "results [<Result of m"),
         ({"a": 3}, "a 3: give a result, as pfl_lib.run returns it, or a list"),
         ({"a": []}, "a []: give a result"),
-        ({"a": [ONE, ONE]}, "results of seeds [1, 1]: give one of each seed"),
+        ({"a": [ONE, ONE]}, "a: results of seeds [1, 1]: give one of each seed"),
         ({"a": [ONE, other]}, "a: results that differ in clients (9 and None): give those of one"),
         ({"a": [ONE, result(2, 0.1, name="n")]}, "a: results that differ in method (n and m)"),
         ({" ": ONE}, "names [' ']: one is blank"),
@@ -179,6 +184,7 @@ def test_what_is_no_result_is_refused():
         assert refusal(compare, wrong).startswith(sentence)
     refused("^results .*: give a result", Results, ())
     refused("^results of methods m, n: give those", Results, (ONE, result(2, 0.1, name="n")))
+    refused("^results of seeds .1, 1.: give one of each", Results, (ONE, ONE))
     assert len(Results(one for one in (ONE, other))) == 2, "a federation may follow from the seed"
 
 
