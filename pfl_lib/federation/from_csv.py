@@ -46,10 +46,11 @@ def from_csv(
     20, above 20 up to 35, and above 35, and rows without a value are a fourth; without bins each
     different value is a client, in ascending order.  These are the clients' names.  `inputs`: the
     columns to predict from; by default all but the label, and without `bins` but `split_by`, of
-    which a client has one value.  Numbers are standardised and their gaps filled with the median;
-    words become one column each but for the first in alphabetical order, their gaps the most
-    frequent one; both use all rows of the file.  A line on standard error says, once for each
-    file, what every column became, and who the clients and which the classes are.
+    which a client has one value.  A first column without a name that counts the rows is left out.
+    Numbers are standardised and their gaps filled with the median; words become one column each but
+    for the first in alphabetical order, their gaps the most frequent one; both use all rows of the
+    file.  A line on standard error says, once for each file, what every column became, and who the
+    clients and which the classes are.
 
     Rows are shuffled by `seed`.  As in Weight Erosion, `alice` is tested on half of her rows (the
     first 1 + n // 2) and trains on the rest, while the others train on all of theirs; give the
@@ -83,7 +84,7 @@ def from_csv(
             there = ", ".join(map(str, table.columns))
             raise BadInput(f"{path} lacks column {name!r}; it has {there}")
     for name in {label, split_by} if bins is None else {label}:
-        table[name] = _with_zeros(path, table[name])
+        table[name] = _identifiers(path, table[name])
     labels, classes = _classes(path, table, label)
     clients, rows = _groups(path, table[split_by], bins, seed)
     called = tuple(map(str, clients))
@@ -138,7 +139,7 @@ def _read(path: Path) -> pd.DataFrame:
     return table.apply(_without_blanks)
 
 
-def _with_zeros(path: Path, column: pd.Series) -> pd.Series:
+def _identifiers(path: Path, column: pd.Series) -> pd.Series:
     """The column as texts where one of its cells begins with zeros, as "007": another than "7"; and
     where it holds whole numbers of more digits than fractions have.
     """
