@@ -335,10 +335,13 @@ def apfl(w: World, m) -> Served:
                     q.grad = a[i] * p.grad
                 of_y.step()
                 of_v.step()
-                if k == 0 or m.mixture_step == "every batch":
+                if m.mixture_step == "every batch" or (k == 0 and m.mixture_step == "first batch"):
                     a[i] = min(max(a[i] - of_y.param_groups[0]["lr"] * slope, 0), 1)
+            if m.mixture_step == "round":
+                moved = (vector(own[i]) - vector(x)) @ (vector(v) - vector(own[i]))
+                a[i] = min(max(a[i] + moved.item(), 0), 1)
             own[i] = v
-            trained.append(y)
+            trained.append(mix(mixtures[i], a[i], v, y) if m.averaged == "mixtures" else y)
         x = equally(trained)
         yield [mix(mixtures[i], a[i], own[i], x) for i in range(w.n)]
 
@@ -351,6 +354,8 @@ def pfedme(w: World, m) -> Served:
             y, theta = deepcopy(x), deepcopy(x)
             optimiser = w.optimiser(theta, r)
             for xs, ys in w.batches(r, i):
+                if m.restart:
+                    theta.load_state_dict(theta.state_dict() | dict(y.named_parameters()))
                 for _ in range(m.steps):
                     optimiser.zero_grad()
                     loss = cross_entropy(theta(xs), ys) + m.lam / 2 * squared(theta, y)
