@@ -46,23 +46,18 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def _as_given(run: Call) -> Call:
-    """Refuse what is given beside a federation, which has settings of its own, also where it equals
-    a default; take NumPy's numbers as Python's.
-    """
+    """Refuse what is given beside a federation, also a default; NumPy's numbers become Python's."""
 
     @functools.wraps(run)
     def checked(*args: Any, **given: Any) -> Any:
         defaults = run.__kwdefaults__
-        of_setting = [name for name in given if name in defaults and name not in BESIDE]
-        machine = {n: given[n] for n in WHERE if isinstance(given.get(n, ...), str | None)}
-        usual = [name for name, value in machine.items() if value == defaults[name]]
-        others = [name for name in of_setting if name not in usual]
+        words = [name for name in WHERE if isinstance(given.get(name, ...), str | None)]
+        usual = [name for name in words if given[name] == defaults[name]]
+        others = [n for n in given if n in defaults and n not in (*BESIDE, *usual)]
         federation = given.get("federation")
         if others and (isinstance(federation, Federation) or callable(federation)):
-            raise BadInput(
-                f"{', '.join(others)}: a federation has data, model and settings of its own, and"
-                " runs of several go one after the other: leave this out"
-            )
+            told = f"{', '.join(others)}: a federation has data, model and settings of its own"
+            raise BadInput(f"{told}, and runs of several go one after the other: leave this out")
         plain = {n: one.item() if isinstance(one, np.generic) else one for n, one in given.items()}
         return run(*args, **plain)
 
@@ -126,18 +121,16 @@ def run(
     of the data sets (default: PFL_DATA_DIR, else a cache folder, into which they are downloaded),
     `results_dir` that of results (default: PFL_RESULTS_DIR, else `results` of the checkout);
     `device` and `engine` are those of `Federation`.  Published results hold no model but a few
-    small ones; `with_model` trains such a run again.  `on_round` is called
-    with the rows of `Result.metrics` of each evaluated round, seed after seed, also where they are
-    stored.
+    small ones; `with_model` trains such a run again.  `on_round` is called with the rows of
+    `Result.metrics` of each evaluated round, seed after seed, also where they are stored.
 
     A `federation` (see `Federation.from_arrays`) has data, model, schedule, seed and Alice of its
     own; with `seeds`, give a function that makes the federation of a seed; without `jobs`, one runs
-    after the other.  A federation's results
-    are stored where it has a name, those of a method or a recipe of your own where it has a `name`
-    and a `version`; otherwise a line says that nothing is stored.  Raises BadInput for a value that
-    does not fit, before anything is trained, and for a source of your own that has changed while
-    its version has not.  A result that cannot be written, as on a full disk, is returned, and a
-    line says so.
+    after the other.  A federation's results are stored where it has a name, those of a method or a
+    recipe of your own where it has a `name` and a `version`; otherwise a line says that nothing is
+    stored.  Raises BadInput for a value that does not fit, before anything is trained, and for a
+    source of your own that has changed while its version has not.  A result that cannot be written,
+    as on a full disk, is returned, and a line says so.
     """
     given = locals()
     method = make_method(method) if isinstance(method, str) else check_method(method)
@@ -155,25 +148,17 @@ def run(
         every = [_on(method, fed, given) for fed in _federations(given)]
         return every[0] if seeds is None else Results(tuple(every))
     if model is not None and not isinstance(model, str):
-        raise BadInput(
-            f"model {type(model).__name__}: run takes a network by its name; for one of your own"
-            " make a pfl_lib.Federation and give federation=..."
-        )
+        told = f"model {type(model).__name__}: run takes a network by its name"
+        cure = "for one of your own make a pfl_lib.Federation and give federation=..."
+        raise BadInput(f"{told}; {cure}")
     recipe = partitions.find(partition)
     of_schedule = {field.name for field in dataclasses.fields(Schedule)} & given.keys()
-    spec = RunSpec(
-        method,
-        Schedule(**{name: given[name] for name in of_schedule}),
-        choose("dataset", dataset, DATASETS),
-        recipe,
-        DATASETS[dataset].model if model is None else model,
-        recipe.default_clients if clients is None else clients,
-        images,
-        alice=alice,
-        loss=loss,
-        validation=validation,
-        measures=given["measures"],
-    )
+    schedule = Schedule(**{name: given[name] for name in of_schedule})
+    source = DATASETS[choose("dataset", dataset, DATASETS)]
+    network = source.model if model is None else model
+    count = recipe.default_clients if clients is None else clients
+    kept = {name: given[name] for name in ("images", "alice", "loss", "validation", "measures")}
+    spec = RunSpec(method, schedule, dataset, recipe, network, count, **kept)
     specs = [dataclasses.replace(spec, seed=each) for each in _seeds(seed, seeds, jobs)]
     for one in specs:
         _ = one.source  # is kept: a run may change a list that its method names
@@ -185,15 +170,13 @@ def run(
         # there once more, and returned.
         with suppress(NotStored):
             done = run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
-            unsent = {of.message for of in done if isinstance(of, RunFailure) and of.unsent}
-            for why in unsent:
+            for why in {of.message for of in done if isinstance(of, RunFailure) and of.unsent}:
                 tell(f"{why}; the runs go one after the other")
     if storable:
         every = [_stored(spec, given) for spec in specs]
     else:
-        every = [
-            _unstored(method, federation_of(one, *where, cores()), given, one) for one in specs
-        ]
+        made = ((one, federation_of(one, *where, cores())) for one in specs)
+        every = [_unstored(method, fed, given, one) for one, fed in made]
     return every[0] if seeds is None else Results(tuple(every))
 
 
@@ -209,15 +192,10 @@ def _each_as_alice(given: Mapping[str, Any]) -> Result | Results:
     count = recipe.default_clients if given["clients"] is None else given["clients"]
     data_set = data.load(given["dataset"], given["data_dir"], given["images"])
     whole("clients", count, 1)
-    splits = {
-        partitions.make(recipe, data_set, count, given["seed"], client).checksum()
-        for client in range(count)
-    }
-    if len(splits) > 1:
-        raise BadInput(
-            f"alice 'each': partition {partitions.called(recipe)} is made for one Alice: give each"
-            " of them by number"
-        )
+    splits = (partitions.make(recipe, data_set, count, given["seed"], i) for i in range(count))
+    if len({split.checksum() for split in splits}) > 1:
+        told = f"alice 'each': partition {partitions.called(recipe)} is made for one Alice"
+        raise BadInput(f"{told}: give each of them by number")
     settings = {name: value for name, value in given.items() if name != "unknown"}
     every = [run(**settings | {"alice": client}) for client in range(count)]
     if given["seeds"] is None:
@@ -255,15 +233,11 @@ def _federations(given: dict[str, Any]) -> list[Federation]:
     for fed in made:
         if not isinstance(fed, Federation):
             beside = ", or seeds=3 beside the function" if callable(fed) else ""
-            raise BadInput(
-                f"federation {fed!r}: give a pfl_lib.Federation, as Federation.from_arrays makes"
-                f" one{beside}"
-            )
+            told = f"federation {fed!r}: give a pfl_lib.Federation"
+            raise BadInput(f"{told}, as Federation.from_arrays makes one{beside}")
     if seeds is not None and (found := [fed.seed for fed in made]) != numbers:
-        raise BadInput(
-            f"the federations of seeds {numbers} have seeds {found}: give seed=seed to the"
-            " Federation that the function makes"
-        )
+        told = f"the federations of seeds {numbers} have seeds {found}"
+        raise BadInput(f"{told}: give seed=seed to the Federation that the function makes")
     return made
 
 
@@ -291,12 +265,11 @@ def _seeds(seed: int, seeds: int | Sequence[int] | None, jobs: int | None) -> li
 
 def _on(method: Method, fed: Federation, given: Mapping[str, Any]) -> Result:
     """One method on one federation: stored where it has a name."""
+    nameless = "a federation without a name is not stored"
     if fed.name is None and given["results_dir"] not in (None, ""):
-        raise BadInput(
-            "results_dir: a federation without a name is not stored: give it name='mine'"
-        )
+        raise BadInput(f"results_dir: {nameless}: give it name='mine'")
     if fed.name is None:
-        tell("a federation without a name is not stored: name='mine' in it keeps its runs")
+        tell(f"{nameless}: name='mine' in it keeps its runs")
     if fed.name is None or not _storable(method):
         return _unstored(method, fed, given)
     return _stored(FederationRun(method, fed, given["measures"]), given)
@@ -324,9 +297,8 @@ def _stored(spec: RunSpec | FederationRun, given: Mapping[str, Any]) -> Result:
             return _looked_at(result)
     except KeyboardInterrupt:
         done = bar.steps if bar else 0
-        raise Interrupted(
-            f"stopped after round {done} of {rounds}; the same call goes on from there"
-        ) from None
+        told = f"stopped after round {done} of {rounds}; the same call goes on from there"
+        raise Interrupted(told) from None
     except NotStored as error:  # what was trained is not lost for want of a place
         print(error, file=sys.stderr)
         return error.result

@@ -12,8 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-LARGEST = 1e15
-"""No rate, penalty or step is greater; single precision overflows soon after."""
+LARGEST = 1e15  # no rate, penalty or step is greater; single precision overflows soon after
 MOST_SEEDS = 10_000
 
 
@@ -83,9 +82,7 @@ def flag(name: str, value: object) -> None:
 
 
 def check_settings(self: Any) -> None:
-    """A dataclass's `__post_init__`, or its first line: checks what `setting` makes, also where a
-    subclass gives it another default.
-    """
+    """A dataclass's `__post_init__`, or its first line: checks each `setting`, inherited too."""
     checks = {}
     for kind in reversed(type(self).__mro__):
         for name, field in vars(kind).get("__dataclass_fields__", {}).items():
@@ -123,9 +120,7 @@ def path_of(name: str, value: object) -> Path:
 
 
 def check_alice(alice: object, clients: int, names: Sequence[str] = ()) -> int | None:
-    """The number of `alice`, None for None; BadInput unless it is that of one of so many clients,
-    or one of their `names`.
-    """
+    """The client's number of an `alice` by number or name, None for None; else BadInput."""
     alice = client_number("alice", alice, names)
     if alice is None or (_is_whole(alice) and 0 <= alice < clients):
         return alice
@@ -155,9 +150,7 @@ def needs(what: str, package: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line, with the place where a user's own code raised it, or called what did:
-    "KeyError: 'w' (mine.py, line 12)".
-    """
+    """An error and where a user's own code raised it: "KeyError: 'w' (my.py, line 1)"."""
     line = f"{type(error).__name__}: {error}".splitlines()[0]
     others = (Path(__file__).parent, sysconfig.get_path("stdlib"))
     others = (*(f"{folder}{os.sep}" for folder in others), "<")

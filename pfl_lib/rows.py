@@ -44,10 +44,9 @@ def take(step: Step, rows: Rows, gradient: Gradient, batch: Batch) -> None:
     """Take a local step; BadInput for one that returns what it should have written."""
     given = step(rows, gradient, batch)
     if given is not None and all(given is not own for own in (rows, *rows.values())):
-        raise BadInput(
-            f"the local step returns {type(given).__name__}: it should change its rows in place,"
-            ' as in rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch))'
-        )
+        told = f"the local step returns {type(given).__name__}: it should change its rows in place"
+        such = 'rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch))'
+        raise BadInput(f"{told}, as in {such}")
 
 
 def model(rows: Rows) -> Rows:
@@ -121,9 +120,7 @@ def distances(matrix: Tensor, row: Tensor) -> Tensor:
 
 
 def descend(rows: Rows, name: str, gradient: Tensor, batch: Batch) -> None:
-    """One step of SGD on row `name`, in place: v <- beta v + (g + wd theta); theta <- theta - lr v
-    (as torch.optim.SGD).
-    """
+    """torch.optim.SGD's step on row `name`: v <- beta v + (g + wd theta); theta <- theta - lr v."""
     row = rows[name]
     if batch.weight_decay:
         gradient = gradient + batch.weight_decay * row

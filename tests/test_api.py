@@ -474,7 +474,7 @@ def test_what_a_constructor_gives_a_network_is_part_of_its_key(results_dir):
 def test_the_key_of_a_networks_settings_is_the_same_in_every_process():
     program = """
         from torch import nn
-        from pfl_lib.federation.model_settings import settings_of
+        from pfl_lib.federation.behaviour import settings_of
         net = nn.Linear(2, 2)
         part = type("Mine", (nn.Module,), {})()
         part.unit = lambda x: [(lambda y: y in {"a", "b", "c", "d"})(one) for one in x]

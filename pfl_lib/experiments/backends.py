@@ -57,10 +57,9 @@ def rounds_shown(specs: Sequence[RunSpec]) -> Iterator[tuple[Path, Callable[...,
 def completed(
     submit: Submit, specs: Iterable[RunSpec], at_once: int | None
 ) -> Iterator[tuple[RunSpec, Outcome] | None]:
-    """Each spec and what became of it, as they end; None about twice a second meanwhile.
-
-    At most `at_once` are submitted at a time (None: all).  Raises what no other run would survive:
-    NotStored, and KeyboardInterrupt where somebody told a process to end.
+    """Each spec and what became of it, as they end; None about twice a second meanwhile.  At most
+    `at_once` are submitted at a time.  Raises what no other run would survive: NotStored, and
+    KeyboardInterrupt where somebody told a process to end.
     """
     waiting, running = iter(specs), {}
     while True:

@@ -11,10 +11,8 @@ from torch import Tensor
 from pfl_lib.rows import weights_of_all
 
 MOST_ROUNDS = 50
-MOST_NUMBERS = 500_000
-"""Of a run's matrices: 2 MB as float32, where they cannot be compressed."""
-BYTES = 4
-"""Of a number that is sent: single precision, whatever the run computes with."""
+MOST_NUMBERS = 500_000  # of a run's matrices: 2 MB as float32, where they cannot be compressed
+BYTES = 4  # of a number that is sent: single precision, whatever the run computes with
 
 
 class BadLog(ValueError):
@@ -73,10 +71,7 @@ def matrices_in(log: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
-    """All else in the log by name, each one number for all or one for each client [N], in float64.
-
-    Raises BadLog for anything else.
-    """
+    """All else by name, a number for all or one for each client [N], in float64; else BadLog."""
     numbers, wanted = {}, f"a number, or [{n}], one for each client"
     for name in (n for n in log if n not in ("weights", "matrices")):
         if not (isinstance(name, str) and name.isprintable()):
@@ -88,9 +83,7 @@ def numbers_in(log: Mapping[str, Any], n: int) -> dict[str, Tensor]:
 
 
 def _copied(name: str, value: Any, wanted: str = "a tensor of real numbers") -> Tensor:
-    """What the log holds under a name as float64 on the CPU, in memory of its own: a method may go
-    on to change it.  Raises BadLog for what is no number.
-    """
+    """What a name holds as float64 on the CPU, copied: a method may change it.  Else BadLog."""
     try:
         exact = torch.float64 if isinstance(value, float | list | tuple) else None
         given = torch.as_tensor(value, dtype=exact).detach()

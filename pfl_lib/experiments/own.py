@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput, said
+from pfl_lib.federation.behaviour import bytes_of
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import check_method
 from pfl_lib.progress import tell
@@ -159,12 +160,10 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
     elif isinstance(value, type) or _function(value):
         if value.__module__ == module:
             yield from _parts(value, seen)
-    elif isinstance(value, Tensor):
-        with contextlib.suppress(RuntimeError, TypeError):  # a tensor without bytes, a sparse one
-            flat = value.detach().cpu().resolve_conj().reshape(-1).contiguous()
-            yield _of_bytes(name, value, flat.view(torch.uint8).numpy().tobytes())
-    elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
-        yield _of_bytes(name, value, value.tobytes())
+    elif isinstance(value, Tensor | np.ndarray | np.generic):
+        if (content := bytes_of(value)) is not None:
+            digest = hashlib.sha256(content).hexdigest()
+            yield f"{name} = {value.dtype} {tuple(value.shape)} {digest}"
     elif isinstance(value, functools.partial):
         yield from _value(name, [value.func, [*value.args], value.keywords], module, seen)
     elif isinstance(value, HOLDERS) and id(value) not in seen:
@@ -176,10 +175,6 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
             plain = ((repr(k), one) for k, one in held if _is_plain(k))
             for key, one in sorted(plain, key=lambda pair: pair[0]):
                 yield from _value(f"{name}[{key}]", one, module, seen)
-
-
-def _of_bytes(name: str, value: Any, content: bytes) -> str:
-    return f"{name} = {value.dtype} {tuple(value.shape)} {hashlib.sha256(content).hexdigest()}"
 
 
 def _function(value: Any) -> Callable | None:

@@ -116,11 +116,9 @@ def training(
     """
     store.check_writable()
     with one_thread():
-        if isinstance(spec, FederationRun):
-            run = Run(spec.method, spec.federation, spec.measures)
-        else:
-            fed = federation_of(spec, **place)
-            run = Run(spec.method, fed, spec.measures, spec.evaluate_every)
+        own = isinstance(spec, FederationRun)
+        fed = spec.federation if own else federation_of(spec, **place)
+        run = Run(spec.method, fed, spec.measures, 1 if own else spec.evaluate_every)
         checkpoint, held = store.checkpoint_path(spec), store.load_checkpoint(spec)
         if held and spec.source and held.get("source", spec.source) != spec.source:
             print(f"{checkpoint} has another source: the run starts from round 1", file=sys.stderr)
@@ -229,11 +227,7 @@ def run_many(
                 if not isinstance(outcomes[spec], RunLeft):
                     look(spec)
     lost = f"its result is not in {store.root}: workers must see this folder and run this version"
-    results = {
-        spec: outcomes.get(spec) or store.find(spec, with_model) or RunFailure(spec, lost)
-        for spec in dict.fromkeys(specs)
-    }
-    return [results[spec] for spec in specs]
+    return [outcomes.get(s) or store.find(s, with_model) or RunFailure(s, lost) for s in specs]
 
 
 def _outcome_of(

@@ -39,16 +39,13 @@ def one_thread() -> Iterator[None]:
     """
     gpu = torch.backends.cudnn, torch.backends.cuda.matmul
     kinds = gpu if torch.cuda.is_available() else ()
-    before = torch.get_num_threads(), [kind.allow_tf32 for kind in kinds]
-    torch.set_num_threads(1)
-    for kind in kinds:
-        kind.allow_tf32 = False
-    try:
+    with contextlib.ExitStack() as after:
+        after.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
+        for kind in kinds:
+            after.callback(setattr, kind, "allow_tf32", kind.allow_tf32)
+            kind.allow_tf32 = False
         yield
-    finally:
-        torch.set_num_threads(before[0])
-        for kind, allowed in zip(kinds, before[1], strict=True):
-            kind.allow_tf32 = allowed
 
 
 class Run:
@@ -204,9 +201,7 @@ class Run:
         return {"state": self.state} | {name: copy.copy(getattr(self, name)) for name in KEPT}
 
     def restore(self, checkpoint: dict[str, Any] | None) -> bool:
-        """Go on from a checkpoint; False, and nothing changes, for one that does not have this
-        run's rows, which a right checksum does not tell.
-        """
+        """Go on from a checkpoint; False, and nothing changes, for one without this run's rows."""
         try:
             given = checkpoint["state"]
             devices = dict.fromkeys(given, self.fed.device)

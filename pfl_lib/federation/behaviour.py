@@ -1,9 +1,16 @@
-"""What a network does, as a part of its runs' key: no list of what it is made of can be whole."""
+"""What a network does, and what its parts are set to beside their tensors, such as a scale or an
+activation, as a part of its runs' key: no list of what it is made of can be whole.
+"""
 
 import copy
+import dataclasses
+import functools
 import hashlib
 from collections.abc import Iterator
+from types import CodeType
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,7 +36,7 @@ def behaviour_of(module: nn.Module, split: Split, small: bool) -> str:
             numbers = [*_probe(copy.deepcopy(module).to("cpu", dtype), x, labels[place])]
         except Exception:  # noqa: BLE001  whatever a user's network does
             continue
-        return hashlib.sha256(_words(numbers, DIGITS[dtype]).encode()).hexdigest()[:16]
+        return _digest(_words(numbers, DIGITS[dtype]).encode())
     return ""
 
 
@@ -63,3 +70,79 @@ def _probe(network: nn.Module, x: Tensor, labels: Tensor) -> Iterator[float]:
     yield (weights * network.eval()(x)).sum().item()
     for gradient in torch.autograd.grad(told, parameters, allow_unused=True):
         yield 0.0 if gradient is None else (drawn(gradient) * gradient).sum().item()
+
+
+def settings_of(module: nn.Module) -> str:
+    """16 hex digits over the attributes of a network's parts, "" where there are none.
+
+    Numbers, texts, functions and classes by name, lambdas by their code, arrays and tensors count,
+    and what lists, tuples, dicts, dataclasses and partials hold of them; other objects do not.  Of
+    torch's own parts only those count that print nothing of themselves.
+    """
+    told, of_every_module = [], vars(nn.Module()).keys()
+    for place, part in module.named_modules():
+        of_torch = type(part).__module__.startswith("torch.")
+        if of_torch and type(part).extra_repr is not nn.Module.extra_repr:
+            continue
+        for name in sorted(vars(part).keys() - of_every_module):
+            if words := "" if of_torch and name.startswith("_") else _told(vars(part)[name], ()):
+                told.append(f"{place}.{name} = {words}")
+    return _digest("\n".join(told).encode()) if told else ""
+
+
+def _told(value: Any, within: tuple[int, ...]) -> str:
+    """A value in words, the same in every process; "" for what has none or is `within` itself."""
+    if isinstance(value, bool | int | float | str | None):
+        return repr(value)
+    if isinstance(value, nn.Parameter | nn.Module) or id(value) in within:
+        return ""  # in the model's row, or a part
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        content, shape = bytes_of(value), value.shape
+        shape = [*shape] if isinstance(value, Tensor) else shape
+        return "" if content is None else f"{value.dtype} {shape} {_digest(content)}"
+    held = _held(value)
+    if held is not None:
+        words = [_told(one, (*within, id(value))) for one in held]
+        return f"{type(value).__name__} [{', '.join(words)}]" if any(words) else ""
+    name = getattr(value, "__qualname__", "") if callable(value) else ""
+    code = getattr(value, "__code__", None) if "<lambda>" in name else None
+    return f"{value.__module__}.{name} {_of_code(code) if code else ''}" if name else ""
+
+
+def _held(value: Any) -> list[Any] | None:
+    """What a container holds, in an order of its own; None for what is none."""
+    if isinstance(value, list | tuple):
+        return [*value]
+    if isinstance(value, dict):
+        plain = [key for key in value if isinstance(key, bool | int | float | str | None)]
+        return [part for key in sorted(plain, key=repr) for part in (key, value[key])]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return None
+
+
+def _of_code(code: CodeType) -> str:
+    consts = (_of_code(c) if isinstance(c, CodeType) else _sorted(c) for c in code.co_consts)
+    return f"{code.co_code!r} {code.co_names} {', '.join(consts)}"
+
+
+def _sorted(constant: Any) -> str:
+    """A constant's `repr`; of a set, whose order is another in every process, the sorted parts."""
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+
+
+def bytes_of(value: Tensor | np.ndarray | np.generic) -> bytes | None:
+    """Its numbers' bytes; None where it has none: a sparse tensor, one on meta, objects."""
+    if not isinstance(value, Tensor):
+        return None if value.dtype.hasobject else value.tobytes()
+    try:
+        flat = value.detach().cpu().resolve_conj().reshape(-1).contiguous()
+        return flat.view(torch.uint8).numpy().tobytes()
+    except (RuntimeError, TypeError):
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

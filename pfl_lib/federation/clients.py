@@ -31,10 +31,8 @@ class Split:
         if dtype == torch.float32:
             _check_exact(x, "number them from 0, or give dtype=torch.float64")
         if x.dtype == torch.float64 and dtype == torch.float32 and x.float().isinf().any():
-            raise BadInput(
-                f"inputs hold {x.abs().max().item():g}, which is infinite in single precision: mend"
-                " them, or give dtype=torch.float64"
-            )
+            told = f"inputs hold {x.abs().max().item():g}, which is infinite in single precision"
+            raise BadInput(f"{told}: mend them, or give dtype=torch.float64")
         index, labels = (tuple(t.to(device) for t in of) for of in (self.index, self.labels))
         return Split(self.pool.to(device, dtype), index, labels)
 
@@ -139,8 +137,8 @@ def from_arrays(
         raise BadInput(f"labels run from {low} to {high}: allowed are 0 to {classes - 1}")
     splits = {}
     for name, pairs in tensors.items():
-        bounds = torch.tensor([0, *(len(y) for _, y in pairs)]).cumsum(0).tolist()
-        index = tuple(torch.arange(a, b) for a, b in zip(bounds, bounds[1:], strict=False))
+        counts = [len(y) for _, y in pairs]
+        index = torch.arange(sum(counts)).split(counts)
         pool = Pool(torch.cat([x for x, _ in pairs]), torch.ones(1), torch.zeros(1))
         splits[name] = Split(pool, index, tuple(y for _, y in pairs))
     return Clients(splits, classes, shapes.pop(), tuple(names))
@@ -174,9 +172,8 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         labels = pair[1]
         of_several = _is_frame(labels) or isinstance(labels, list | tuple | np.ndarray)
         if of_several and isinstance([*np.asarray(labels, object).ravel(), 0][0], str):
-            raise BadInput(
-                f"{where} has texts as labels: number the classes from 0, for all clients alike"
-            ) from None
+            cure = "number the classes from 0, for all clients alike"
+            raise BadInput(f"{where} has texts as labels: {cure}") from None
         why = str(error).partition("\n")[0]
         raise BadInput(f"{where} is no pair of numbers (inputs, labels): {why}") from None
     # Of unsigned numbers wider than a byte torch computes nothing

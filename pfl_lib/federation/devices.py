@@ -14,10 +14,8 @@ def choose_device(name: str) -> torch.device:
     choose("device", name, DEVICES)
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
-        raise BadInput(
-            "device 'cuda' is not available here: give device='cpu' (--device cpu), or install a"
-            " build of torch that sees the GPU"
-        )
+        told = "device 'cuda' is not available here: give device='cpu' (--device cpu)"
+        raise BadInput(f"{told}, or install a build of torch that sees the GPU")
     return torch.device("cuda" if there and name != "cpu" else "cpu")
 
 

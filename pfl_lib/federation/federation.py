@@ -14,22 +14,22 @@ from pfl_lib.engine.layout import Layer
 from pfl_lib.engine.private import Noising
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation import evaluation, model_checks
+from pfl_lib.federation import model_checks
 from pfl_lib.federation.batches import batches, moves
-from pfl_lib.federation.behaviour import behaviour_of
+from pfl_lib.federation.behaviour import behaviour_of, settings_of
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
-from pfl_lib.federation.model_settings import settings_of
 from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.progress import tell
 from pfl_lib.randomness import generator
-from pfl_lib.rows import Rows, Step, finite_rows, sgd
+from pfl_lib.rows import Rows, Step, copies, finite_rows, sgd
 
 # Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
 # networks are busy with arithmetic
 SMALL_MODEL = 1_000_000
 MOST_THREADS = 1_000
+EVALUATED = 1_000  # examples at once
 
 ENGINES = ("auto", "loop", "vmap")
 
@@ -69,10 +69,9 @@ class Federation:
         version: int = 1,
     ) -> None:
         if not isinstance(clients, Clients):
-            raise BadInput(
-                f"clients is {type(clients).__name__}: give Clients, as from_csv and from_partition"
-                " make them, or Federation.from_arrays the clients' arrays"
-            )
+            told = "give Clients, as from_csv and from_partition make them"
+            cure = f"{told}, or Federation.from_arrays the clients' arrays"
+            raise BadInput(f"clients is {type(clients).__name__}: {cure}")
         whole("seed", seed)
         whole("version", version)
         whole("threads", threads, 1, MOST_THREADS)
@@ -83,19 +82,17 @@ class Federation:
         alice = check_alice(alice, len(clients), clients.names)
         for client in [alice] if alice is not None else range(len(clients)):
             if not len(clients.splits["test"].index[client]):
-                what = "give each client some, or name the one who has as alice"
-                what = what if alice is None else "give the alice for whom the clients were made"
-                raise BadInput(
-                    f"client {client} has no test examples, so her model cannot be read: {what}"
-                )
+                told = f"client {client} has no test examples, so her model cannot be read"
+                cure = "give each client some, or name the one who has as alice"
+                cure = cure if alice is None else "give the alice for whom the clients were made"
+                raise BadInput(f"{told}: {cure}")
         if not isinstance(schedule, Schedule):
             raise BadInput(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(20)")
         check_availability(schedule, len(clients), alice)
         if schedule.augment != "none" and len(clients.input_shape) != 3:
-            raise BadInput(
-                f"augment {schedule.augment!r} moves images, and these inputs have shape"
-                f" {clients.input_shape}: give augment='none'"
-            )
+            told = f"augment {schedule.augment!r} moves images"
+            shape = f"these inputs have shape {clients.input_shape}"
+            raise BadInput(f"{told}, and {shape}: give augment='none'")
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
         self.name, self.version, self.loss = name, version, loss
         # Whose training ended in NaN or infinity; a run empties it.
@@ -212,18 +209,14 @@ class Federation:
         "statistics": [n, S]}.  BadInput where the federation was given a module, not a function.
         """
         if self._make is None:
-            raise BadInput(
-                "each client is to draw a model of its own, and one module was given: give a"
-                " function that makes it, such as lambda: Net()"
-            )
+            told = "each client is to draw a model of its own, and one module was given"
+            raise BadInput(f"{told}: give a function that makes it, such as lambda: Net()")
         modules = [model_checks.make_module(self._make, self.seed, i) for i in self._known(clients)]
         for name in self._modules[0].constant:
             held = self.module.get_buffer(name)
             if not all(torch.equal(m.get_buffer(name).to(held), held) for m in modules):
-                raise BadInput(
-                    f"buffer {name} is drawn anew for each client, and no training changes it: draw"
-                    " it by a generator of its own"
-                )
+                told = f"buffer {name} is drawn anew for each client, and no training changes it"
+                raise BadInput(f"{told}: draw it by a generator of its own")
         rows = [self.layout.rows(module.to(self.device, self.dtype)) for module in modules]
         return {name: torch.stack([row[name] for row in rows]) for name in self._initial}
 
@@ -277,10 +270,8 @@ class Federation:
             raise BadInput(f"clients {clients}: give each of them once")
         split, private = self._splits["train"], self.schedule.private
         if private and shared:
-            raise BadInput(
-                "DP-SGD protects examples that stay with their client, and this method shares some:"
-                " train it without privacy"
-            )
+            told = "DP-SGD protects examples that stay with their client"
+            raise BadInput(f"{told}, and this method shares some: train it without privacy")
         expected = self.schedule.batch_size if private and private.sampling == "poisson" else None
         work = []
         for i in clients:
@@ -322,21 +313,48 @@ class Federation:
         """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
-        loss, right = evaluation.evaluate(self._modules[0], model, self._split(split), ids)
+        data, device = self._split(split), self.device
+        if not ids:
+            return torch.zeros(2, 0, dtype=torch.float64).unbind()
+        if each or len(ids) == 1:  # Alice alone: the sums below would cost more than predictions
+            rows = model if each else copies(model, 1)
+            own = [{name: matrix[k] for name, matrix in rows.items()} for k in range(len(ids))]
+            found = [self.examples(row, split, i) for row, i in zip(own, ids, strict=True)]
+            return tuple(torch.stack([one.mean() for one in of]) for of in zip(*found, strict=True))
+        # All clients' examples in one stream of large batches, then summed per client.
+        index, labels = (torch.cat([of[i] for i in ids]) for of in (data.index, data.labels))
+        counts = torch.tensor([len(data.index[i]) for i in ids], device=device)
+        owner = torch.arange(len(ids), device=device).repeat_interleave(counts)
+        sums = torch.zeros(2, len(ids), dtype=torch.float64, device=device)
+        for part in torch.arange(len(index), device=device).split(EVALUATED):
+            found = self._losses(model, data, index[part], labels[part])
+            sums.index_add_(1, owner[part], torch.stack(found).double())
+        loss, right = (sums / counts).cpu().unbind()
         return loss, right.where(~loss.isnan(), math.nan)
+
+    def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
+        """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples; both
+        NaN where scores are.
+        """
+        [client] = self._fitting([client], model, each=False)
+        data = self._split(split)
+        parts = (of[client].split(EVALUATED) for of in (data.index, data.labels))
+        found = [self._losses(model, data, *part) for part in zip(*parts, strict=True)]
+        losses, right = (torch.cat(of).double().cpu() for of in zip(*found, strict=True))
+        return losses, right.where(~losses.isnan(), math.nan)
+
+    def _losses(self, model: Rows, data: Split, index: Tensor, labels: Tensor) -> tuple:
+        inputs = data.pool.inputs(index)
+        return self._modules[0].losses(model["theta"], model["statistics"], inputs, labels)
 
     def _split(self, name: str) -> Split:
         if name == "validation" and name not in self._splits:
-            raise BadInput(
-                "split 'validation': nothing is held out; give run or from_csv validation=0.2, or"
-                " from_arrays validation pairs"
-            )
+            told = "split 'validation': nothing is held out; give run or from_csv validation=0.2"
+            raise BadInput(f"{told}, or from_arrays validation pairs")
         return self._splits[choose("split", name, self._splits)]
 
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
-        """The clients' numbers; BadInput for one that is none, for rows that are no fractions and,
-        where `each` client has its own, for another number of them.
-        """
+        """The clients' numbers; BadInput for one that is none, and for rows that do not fit."""
         ids = self._known(clients)
         for name, row in rows.items():
             if each and len(row) != len(ids):
@@ -360,14 +378,6 @@ class Federation:
                 raise BadInput(f"client {client!r} is not one of the clients 0 to {len(self) - 1}")
         return [*map(int, ids)]
 
-    def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
-        """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples; both
-        NaN where scores are.
-        """
-        [client] = self._fitting([client], model, each=False)
-        losses, right = evaluation.examples(self._modules[0], model, self._split(split), client)
-        return losses, right.where(~losses.isnan(), math.nan)
-
 
 def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:
     """One client's examples out of all clients', then what the others share of theirs."""
@@ -378,8 +388,7 @@ def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor]
 def alice_of(fed: Federation, title: str) -> int:
     """The client whose model the method makes; BadInput where the federation names none."""
     if fed.alice is None:
-        raise BadInput(
-            f"{title} makes one client's model: give alice=0, or another client's number (a"
-            ' Federation takes it itself), or to pfl_lib.run "each" for every client of a data set'
-        )
+        told = f"{title} makes one client's model: give alice=0, or another client's number"
+        every = 'or to pfl_lib.run "each" for every client of a data set'
+        raise BadInput(f"{told} (a Federation takes it itself), {every}")
     return fed.alice

@@ -211,22 +211,16 @@ def _check_inputs(path: Path, table: pd.DataFrame, names: list[str]) -> None:
         known = table[name].dropna()
         no_numbers = known[pd.to_numeric(known, errors="coerce").isna()]
         if 0 < len(no_numbers) < len(known) / 2:
-            raise BadInput(
-                f"{where} holds numbers but for {len(no_numbers)} rows, such as"
-                f" {no_numbers.iloc[0]!r}: mend them or leave them empty"
-            )
+            told = f"{where} holds numbers but for {len(no_numbers)} rows"
+            raise BadInput(f"{told}, such as {no_numbers.iloc[0]!r}: mend them or leave them empty")
         odd = no_numbers[no_numbers.astype(str).str.fullmatch(OTHER_NUMBER)]
         if len(odd) > len(known) / 2:
-            raise BadInput(
-                f"{where} holds numbers with a comma or a sign, such as {odd.iloc[0]!r}, which"
-                " would count as words: write digits and a point alone"
-            )
+            told = f"{where} holds numbers with a comma or a sign, such as {odd.iloc[0]!r}"
+            raise BadInput(f"{told}, which would count as words: write digits and a point alone")
         if words == len(table) > 2 or words > MOST_WORDS:
-            raise BadInput(
-                f"{where} holds {words} different words in {len(table)} rows; at most {MOST_WORDS},"
-                " and not another in each row, can be an input: name the columns to use with"
-                " inputs=[...]"
-            )
+            told = f"{where} holds {words} different words in {len(table)} rows"
+            most = f"at most {MOST_WORDS}, and not another in each row, can be an input"
+            raise BadInput(f"{told}; {most}: name the columns to use with inputs=[...]")
     if not names:
         raise BadInput(f"{path} has no column to predict from: give one, or inputs=[...]")
 

@@ -24,14 +24,11 @@ def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Mo
         try:
             module = make()
         except TypeError as error:
-            raise BadInput(
-                f"model {make!r} cannot be made: {error}; give a module or a function without"
-                " arguments that makes one"
-            ) from error
+            cure = "give a module or a function without arguments that makes one"
+            raise BadInput(f"model {make!r} cannot be made: {error}; {cure}") from error
     if not isinstance(module, nn.Module):
-        raise BadInput(
-            f"model {make!r} makes {module!r}: give a torch.nn.Module or a function that makes one"
-        )
+        cure = "give a torch.nn.Module or a function that makes one"
+        raise BadInput(f"model {make!r} makes {module!r}: {cure}")
     return module
 
 
@@ -53,11 +50,9 @@ def copied(flat: Callable[[], FlatModule]) -> FlatModule:
     except RuntimeError as error:
         if "deepcopy" not in str(error):
             raise
-        raise BadInput(
-            "the model cannot be copied, since an attribute is computed from its parameters:"
-            " compute it in forward, or take torch.nn.utils.parametrizations.weight_norm for"
-            " torch.nn.utils.weight_norm"
-        ) from error
+        told = "the model cannot be copied, since an attribute is computed from its parameters"
+        norm = "torch.nn.utils.parametrizations.weight_norm for torch.nn.utils.weight_norm"
+        raise BadInput(f"{told}: compute it in forward, or take {norm}") from error
 
 
 def takes_channels_last(flat: FlatModule, split: Split) -> bool:
@@ -86,19 +81,16 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
         if isinstance(part, nn.modules.batchnorm._NormBase) and part.momentum is None:
             raise BadInput("BatchNorm with momentum=None counts batches: give momentum a number")
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.track_running_stats:
-            raise BadInput(
-                "BatchNorm with track_running_stats=False is evaluated by whatever else is in the"
-                " batch, other clients' examples too: let it track them"
-            )
+            told = "is evaluated by whatever else is in the batch, other clients' examples too"
+            raise BadInput(f"BatchNorm with track_running_stats=False {told}: let it track them")
         if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse:
             raise BadInput("an embedding with sparse=True has no gradient as a row: leave it out")
         if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.max_norm is not None:
             raise BadInput("an embedding with max_norm writes into its parameters: leave it out")
     for name, parameter in flat.module.named_parameters():
         if not parameter.requires_grad:
-            raise BadInput(
-                f"parameter {name} is frozen (requires_grad=False): train it, or make it a buffer"
-            )
+            told = f"parameter {name} is frozen (requires_grad=False)"
+            raise BadInput(f"{told}: train it, or make it a buffer")
     # BatchNorm cannot take a single number, and a client's smallest batch is the last of a pass,
     # where one is reached.  All clients who are ever there count, drawn or not: otherwise the seed
     # would decide whether a federation is refused.
@@ -129,50 +121,39 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
         shape = tuple(scores.shape) if is_tensor else ()
         if len(shape) != 2 or shape[0] != len(batch) or shape[1] < classes:
             given = f"numbers of shape {shape}" if is_tensor else f"a {type(scores).__name__}"
-            raise BadInput(
-                f"the model gives {given} for a batch of {len(batch)}; give each example a score to"
-                f" each of {classes} classes (labels count from 0; here the least is"
-                f" {int(torch.cat(split.labels).min())})"
-            )
+            told = f"the model gives {given} for a batch of {len(batch)}"
+            cure = f"give each example a score to each of {classes} classes"
+            least = int(torch.cat(split.labels).min())
+            raise BadInput(f"{told}; {cure} (labels count from 0; here the least is {least})")
     if made := [name for name, _ in flat.module.named_buffers() if name not in buffers]:
-        raise BadInput(
-            f"the model makes buffer {made[0]} in training, which no row carries: register it when"
-            " the model is made"
-        )
+        told = f"the model makes buffer {made[0]} in training, which no row carries"
+        raise BadInput(f"{told}: register it when the model is made")
     if graphs := [name for name, buffer in flat.module.named_buffers() if buffer.requires_grad]:
-        raise BadInput(
-            f"the model's forward writes a value with a gradient into buffer {graphs[0]}: detach it"
-        )
+        told = f"the model's forward writes a value with a gradient into buffer {graphs[0]}"
+        raise BadInput(f"{told}: detach it")
     if not scores.requires_grad:
-        raise BadInput(
-            "the model's scores do not depend on its parameters in training, as under no_grad or"
-            " after detach(): there is nothing to train"
-        )
+        told = "the model's scores do not depend on its parameters in training"
+        raise BadInput(f"{told}, as under no_grad or after detach(): there is nothing to train")
     if stranger := _unregistered(scores, flat.module):
-        raise BadInput(
-            f"the model's scores depend on a parameter of shape {stranger[0]} that is none of its"
-            " own, as of layers in a plain list, which nothing would train: keep them in an"
-            " nn.ModuleList"
-        )
+        told = f"a parameter of shape {stranger[0]} that is none of its own"
+        why = "as of layers in a plain list, which nothing would train"
+        cure = "keep them in an nn.ModuleList"
+        raise BadInput(f"the model's scores depend on {told}, {why}: {cure}")
     if _random_state(split.pool.x.device) != before:
-        raise BadInput(
-            "the model draws random numbers in training, as dropout does, and so its runs could"
-            " neither be repeated nor resumed: leave that out (dropout with p=0)"
-        )
+        told = "the model draws random numbers in training, as dropout does"
+        why = "and so its runs could neither be repeated nor resumed"
+        raise BadInput(f"{told}, {why}: leave that out (dropout with p=0)")
     same = torch.equal(flat.layout.rows(flat.module)["theta"].nan_to_num(), begun.nan_to_num())
     if _versions(flat) != versions or not same:
-        raise BadInput(
-            "the model's forward writes into its parameters, which training alone may change:"
-            " compute what it needs of them anew"
-        )
+        told = "the model's forward writes into its parameters, which training alone may change"
+        raise BadInput(f"{told}: compute what it needs of them anew")
     flat.load(**rows)
     again = flat.network(batch)
     if not torch.allclose(again, scores, 1e-3, 1e-5, equal_nan=True):
-        raise BadInput(
-            "the model gives other scores when it is given a batch again: it draws random numbers,"
-            " or keeps something from one batch to the next, which would go from client to client;"
-            " keep that in a buffer (register_buffer), or leave it out"
-        )
+        told = "the model gives other scores when it is given a batch again: it draws random"
+        kept = "keeps something from one batch to the next, which would go from client to client"
+        cure = "keep that in a buffer (register_buffer), or leave it out"
+        raise BadInput(f"{told} numbers, or {kept}; {cure}")
 
 
 def check_private(flat: FlatModule, split: Split, schedule: Schedule) -> None:
@@ -181,17 +162,14 @@ def check_private(flat: FlatModule, split: Split, schedule: Schedule) -> None:
         return
     parts = flat.module.modules()
     if flat.layout.S or any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in parts):
-        raise BadInput(
-            "DP-SGD clips each example's own gradient, and BatchNorm mixes the examples of a batch"
-            " and gives away their statistics without noise: use GroupNorm, or no norm"
-        )
+        told = "DP-SGD clips each example's own gradient"
+        why = "mixes the examples of a batch and gives away their statistics without noise"
+        raise BadInput(f"{told}, and BatchNorm {why}: use GroupNorm, or no norm")
     size, counts = schedule.batch_size, [*map(len, split.index)]
     if schedule.private.sampling == "poisson" and size > (least := min(counts)):
-        raise BadInput(
-            f"client {counts.index(least)} has {least} training examples, so batches of {size}"
-            f" would sample at rate {size / least:.3g}, above 1: give a batch_size of at most"
-            f" {least}"
-        )
+        told = f"client {counts.index(least)} has {least} training examples"
+        why = f"so batches of {size} would sample at rate {size / least:.3g}, above 1"
+        raise BadInput(f"{told}, {why}: give a batch_size of at most {least}")
 
 
 def check_vmap(flat: FlatModule, split: Split, schedule: Schedule, engine: str) -> None:
@@ -210,10 +188,8 @@ def check_vmap(flat: FlatModule, split: Split, schedule: Schedule, engine: str) 
             vmap.gradients_of(flat)(models["theta"], batch, models["statistics"])
     except (RuntimeError, ValueError) as error:
         said = str(error).strip().partition("\n")[0]
-        raise BadInput(
-            f"{why}, which torch.func.vmap cannot do for this network ({said}): change it, or"
-            f" {cure}"
-        ) from error
+        told = f"{why}, which torch.func.vmap cannot do for this network ({said})"
+        raise BadInput(f"{told}: change it, or {cure}") from error
 
 
 def _random_state(device: torch.device) -> tuple:

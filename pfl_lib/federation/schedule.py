@@ -16,8 +16,7 @@ from pfl_lib.errors import (
     whole,
 )
 
-MOST = 1_000_000
-"""Rounds, epochs or batches that no run gets to: more are a slip of the pen."""
+MOST = 1_000_000  # rounds, epochs or batches that no run gets to: more are a slip of the pen
 SHARE = (number, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
 
 

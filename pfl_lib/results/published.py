@@ -26,8 +26,7 @@ from pfl_lib.results.writing import replacing
 
 MOST_NUMBERS = 16_000
 """Of a run's weights, or of one of its matrices, by client and client: 64 kB as float32."""
-SMALL_MODEL = 1_000
-"""Numbers of a model that is published where a page shows it."""
+SMALL_MODEL = 1_000  # numbers of a model that is published where a page shows it
 CONFIG, MODEL, TABLE, COMPRESSED = "config.json", "model.pt", ".csv", ".zlib"
 CHECKSUM = b', "sha256": "'
 

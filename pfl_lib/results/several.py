@@ -52,8 +52,7 @@ class Results(Sequence[Result]):
     def metrics(self) -> pd.DataFrame:
         """All results' `Result.metrics`, one below the other, with their seed in front."""
         each = [result.metrics.assign(seed=result.config["seed"]) for result in self.results]
-        frame = pd.concat(each, ignore_index=True)
-        return frame[["seed", *frame.columns.drop("seed")]]
+        return pd.concat(each, ignore_index=True).set_index("seed").reset_index()
 
     def summary(
         self,
@@ -75,9 +74,7 @@ class Results(Sequence[Result]):
     def by_client(
         self, metric: str = "accuracy", protocol: str = "best", model: str = "served"
     ) -> pd.DataFrame:
-        """A row for each evaluated client, a column a seed, NaN of one that diverged; arguments as
-        of `Result.by_client`.
-        """
+        """`Result.by_client` of each seed, a column; NaN of one that diverged; a row a client."""
         ran, read = [one for one in self.results if one.diverged is None], (metric, protocol, model)
         frame = pd.DataFrame({one.config["seed"]: one.by_client(*read) for one in ran})
         return frame.reindex(columns=list(self.seeds))
@@ -132,8 +129,7 @@ class Comparison:
     def rounds(self) -> pd.DataFrame:
         """A row for each name, seed, round and client: accuracy (0 to 1), loss, what is logged."""
         each = [several.metrics.assign(name=name) for name, several in self.results.items()]
-        frame = pd.concat(each, ignore_index=True)
-        return frame[["name", *frame.columns.drop("name")]]
+        return pd.concat(each, ignore_index=True).set_index("name").reset_index()
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -100,28 +100,25 @@ class Store:
 
     def _put(self, slug: str, result: Result) -> None:
         try:
-            self._write(slug, result)
+            with tempfile.TemporaryDirectory(dir=self._cells, prefix=".") as temporary:
+                new, target = Path(temporary) / "spec", self._cells / slug
+                write(result, new)
+                for _ in range(2):
+                    # The place may be taken: by another process, with the same bits, or by an entry
+                    # that is damaged or has no model where this one has: that goes.
+                    with contextlib.suppress(OSError):
+                        new.rename(target)
+                    there = read(target, result.config["key"])
+                    if there and (there.model or not result.model):
+                        break
+                    with contextlib.suppress(OSError):
+                        target.rename(Path(temporary) / "worse")
+                else:
+                    new.rename(target)
         except OSError as error:
             told = f"{slug} could not be stored in {self.root} ({error.strerror})"
             cure = "make room there, or give another results_dir (--results-dir)"
             raise NotStored(f"{told}: {cure}", result) from None
-
-    def _write(self, slug: str, result: Result) -> None:
-        with tempfile.TemporaryDirectory(dir=self._cells, prefix=".") as temporary:
-            new, target = Path(temporary) / "spec", self._cells / slug
-            write(result, new)
-            for _ in range(2):
-                # The place may be taken: by another process, with the same bits, or by an entry
-                # that is damaged or has no model where this one has: that goes.
-                with contextlib.suppress(OSError):
-                    new.rename(target)
-                there = read(target, result.config["key"])
-                if there and (there.model or not result.model):
-                    break
-                with contextlib.suppress(OSError):
-                    target.rename(Path(temporary) / "worse")
-            else:
-                new.rename(target)
 
     def publish(self, spec, with_model: bool = False) -> bool:
         """Copy a stored result into the published ones; False if it is there or not stored."""

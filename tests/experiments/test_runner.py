@@ -187,17 +187,17 @@ def test_a_device_or_engine_that_is_none_is_refused_for_a_stored_result_too(stor
 def test_runs_stop_at_the_first_result_that_cannot_be_stored(store, monkeypatch):
     """Three runs: the first is stored, the second is not, the third is not trained."""
     specs = [spec(m.Local(), rounds=rounds, model="linear") for rounds in (3, 2, 1)]
-    trained, save = [], stores.Store._write
+    trained, save = [], stores.write
 
-    def write(self, slug, result):
-        trained.append(slug)
-        no_room() if slug != specs[0].slug else save(self, slug, result)
+    def write(result, folder):
+        trained.append(result.config["key"])
+        no_room() if trained[-1] != specs[0].key else save(result, folder)
 
-    monkeypatch.setattr(stores.Store, "_write", write)
+    monkeypatch.setattr(stores, "write", write)
     with pytest.raises(NotStored) as refused:
         run_many(specs, store, jobs=1)
     assert str(refused.value).startswith(f"{specs[1].slug} could not be stored in {store.root} (")
-    assert trained == [specs[0].slug, specs[1].slug]
+    assert trained == [specs[0].key, specs[1].key]
     monkeypatch.undo()
     assert [store.find(one) is not None for one in specs] == [True, False, False]
 
