@@ -345,10 +345,10 @@ BUDGETS = {
     "data": 646,
     "experiments": 1829,
     "results": 1337,
-    "papers": 2698,
-    "display": 1090,
-    "explore": 437,
-    "pages": 1441,
+    "papers": 2638,
+    "display": 1078,
+    "explore": 432,
+    "pages": 1430,
     "cli": 677,
 }
 """Lines of code of each room: lowered with it, raised only by what a mend needs.  The aim is 14,000

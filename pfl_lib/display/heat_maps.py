@@ -39,10 +39,8 @@ def weights(
     count, clients = share.shape
     first = 0 if alice is None else alice - clients // 2
     order = [(first + place) % clients for place in range(clients)]
-    limits, quantity = (0.0, 1.0), "share of the average"
-    if signed:
-        limits, quantity = limits_of(share), "weight"
-    _heat_map(axes, share[:, order].T, limits, quantity)
+    quantity = "weight" if signed else "share of the average"
+    _heat_map(axes, share[:, order].T, limits_of(share) if signed else (0.0, 1.0), quantity)
     if not signed:
         axes.collections[0].colorbar.set_ticks(SHARES, labels=[f"{tick:g}" for tick in SHARES])
     shown = range(clients) if clients <= EACH else [0 if alice is None else clients // 2]

@@ -45,9 +45,10 @@ def plot(
 def says(dataset: Dataset, partition: Partition) -> str:
     """In a sentence, who holds how much."""
     counts = partition.label_matrix(dataset).numpy()
+    held, labels = counts.sum(axis=1), (counts > 0).sum(axis=1)
     return (
-        f"{len(counts)} clients hold {_span(counts.sum(axis=1))} training examples of"
-        f" {_span((counts > 0).sum(axis=1))} labels each; most of one label: {counts.max():,}."
+        f"{len(counts)} clients hold {theme.span(held, ',')} training examples of"
+        f" {theme.span(labels, ',')} labels each; most of one label: {counts.max():,}."
     )
 
 
@@ -63,38 +64,28 @@ def draw(figure: Figure, dataset: Dataset, partition: Partition) -> None:
     width = min(theme.WIDTH, 3.2 + 0.5 * classes)
     figure.set_size_inches(width, len(shown) * (1.3 + 0.27 * min(clients, 30)))
     grids = np.atleast_1d(figure.subplots(len(shown)))
-    for axes, (along, (title, values)) in zip(grids, shown.items(), strict=True):
-        _grid(axes, values, counts.sum(axis=1), along)
-        axes.set_title(title)
-    figure.supxlabel(f"{partition.name}, checksum {partition.checksum()}", fontsize=10)
-
-
-def _grid(axes, values: np.ndarray, sizes: np.ndarray, along: str) -> None:
-    clients, classes = values.shape
-    counted, words = along == "label", clients <= FEW and classes <= 12
-    axes.grid(False)
-    seaborn.heatmap(
-        values,
-        ax=axes,
-        cmap="Blues" if counted else ["#ffffff"] if words else "viridis",
-        vmin=0,
-        # With numbers the darkest blue stays light enough for them.
-        vmax=np.nanmax(values) * (1.5 if words else 1),
-        annot=words,
-        fmt=".0f",
-        annot_kws={"fontsize": 10, "color": "#111111"},
-        cbar=not words,
-        linewidths=0.5 if clients <= FEW else 0,
-        linecolor="#dddddd",
-        xticklabels=max(1, classes // 12),
-    )
-    for text in axes.texts:
-        text.set_in_layout(False)  # the layout takes long over hundreds
     places = np.arange(0, clients, -(-clients // 15))
-    axes.set_yticks(places + 0.5, [f"{k} ({sizes[k]:,})" for k in places], rotation=0)
-    axes.set(xlabel=along, ylabel="client (examples)")
-
-
-def _span(numbers: np.ndarray) -> str:
-    low, high = int(numbers.min()), int(numbers.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    called = [f"{k} ({counts[k].sum():,})" for k in places]
+    for axes, (along, (title, values)) in zip(grids, shown.items(), strict=True):
+        counted, words = along == "label", clients <= FEW and classes <= 12
+        axes.grid(False)
+        seaborn.heatmap(
+            values,
+            ax=axes,
+            cmap="Blues" if counted else ["#ffffff"] if words else "viridis",
+            vmin=0,
+            # With numbers the darkest blue stays light enough for them.
+            vmax=np.nanmax(values) * (1.5 if words else 1),
+            annot=words,
+            fmt=".0f",
+            annot_kws={"fontsize": 10, "color": "#111111"},
+            cbar=not words,
+            linewidths=0.5 if clients <= FEW else 0,
+            linecolor="#dddddd",
+            xticklabels=max(1, classes // 12),
+        )
+        for text in axes.texts:
+            text.set_in_layout(False)  # the layout takes long over hundreds
+        axes.set_yticks(places + 0.5, called, rotation=0)
+        axes.set(xlabel=along, ylabel="client (examples)", title=title)
+    figure.supxlabel(f"{partition.name}, checksum {partition.checksum()}", fontsize=10)

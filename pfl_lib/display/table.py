@@ -47,7 +47,6 @@ def _is_right(column: pd.Series) -> bool:
 
 
 def _layout(column: pd.Series) -> str:
-    """How a column is set, as CSS."""
     if _is_right(column):
         return "text-align: right; font-variant-numeric: tabular-nums"
     wide = "; min-width: 13rem" if column.astype(str).str.len().max() > 40 else ""

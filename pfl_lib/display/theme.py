@@ -134,15 +134,15 @@ def _stroke(drawn) -> tuple[str, object]:
     return to_hex(colour), getattr(drawn, "get_marker", lambda: None)()
 
 
-def _range(values) -> str:
-    ends = f"{np.nanmin(values):.4g}", f"{np.nanmax(values):.4g}"
-    return " to ".join(dict.fromkeys(ends))
+def span(values, form: str = ".4g") -> str:
+    """The least and the largest value: "1 to 3"; where they are the same, one."""
+    return " to ".join(dict.fromkeys(format(end(values), form) for end in (np.nanmin, np.nanmax)))
 
 
 def _bars(axes: Axes, names: dict) -> Iterator[str]:
     for bars in axes.containers:
         if hasattr(bars, "datavalues") and len(bars):
-            yield f"{names.get(_stroke(bars[0]), '')} bars {_range(bars.datavalues)}".strip()
+            yield f"{names.get(_stroke(bars[0]), '')} bars {span(bars.datavalues)}".strip()
 
 
 def _counted(axes: Axes) -> tuple[int, bool]:
@@ -162,9 +162,9 @@ def _clouds(axes: Axes, names: dict) -> Iterator[str]:
             beside = _ticks(axes, across) if named else [""]
             place = beside[0] if len({*beside}) == 1 else ""
             name = by_colour.get(_stroke(drawn)[0], "")
-            yield " ".join(filter(None, (place, name, "dots", _range(values))))
+            yield " ".join(filter(None, (place, name, "dots", span(values))))
         elif kind in ("QuadMesh", "AxesImage"):
-            yield f"values {_range(drawn.get_array())}"
+            yield f"values {span(drawn.get_array())}"
 
 
 def _lines(axes: Axes, names: dict) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _lines(axes: Axes, names: dict) -> Iterator[str]:
             (first, start), (last, end) = points[0], points[-1]
             said = f"{start:.4g} at {first:.4g} to {end:.4g} at {last:.4g}"
         elif not named or len(points) > FEW:
-            said = _range(points[:, counted])
+            said = span(points[:, counted])
         else:
             across, values = points.T[[1 - counted, counted]]
             beside = zip(_ticks(axes, across), values, strict=True)

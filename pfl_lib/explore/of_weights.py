@@ -44,11 +44,8 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         share = shares[place, layer, client if own else 0]
         discs(figure, share, client, theme.plain(called(client)), called_by)
 
-    controls = {
-        "client": {called(client): client for client in rows},
-        "layer": {name: place for place, name in enumerate(names)},
-        play.ROUND: rounds,
-    }
+    controls = {"client": {called(client): client for client in rows}}
+    controls |= {"layer": {name: place for place, name in enumerate(names)}, play.ROUND: rounds}
     return play.explorer(play.Pictures(draw, says, title), controls)
 
 
@@ -134,9 +131,7 @@ def shares_of(result: Result) -> np.ndarray:
     return shares_of_average(values.reshape(shape))
 
 
-def discs(
-    figure, share: np.ndarray, client: int, name: str, names: Mapping[int, str] = heat_maps.NUMBERS
-) -> None:
+def discs(figure, share: np.ndarray, client: int, name: str, names: Mapping[int, str]) -> None:
     """Draw shares [N] as discs, `client` (-1: none) in the centre, a line to each of the others,
     which have their names where these have room, else their numbers.
     """

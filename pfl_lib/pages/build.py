@@ -92,8 +92,7 @@ def build(
                 bar.say(f"{stamp.status}: {name}: {stamp.error}")
             bar.update()
 
-        if jobs:
-            execute_all(jobs, AT_ONCE, done)
+        execute_all(jobs, AT_ONCE, done)
     made = {}
     for path in sorted((reports / "executed").glob("**/*.ipynb")):
         name = path.relative_to(reports / "executed").with_suffix(".html").as_posix()

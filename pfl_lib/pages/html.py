@@ -70,13 +70,8 @@ def render(notebook, page: NotebookPage, stamp: Stamp, there: Mapping[str, str])
     order = [id for id in known if id in there or id == page.id]
     place = order.index(page.id)
     near = {"prev": order[:place][-1:], "next": order[place + 1 :][:1]}
-    facts = {
-        "page": page,
-        "stamp": stamp,
-        "index": there[""],
-        "near": [(way, there[id], known[id].heading) for way, ids in near.items() for id in ids],
-        "css": styles(),
-    }
+    facts = {"page": page, "stamp": stamp, "index": there[""], "css": styles()}
+    facts["near"] = [(way, there[id], known[id].heading) for way in near for id in near[way]]
     text, _ = exporter().from_notebook_node(shown, resources={"pfl_lib": facts})
     # What was found is to be seen before what was set
     found = f'<div class="answer">{markdown2html(stamp.answer)}</div>' if stamp.answer else ""

@@ -44,8 +44,7 @@ from pfl_lib.results.store import Store
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
 """Outputs: a sentence's answer for the scorecard, and counted verdicts and orders for the index."""
-NOT_RUN = "not run"
-"""The answer of a sentence of whose comparisons none was run."""
+NOT_RUN = "not run"  # the answer of a sentence of whose comparisons none was run
 
 
 class NotRun(BadInput):

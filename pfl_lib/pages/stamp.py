@@ -32,8 +32,7 @@ class Stamp:
     """How and when a page was made; `status` is "ok", "failed" or, where the runs behind it are
     missing, "not run"; `finished` is a UTC time such as "2026-11-21 08:30"; `runs` says "42 of 150
     runs" where some were missing; `exact`: how many stored runs of the exact setting a page of the
-    small profile does not show; `megabytes`: the most memory that its kernel held, 0 where unknown.
-    The last four are what `summary` reads of it.
+    small profile does not show; the last four are what `summary` reads, others as of `Job`.
     """
 
     id: str
@@ -76,12 +75,9 @@ def summary(notebook) -> dict[str, object]:
             picture = picture or data.get("image/png", "")
             for word, count in data.get(COMPARED, {}).items():
                 verdicts[PAIRS.get(word, word)] += count
-    return {
-        "answer": answer,
-        "picture": picture and small(base64.b64decode(picture)),
-        "compared": sum(map(int, re.findall(rf"(\d+) {AGREE}", printed))),
-        "verdicts": dict(verdicts),
-    }
+    found = {"answer": answer, "picture": picture and small(base64.b64decode(picture))}
+    found["compared"] = sum(map(int, re.findall(rf"(\d+) {AGREE}", printed)))
+    return found | {"verdicts": dict(verdicts)}
 
 
 def small(png: bytes) -> str:

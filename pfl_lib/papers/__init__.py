@@ -9,7 +9,7 @@ from pfl_lib.papers.profiles import PROFILES, Profile
 
 __all__ = ["PRINTED", "PROFILES", "Profile"]
 
-PRINTED = (
+PRINTED = (  # the printed tables that pages set beside ours
     Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES),
     Shown("waffle-cifar10", waffle.CIFAR10_TABLE, waffle.CIFAR10_PROFILES),
     Shown("pfedla-table1", pfedla.TABLE1, pfedla.profiles(pfedla.TABLE1)),
@@ -22,4 +22,3 @@ PRINTED = (
     Shown("fedfomo-table4", fedfomo.TABLE6, fedfomo.profiles(fedfomo.TABLE4)),
     Shown("fedfomo-table5", fedfomo.TABLE5, fedfomo.profiles(fedfomo.TABLE5)),
 )
-"""The printed tables that pages set beside ours."""

@@ -20,6 +20,7 @@ from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
 EMPTY = ("–", "not run", "left out")
+BECAME = ("diverged", "ran", "not measured", "not run")  # of a place, by what one of its runs did
 
 
 def beside(runs: Runs) -> pd.DataFrame:
@@ -39,7 +40,8 @@ def beside(runs: Runs) -> pd.DataFrame:
     planned, ran = (of.groupby(VALUE) for of in (values, values[values["status"] == "ran"]))
     ours = {"ours": ("value", "mean"), "ours std": ("value", "std"), "last": ("last", "mean")}
     read = ran.agg(**ours, seeds=("seed", "size"), run=("run", "first"))
-    read = planned.agg(diverged=("diverged", "min"), status=("status", _status)).join(read)
+    became = {"status": ("status", lambda of: min(of, key=BECAME.index))}
+    read = planned.agg(diverged=("diverged", "min"), **became).join(read)
     frame = frame.join(read, on=VALUE)
     frame = frame.fillna({"seeds": 0, "run": "", "status": "left out"}).astype({"seeds": int})
     lost = frame["status"] == "diverged"
@@ -142,28 +144,23 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     Columns `mark` and `exact mark`, where the frame has them, stand behind our values; what
     `with_exact` adds has a line of its own, and its verdicts.
     """
-    apart = compared["difference"].round(2).add(0.0)  # no "-0.00"
-    frame = compared.assign(
-        printed=with_spread(compared["printed"], compared["printed std"]),
-        ours=_ran(compared) + compared.get("mark", ""),
-        difference=apart.map("{:+.2f}".format, na_action="ignore"),
-    )
-    shown = ["printed", "ours", "difference", "verdict"]
+    names, apart = {"": ("ours", "difference")}, {"": compared["difference"]}
     if "exact ours" in compared:
-        frame = frame.rename(columns={"ours": "ours, smaller"})
-        mark = compared.get("exact mark", "")
-        frame["ours, exact"] = _ran(compared, "exact ") + mark
-        frame["verdict"] = compared["exact verdict"]
-        apart = (compared["exact ours"] - compared["printed"]).round(2).add(0.0)
-        frame["exact less printed"] = apart.map("{:+.2f}".format, na_action="ignore")
-        frame = frame.rename(columns={"difference": "smaller less printed"})
-        shown = ["printed", "ours, exact", "exact less printed", "verdict"]
-        shown += ["ours, smaller", "smaller less printed"]
+        names = {"exact ": ("ours, exact", "exact less printed")}
+        names[""] = ("ours, smaller", "smaller less printed")
+        apart["exact "] = compared["exact ours"] - compared["printed"]
+    lines = {"printed": with_spread(compared["printed"], compared["printed std"])}
+    for which, (ours, less) in names.items():
+        lines[ours] = _ran(compared, which) + compared.get(f"{which}mark", "")
+        rounded = apart[which].round(2).add(0.0)  # no "-0.00"
+        lines[less] = rounded.map("{:+.2f}".format, na_action="ignore")
+        lines.setdefault("verdict", compared[f"{which}verdict"])  # the exact setting's come first
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
-    cells = frame.set_index([*index, "method"])[shown].rename_axis(columns="value")
-    table = cells.stack(future_stack=True).unstack("method").fillna("–").replace("", "–")
-    rows = frame[index].drop_duplicates().itertuples(index=False, name=None)
-    table = table.loc[[(*row, name) for row in rows for name in shown]]
+    frame = compared[[*index, "method"]].assign(**lines).set_index([*index, "method"])
+    cells = frame.rename_axis(columns="value").stack(future_stack=True)
+    table = cells.unstack("method").fillna("–").replace("", "–")
+    rows = compared[index].drop_duplicates().itertuples(index=False, name=None)
+    table = table.loc[[(*row, name) for row in rows for name in lines]]
     table = table[(table != "–").any(axis=1)]
     there = table.columns[~table.isin(EMPTY).all()]
     names = dict.fromkeys(compared["method"])
@@ -219,7 +216,6 @@ class _Row(NamedTuple):
 
 
 def _rows(runs: Runs) -> Iterator[_Row]:
-    """The paper's rows."""
     places, by = _places(runs), [*PLACE[:-1], "metric", "profile"]
     known = pd.DataFrame(columns=by)
     if len(places):
@@ -237,18 +233,11 @@ def _rows(runs: Runs) -> Iterator[_Row]:
 
 
 def _pairs(row: _Row) -> Iterator[dict[str, object]]:
-    """The lines of `pairs` for a row."""
     for higher, lower in judge.clear_pairs(row.printed, row.metric):
         one, other = row.seeds[higher], row.seeds[lower]
         compared = row.comparable and len((one - other).dropna())
         order = judge.order(one, other, row.metric) if compared else "not compared"
         yield row.place | {"higher": higher, "lower": lower, "order": order}
-
-
-def _status(statuses: pd.Series) -> str:
-    """What became of a place, by the statuses of its runs."""
-    words = ("diverged", "ran", "not measured", "not run")
-    return next(word for word in words if word in set(statuses))
 
 
 def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:
@@ -263,7 +252,6 @@ def _judged(line: dict, ours: Seeds) -> tuple[float, float, str]:
 
 
 def _best(values: pd.Series, metric: Metric) -> list[str]:
-    """The methods with the best value."""
     best = values.max() if metric.higher_is_better else values.min()
     return list(values.index[(values - best).abs() <= judge.HAIR])
 

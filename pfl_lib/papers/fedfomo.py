@@ -121,14 +121,11 @@ TABLE2 = made("table2", latent("CIFAR10", "cifar10"))
 _CLUSTERED = tuple(
     replace(column, name="Clustered FL") if column.name == "CFL" else column for column in COLUMNS
 )
+_SHUFFLED = Latent(5, shuffled_targets=True)
 TABLE3 = made(
     "table3",
     (
-        Row(
-            dataset.upper(),
-            "out_of_distribution_D5_15_clients",
-            setting(dataset, Latent(5, shuffled_targets=True)),
-        )
+        Row(dataset.upper(), "out_of_distribution_D5_15_clients", setting(dataset, _SHUFFLED))
         for dataset in ("cifar10", "cifar100")
     ),
     _CLUSTERED,

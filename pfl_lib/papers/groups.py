@@ -16,11 +16,10 @@ from pfl_lib.partitions import Latent
 from pfl_lib.partitions.latent import group_of, targets
 from pfl_lib.results.result import Result, status
 
-SPLITS = [
+SPLITS = [  # the columns of `splits`
     *(*IN_TABLE, "seed", "clusters", "splits", "FedAvg until", "may split from"),
     *("lowest |mean u|", "highest |mean u|", "epsilon_1", "longest update", "epsilon_2"),
 ]
-"""The columns of `splits`."""
 
 
 def truth_of(setting: Setting) -> np.ndarray | None:
@@ -63,16 +62,11 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
         shares = ~np.isnan(inside)
         apart = (p + p.T).max() - (p + p.T)
         np.fill_diagonal(apart, 0)
-        lines.append(
-            {
-                "round": int(r),
-                "within": float(p[same & ~own].mean()),
-                "across": float(p[~same].mean()),
-                "clients": int((inside[shares] > outside[shares]).sum()),
-                "of": int(shares.sum()),
-                "Rand index": float(adjusted_rand_score(truth, clusters.fit_predict(apart))),
-            }
-        )
+        line = {"round": int(r), "within": float(p[same & ~own].mean())}
+        line |= {"across": float(p[~same].mean())}
+        line |= {"clients": int((inside[shares] > outside[shares]).sum()), "of": int(shares.sum())}
+        rand = adjusted_rand_score(truth, clusters.fit_predict(apart))
+        lines.append(line | {"Rand index": float(rand)})
     return pd.DataFrame(lines)
 
 
@@ -144,8 +138,7 @@ def degenerate(runs: Runs) -> pd.DataFrame:
 
 def _splits_of(run: RunSpec, result: Result | None) -> dict[str, object]:
     drawn = all_met(run.schedule, run.clients, run.alice, run.seed)
-    first = None if drawn is None else max(drawn, run.method.start_round)
-    first = None if first is None or first > run.schedule.rounds else first
+    first = math.inf if drawn is None else max(drawn, run.method.start_round)
     line: dict[str, object] = {"splits": status(result)}
     means, longest = [], []
     if result is not None and "cluster" in result.metrics:
@@ -162,12 +155,12 @@ def _splits_of(run: RunSpec, result: Result | None) -> dict[str, object]:
             "FedAvg until": apart.index[0] - 1 if len(apart) else count.index[-1],
         }
         before = by_round.shift(fill_value=0)
-        for r in by_round.index[by_round.index >= (first or math.inf)]:
+        for r in by_round.index[by_round.index >= first]:
             sizes = before.loc[r].map(before.loc[r].value_counts())
             means += norms.loc[r][sizes > 2].tolist()
             longest += largest.loc[r][sizes > 2].tolist()
     return line | {
-        "may split from": first,
+        "may split from": None if first > run.schedule.rounds else first,
         "lowest |mean u|": min(means, default=math.nan),
         "highest |mean u|": max(means, default=math.nan),
         "epsilon_1": run.method.epsilon_1,

@@ -14,8 +14,7 @@ from pfl_lib.papers.values import Printed
 HAIR = 1e-9  # 98.96 - 98.56 is 0.4 on paper and a little more in binary
 LEVELS = ("reproduced", "compatible", "not reproduced", "diverged", "not run")
 ORDERS = ("stands", "turned", "open")
-Seeds = pd.Series
-"""A method's values by seed, of the runs that finished."""
+Seeds = pd.Series  # a method's values by seed, of the runs that finished
 
 
 def allowed(printed: Printed, n: int, m: int, metric: Metric = ACCURACY) -> tuple[float, float]:

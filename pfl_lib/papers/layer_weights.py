@@ -15,8 +15,7 @@ from pfl_lib.models import build
 from pfl_lib.papers.runs import IN_TABLE, Planned, Runs
 from pfl_lib.results.result import Result
 
-FLOOR = 0.01
-"""A hundredth of a client's weight: the smallest difference between weights that answers."""
+FLOOR = 0.01  # of a client's weight: the smallest difference between weights that answers
 EQUAL = 1e-6  # weights are kept in single precision: closer ones are the same
 CLASSES = 10  # of EMNIST too, by the size of its retained classifier, 84 x 10 + 10
 ROUNDS = 600

@@ -42,12 +42,10 @@ def column(name: str, scale: float = 1.0) -> Read:
 
 
 ACCURACY = Metric("accuracy_percent", "%", 0.4, 1.0, column("accuracy", 100))
-MEGABYTES = Metric(
+MEGABYTES = Metric(  # what all clients sent and received in all rounds
     "communication_MB", "MB", 0.05, 1.0, column("bytes", 2**-20), higher_is_better=False
 )
-"""What all clients sent and received in all rounds."""
-DELTA = 1e-5
-"""Of every printed epsilon (FedFomo, section 4)."""
+DELTA = 1e-5  # of every printed epsilon (FedFomo, section 4)
 
 
 def _epsilon(result: Result, protocol: str, over: str, model: str) -> float:

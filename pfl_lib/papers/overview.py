@@ -15,13 +15,12 @@ from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.table import Find, Table
 
-PAPERS = {
+PAPERS = {  # by their names in `paper_values.csv`, as their folders of notebooks are called
     "waffle": "WAFFLE",
     "weight_erosion": "Weight Erosion",
     "fedfomo": "FedFomo",
     "pfedla": "pFedLA",
 }
-"""The papers by their names in `paper_values.csv`, as their folders of notebooks are called."""
 PAIR = [*PLACE[:-1], "metric", "higher", "lower"]
 
 
@@ -63,7 +62,10 @@ def overview(shown: Iterable[Shown], find: Find) -> Overview:
             found = compare.pairs(runs).assign(page=one.page)
             found["one model"] = found["higher"].isin(shared) | found["lower"].isin(shared)
             pairs.append(found)
-    return Overview(_values(pd.concat(beside)), _pairs(pd.concat(pairs)))
+    every = pd.concat(pairs)
+    missing = every["order"] == "not compared"
+    every = pd.concat([every[~missing], every[missing].assign(profile="")])
+    return Overview(_values(pd.concat(beside)), every.drop_duplicates(PAIR, ignore_index=True))
 
 
 def _values(beside: pd.DataFrame) -> pd.DataFrame:
@@ -76,12 +78,6 @@ def _values(beside: pd.DataFrame) -> pd.DataFrame:
     words = dict.fromkeys(["profile", "verdict", "page"], "") | {"status": "not run", "seeds": 0}
     frame = frame.fillna(words).astype({"seeds": int})
     return frame[[*VALUE, *known]].reset_index(drop=True)
-
-
-def _pairs(pairs: pd.DataFrame) -> pd.DataFrame:
-    missing = pairs["order"] == "not compared"
-    every = pd.concat([pairs[~missing], pairs[missing].assign(profile="")])
-    return every.drop_duplicates(PAIR, ignore_index=True)
 
 
 def settings_used() -> pd.DataFrame:

@@ -40,13 +40,12 @@ from pfl_lib.partitions import Classes, Dominant, Neighbours, Relatives
 from pfl_lib.results.result import MODELS
 
 PAPER = "pfedla"
-DATASETS = {
+DATASETS = {  # the paper's, and what is run for them
     "EMNIST": "mnist",
     "FashionMNIST": "fashion_mnist",
     "CIFAR10": "cifar10",
     "CIFAR100": "cifar100",
 }
-"""The paper's data sets, and what is run for them."""
 COLOURED = ("cifar10", "cifar100")
 OURS = ("pFedLA", "HeurpFedLA")
 FEW = "non_iid_1_10_clients"
@@ -186,20 +185,18 @@ COLUMNS = (
     Column("HeurpFedLA", partial(pfedla, retained=1)),
     TUNED,
 )
-_READ = {"protocol": "last", "over": "clients"}
-TABLE1 = Table(PAPER, "table1", _rows(1), COLUMNS, **_READ)
-TABLE2 = Table(PAPER, "table2", _rows(2), COLUMNS, **_READ)
+_made = partial(Table, PAPER, protocol="last", over="clients")
+TABLE1 = _made("table1", _rows(1), COLUMNS)
+TABLE2 = _made("table2", _rows(2), COLUMNS)
 
 
 # --- Table 3 ---
 
-TABLE3 = Table(
-    PAPER,
+TABLE3 = _made(
     "table3",
     rows=TABLE1.only([FEW], datasets=["EMNIST", "CIFAR10"]).rows,
     columns=tuple(Column(f"HeurpFedLA k={k}", partial(pfedla, retained=k)) for k in range(4)),
     metrics=(ACCURACY, replace(MEGABYTES, read=layer_weights.printed_megabytes)),
-    **_READ,
 )
 
 
@@ -212,8 +209,7 @@ _SIX = replace(
     clients=6,
     measures=(),
 )
-FIGURE1 = Table(
-    PAPER,
+FIGURE1 = _made(
     "fig1",
     (Row("CIFAR10", "six_clients_nine_classes", _SIX),),
     (
@@ -222,7 +218,6 @@ FIGURE1 = Table(
         Column("FedAvg", methods.FedAvg()),
         Column("Local Training", methods.Local()),
     ),
-    **_READ,
 )
 ENTROPY = Similarity().entropy
 SHARPNESS = tuple(
@@ -241,7 +236,7 @@ def _watched(recipe: Neighbours | Relatives, name: str) -> Table:
     for dataset in DATASETS:
         classes = replace(recipe, per_client=12) if dataset == "CIFAR100" else recipe
         rows.append(_row(dataset, name, replace(setting(dataset), partition=classes, clients=8)))
-    return Table(PAPER, name, tuple(rows), (Column("pFedLA", pfedla),), **_READ)
+    return _made(name, tuple(rows), (Column("pFedLA", pfedla),))
 
 
 FIGURE5, FIGURE6 = _watched(Relatives(), "relatives"), _watched(Neighbours(), "neighbours")

@@ -8,13 +8,11 @@ from pfl_lib.errors import whole
 from pfl_lib.papers.settings import Setting
 
 PROFILES = ("quick", "small", "paper")
-Make = Callable[[Setting], Setting | None]
-"""A setting as a profile runs it; None where the profile leaves it out."""
-TOLD = (
+Make = Callable[[Setting], Setting | None]  # as a profile runs it; None where it is left out
+TOLD = (  # what the banner compares with the paper's
     *("dataset", "training examples", "model", "clients", "rounds", "local_epochs"),
     *("batch_size", "lr", "participation", "augment"),
 )
-"""What the banner compares with the paper's."""
 
 
 def smaller(rounds: int | None = None, images: int | None = None, dataset: str = "") -> Make:

@@ -13,8 +13,7 @@ from pfl_lib.results.result import Result
 
 PLACE = ["paper", "table", "dataset", "setting", "method"]
 VALUE = [*PLACE, "metric"]
-IN_TABLE = PLACE[2:]
-"""A place within one table."""
+IN_TABLE = PLACE[2:]  # a place within one table
 
 
 class Planned(NamedTuple):

@@ -24,14 +24,12 @@ from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.values import Printed
 from pfl_lib.results.result import Result
 
-Find = Callable[[RunSpec], Result | None]
-"""A run to its result, None where there is none, as `Store.find`."""
+Find = Callable[[RunSpec], Result | None]  # as `Store.find`; None where there is no result
 UNPRINTED = Printed(math.nan, math.nan)
-ALWAYS = (
+ALWAYS = (  # told by every table's description; images None: all
     *("row", "dataset", "partition", "clients", "images", "model"),
     *("rounds", "local_epochs", "batch_size", "lr"),
 )
-"""What a table's description always tells; images None: all."""
 NAMES = ("data set", "setting", "column", "metric")
 
 
@@ -110,13 +108,8 @@ class Table:
         if not isinstance(profile, Profile):
             raise BadInput(f"profile {profile!r}: give a Profile, as waffle.ALL_PROFILES has them")
         rows = (replace(row, at=row.at and profile.make(row.at)) for row in self.rows)
-        return replace(
-            self,
-            rows=tuple(rows),
-            profile=profile.name,
-            seeds=profile.seeds,
-            paper_seeds=profile.paper_seeds,
-        )
+        seeds = {"seeds": profile.seeds, "paper_seeds": profile.paper_seeds}
+        return replace(self, rows=tuple(rows), profile=profile.name, **seeds)
 
     def with_seeds(self, *seeds: int) -> "Table":
         """The table with these seeds, each once."""
@@ -233,10 +226,9 @@ class Table:
                     found += [k for k, its in enumerate(names) if its == name]
                 rows = [rows[k] for k in dict.fromkeys(found)]
         own = {column.name: column for column in self.columns}
-        names = list(own) if columns is None else _listed(columns)
-        return replace(
-            self, rows=tuple(rows), columns=tuple(own[choose("column", n, own)] for n in names)
-        )
+        names = own if columns is None else _listed(columns)
+        kept = tuple(own[choose("column", name, own)] for name in names)
+        return replace(self, rows=tuple(rows), columns=kept)
 
     def with_methods(self, methods: Iterable[str]) -> "Table":
         """The table with a further column for each of the reader's methods ("module:Class" or
@@ -326,6 +318,5 @@ def _named(what: str, given: Any) -> Iterable[tuple[str, Any]]:
 
 def hyper_parameters(method: Method) -> dict[str, Any]:
     """A method's fields by name; of a method that is no dataclass none."""
-    if not is_dataclass(method):
-        return {}
-    return {field.name: getattr(method, field.name) for field in fields(method)}
+    own = fields(method) if is_dataclass(method) else ()
+    return {field.name: getattr(method, field.name) for field in own}

@@ -79,8 +79,6 @@ TABLE1 = Table(
     "table1",
     rows=tuple(Row("MNIST", name, replace(MNIST, partition=name)) for name in DISTRIBUTIONS),
     columns=COLUMNS,
-    protocol="best",
-    over="alice",
 )
 QUICK_ON = ("C", "A*")  # a label skew and a concept shift; for the first two clients as Alice
 
@@ -100,10 +98,8 @@ def _sizes(quick_rounds: int, seeds: tuple[int, int, int] = (1, 1, 5)) -> dict[s
 
 ALL_PROFILES = _sizes(10)
 QUICK, SMALL, FULL = ALL_PROFILES.values()
-ONE_SEED = _sizes(10, seeds=(1, 1, 1))
-"""For pages that show a single seed's weights in every profile."""
-MANY_RUNS = _sizes(5)
-"""For pages with dozens of runs."""
+ONE_SEED = _sizes(10, seeds=(1, 1, 1))  # for pages that show one seed's weights in every profile
+MANY_RUNS = _sizes(5)  # for pages with dozens of runs
 
 
 def several(profile: Profile) -> tuple[int, ...]:

@@ -107,7 +107,7 @@ def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_
 
 def test_the_client_stands_in_the_centre_and_areas_are_as_shares_are():
     figure = Figure()
-    discs(figure, np.array([0.5, 0.3, 0.2]), 0, "Alice")
+    discs(figure, np.array([0.5, 0.3, 0.2]), 0, "Alice", {})
     others, own = figure.axes[0].collections
     assert own.get_sizes() == pytest.approx([0.5 * LARGEST])
     assert own.get_offsets().tolist() == [[0, 0]]
@@ -119,7 +119,7 @@ def test_a_model_that_all_share_has_nobody_in_the_centre_and_weights_are_shares_
     shares = shares_of(result(np.array([[2.0, 1.0, 1.0], [0.0, 0.0, 0.0]])))
     assert shares[:, 0, 0].tolist() == [[0.5, 0.25, 0.25], [0, 0, 0]]
     figure, shared = Figure(), result(np.array([[0.2, 0.5, 0.3]]), alice=None)
-    discs(figure, shares_of(shared)[0, 0, 0], -1, "the shared model")
+    discs(figure, shares_of(shared)[0, 0, 0], -1, "the shared model", {})
     assert figure.axes[0].collections[1].get_sizes() == [0]
     assert explore.weights(shared).words == (
         "Round 1, the shared model is 50.0 % client 1's, 30.0 % client 2's, 20.0 % client 0's;"
