@@ -337,12 +337,12 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
 
 
 BUDGETS = {
-    "engine": 1065,
-    "methods": 2572,
+    "engine": 1058,
+    "methods": 2551,
     "federation": 1548,
-    "models": 527,
-    "partitions": 1437,
-    "data": 646,
+    "models": 524,
+    "partitions": 1408,
+    "data": 633,
     "experiments": 1829,
     "results": 1337,
     "papers": 2638,

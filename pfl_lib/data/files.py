@@ -35,10 +35,8 @@ def ensure(name: str, source: Source, root: Path, may_download: bool) -> None:
         except OSError as error:
             raise BadInput(f"{path} cannot be read ({error.strerror}); {again}") from None
         if found != expected:
-            raise BadInput(
-                f"{path} is damaged or altered: {path.stat().st_size:,} bytes with MD5 {found},"
-                f" expected {expected}; {again}"
-            )
+            held = f"{path.stat().st_size:,} bytes with MD5 {found}, expected {expected}"
+            raise BadInput(f"{path} is damaged or altered: {held}; {again}")
 
 
 def missing_files(source: Source, root: Path) -> list[str]:

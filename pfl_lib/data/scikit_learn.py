@@ -81,10 +81,8 @@ def _check_content(name: str, expected: str, *arrays: np.ndarray) -> None:
     for array in arrays:
         digest.update(array.astype("<i8").tobytes())
     if (found := digest.hexdigest()[:16]) != expected:
-        raise BadInput(
-            f"dataset {name!r} of this scikit-learn has fingerprint {found}, expected {expected}:"
-            " install the scikit-learn version of constraints.txt"
-        )
+        why = f"dataset {name!r} of this scikit-learn has fingerprint {found}, expected {expected}"
+        raise BadInput(f"{why}: install the scikit-learn version of constraints.txt")
 
 
 def _enlarge(pictures: np.ndarray) -> Tensor:

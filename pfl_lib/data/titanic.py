@@ -20,13 +20,7 @@ FIGURE_2 = (  # its words
     " Age (standardized), Passenger is minor"
 )
 TITANIC_INPUTS = tuple(FIGURE_2.split(", "))
-OPENML = 40945
 MINOR = 17  # "adult or minor (aged 16 or less)"
-
-
-def titanic_fingerprint(as_run: bool) -> str:
-    """Identity of the passengers, their order and what is done with unknown ages; the 1 stays."""
-    return hashlib.sha256(f"{TITANIC_CONTENT} version 1 as_run {as_run}".encode()).hexdigest()[:16]
 
 
 def read_titanic(root: Path, as_run: bool) -> Arrays:
@@ -104,7 +98,7 @@ def download_titanic(root: Path) -> None:
     with needs("the Titanic is downloaded by scikit-learn", "scikit-learn"):
         from sklearn.datasets import fetch_openml
     home = str(root / "openml")
-    frame = fetch_openml(data_id=OPENML, as_frame=True, parser="auto", data_home=home).frame
+    frame = fetch_openml(data_id=40945, as_frame=True, parser="auto", data_home=home).frame
     (root / "titanic").mkdir(parents=True, exist_ok=True)
     frame[list(TITANIC_COLUMNS)].to_csv(root / "titanic" / "titanic3.csv", index=False)
 

@@ -13,9 +13,7 @@ import torch
 
 from pfl_lib.errors import BadInput
 
-SYMPTOM = "operator torchvision::nms does not exist"
 OPERATORS = ("nms", "qnms")
-SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 def import_torchvision() -> ModuleType:
@@ -25,12 +23,10 @@ def import_torchvision() -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != "torchvision":
             raise
-        raise BadInput(
-            "torchvision, which reads and downloads the pictures, is not installed: pip install"
-            " torchvision"
-        ) from None
+        why = "torchvision, which reads and downloads the pictures, is not installed"
+        raise BadInput(f"{why}: pip install torchvision") from None
     except RuntimeError as error:
-        if SYMPTOM not in str(error):
+        if "operator torchvision::nms does not exist" not in str(error):
             raise
     declared_operators()
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
@@ -43,5 +39,5 @@ def import_torchvision() -> ModuleType:
 def declared_operators() -> torch.library.Library:
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in OPERATORS:
-        library.define(name + SIGNATURE)
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     return library

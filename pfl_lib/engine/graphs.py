@@ -15,8 +15,7 @@ MOST = 12  # recordings: each keeps tensors of its own
 
 
 class Played:
-    """The function `of` some tensors, which gives tensors, by recordings: one for each set of
-    shapes that comes often.
+    """The function `of` some tensors by recordings: one for each set of shapes that comes often.
 
     It must do the same operations for all tensors of the same shapes, and read nothing on the CPU.
     """

@@ -44,8 +44,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of `theta` [P] (parameters) and of `statistics` [S] (BatchNorm's running means
-    and variances).
+    """The columns of `theta` [P] (parameters), `statistics` [S] (BatchNorm's means and variances).
 
     Distances, norms and clipping of parameter rows never see running statistics.  In neither are
     integer buffers (BatchNorm's batch counter) and those that training leaves as they are (a mask).

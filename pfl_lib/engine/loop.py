@@ -5,7 +5,7 @@ The CPU's default.  A client's result does not depend on how many are trained at
 trained whole by one thread.  Threads take turns in Python, not in a recording's playback.
 """
 
-import queue
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,16 +33,14 @@ def train(
     BadInput where several draw from torch's or NumPy's own stream: who goes first would matter.
     """
     out = {of: torch.empty_like(rows[of], memory_format=torch.contiguous_format) for of in trained}
-    idle: queue.SimpleQueue[FlatModule] = queue.SimpleQueue()
-    for module in modules:
-        idle.put(module)
+    idle = deque(modules)
 
     def client(i: int) -> None:
         mine, own = work[i], {name: matrix[i].clone() for name, matrix in rows.items()}
         if sgd["momentum"]:
             own |= {velocity(name): torch.zeros_like(own[name]) for name in trained}
         batches = zip(*mine.placed(), mine.moves or (None,) * len(mine.batches), strict=True)
-        module = idle.get()
+        module = idle.popleft()
         try:
             gradient, noising = module.gradient, mine.noising
             clipped = noising and by_layer(module, noising.settings.max_norm)
@@ -51,7 +49,7 @@ def train(
                     gradient = private_gradient(clipped, noising)
                 take(step, own, gradient, Batch(pool.inputs(index, moves), labels, number, **sgd))
         finally:
-            idle.put(module)
+            idle.append(module)
         for name in trained:
             out[name][i] = own[name]
 

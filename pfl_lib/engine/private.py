@@ -48,10 +48,8 @@ class DPSGD:
             )
         check_settings(self)
         if self.noise and self.max_norm == math.inf:
-            raise BadInput(
-                f"noise {self.noise!r} with max_norm inf: noise is in units of the bound, so give a"
-                " finite one, or noise=0"
-            )
+            why = "noise is in units of the bound, so give a finite one, or noise=0"
+            raise BadInput(f"noise {self.noise!r} with max_norm inf: {why}")
         for name in ("noise", "max_norm"):  # 1 and 1.0 are one description of one run
             object.__setattr__(self, name, float(getattr(self, name)))
 
@@ -127,9 +125,10 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
     compared with those by example, which stays where they differ.
     """
     whole = by_example(flat, bound)
-    layers = {m: name for name, m in flat.module.named_modules() if [*m.parameters(recurse=False)]}
+    modules = flat.module.named_modules()
+    layers = {m: f"{n}.".lstrip(".") for n, m in modules if [*m.parameters(recurse=False)]}
     known = {block.name for block in flat.layout.parameters}
-    if not all(_is_plain(layer, name, known) for layer, name in layers.items()):
+    if not all(_is_plain(layer, within, known) for layer, within in layers.items()):
         return whole
     at_once = max(1, MOST_NUMBERS // flat.layout.P)
 
@@ -163,8 +162,7 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
             else:
                 own = g.mT @ a
                 squares = squares + own.square().sum((1, 2))
-            within = f"{layers[layer]}." if layers[layer] else ""
-            weight, bias = into[f"{within}weight"], into.get(f"{within}bias")
+            weight, bias = into[f"{layers[layer]}weight"], into.get(f"{layers[layer]}bias")
             if bias is not None:
                 squares = squares + g.sum(1).square().sum(1)
             parts.append((a, g, own, weight, bias))
@@ -218,10 +216,9 @@ def _close(found: Tensor, expected: Tensor) -> bool:
     return largest > 0 and torch.allclose(found, expected, 1e-4, 1e-4 * largest, equal_nan=True)
 
 
-def _is_plain(layer: nn.Module, name: str, known: set[str]) -> bool:
+def _is_plain(layer: nn.Module, within: str, known: set[str]) -> bool:
     """Whether `_inputs_and_outputs` knows the layer, and its parameters are its own."""
     own = {leaf for leaf, _ in layer.named_parameters(recurse=False)}
-    within = f"{name}." if name else ""
     if own - {"weight", "bias"} or not {f"{within}{leaf}" for leaf in own} <= known:
         return False
     if type(layer) is nn.Conv2d:

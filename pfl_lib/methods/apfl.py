@@ -52,9 +52,8 @@ class APFL:
     iFedAvg differs in three more points, each with a name here:
 
     * `own_start="random"`: v starts at a random model of the client's own, not at w.
-    * `averaged="mixtures"`: the server averages the clients' a v + (1 - a) w, so that all of them
-      keep a v.  (iFedAvg also tests each mixture with the client's own w, before averaging; here
-      the new w is served.)
+    * `averaged="mixtures"`: the server averages the clients' a v + (1 - a) w, so that all keep a v.
+      (iFedAvg also tests each with the client's own w, before averaging; here with the new one.)
     * `own_gradient="outputs"`: the loss of v mixes log-probabilities, a log p_v + (1 - a) log p_w,
       whose gradient is a grad f(v); a mixture that moves then moves by the round.
 
@@ -95,10 +94,8 @@ class APFL:
 
     def start(self, fed: Federation) -> Rows:
         if fed.layout.S and self.own_gradient == "outputs":
-            raise BadInput(
-                "own_gradient 'outputs' measures no running statistics at the mixture: give"
-                " own_gradient='mixture', or a model without BatchNorm"
-            )
+            why = "own_gradient 'outputs' measures no running statistics at the mixture"
+            raise BadInput(f"{why}: give own_gradient='mixture', or a model without BatchNorm")
         mixing = self._mixing(fed)
         at_random = self.own_start == "random"
         own = fed.initial_each(mixing) if at_random else copies(fed.initial(), len(mixing))

@@ -1,6 +1,5 @@
 """The baseline "Global" of Weight Erosion's Figure 1, which is not an average."""
 
-import functools
 from dataclasses import dataclass
 
 import torch
@@ -54,10 +53,10 @@ class BrokenGlobal:
 
 def broken_sum(updates: Tensor, layout: Layout) -> Tensor:
     """Python's sum(...sum(sum(u_1, u_2), u_3)..., u_n) of updates [n, P] by parameter: [P]."""
-    return functools.reduce(lambda total, update: update + _rows_added(total, layout), updates)
-
-
-def _rows_added(row: Tensor, layout: Layout) -> Tensor:
-    """Each parameter of a row [P] replaced by its sum over inputs (a bias: over its entries)."""
-    tensors = views(layout.parameters, row).values()
-    return torch.cat([one.sum(-1, keepdim=True).expand_as(one).reshape(-1) for one in tensors])
+    total, *others = updates
+    for update in others:
+        tensors = views(layout.parameters, total).values()
+        # Over inputs; of a bias over its entries
+        added = [one.sum(-1, keepdim=True).expand_as(one).reshape(-1) for one in tensors]
+        total = update + torch.cat(added)
+    return total

@@ -32,10 +32,9 @@ class CFL:
     * Until the first split CFL is FedAvg with uniform weights, and `cluster` in the log is all 0.
     * No split before round `start_round`.  The authors' code waits for 20 rounds; in FedFomo's 20
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
-    * With partial participation each client's last update counts, as in the authors' code, and a
+    * With partial participation each client's last update counts, as in the authors' code; a
       cluster is split only when all its clients have taken part since it was made: about 50 rounds
-      on average where a tenth of 100 clients is drawn each round.  A cluster without participants
-      keeps its model.
+      on average where a tenth of 100 clients is drawn.  One without participants keeps its model.
     """
 
     epsilon_1: float = setting(0.3, *NOT_NEGATIVE)

@@ -78,10 +78,8 @@ class FedFomo:
         """BadInput where n is above the number of clients, or a client cannot be validated on."""
         most = len(fed) - 1 + self.counts_own
         if self.n > most:
-            raise BadInput(
-                f"n {self.n}: there are {len(fed)} clients, so give a whole number from 1 to"
-                f" {most}, as {type(self).__name__}(n={most})"
-            )
+            why = f"there are {len(fed)} clients, so give a whole number from 1 to {most}"
+            raise BadInput(f"n {self.n}: {why}, as {type(self).__name__}(n={most})")
         check_validation(fed)
         models = copies(fed.initial(), len(fed))
         if self.warm_up:

@@ -52,11 +52,9 @@ class FedRep:
                 f"body_epochs {self.body_epochs}: of {work.local_epochs} local epochs the head gets"
                 f" one at least, so give at most {work.local_epochs - 1}"
             )
-        if head and fed.schedule.local_batches is not None:
-            raise BadInput(
-                f"local_batches {fed.schedule.local_batches}: {self.title} divides local epochs"
-                " between head and body; give local_epochs instead"
-            )
+        if head and work.local_batches is not None:
+            why = f"{self.title} divides local epochs between head and body"
+            raise BadInput(f"local_batches {work.local_batches}: {why}; give local_epochs instead")
         if not shared:
             tell(f"{self.name} shares no layer of this network: it is local training")
         return copies(fed.initial(), len(fed))

@@ -10,8 +10,6 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.progress import tell
 from pfl_lib.rows import Rows, as_kept, copies, models_of, penalised, sgd, with_models
 
-SMALL = 1e-4  # a pull of which no step of training is felt
-
 
 @dataclass(frozen=True)
 class Mocha:
@@ -42,7 +40,7 @@ class Mocha:
 
     def start(self, fed: Federation) -> Rows:
         pull = 2 * self.coefficient * scale(fed.layout.P)
-        if 0 < pull < SMALL:
+        if 0 < pull < 1e-4:  # of which no step of training is felt
             tell(f"{self.name} pulls clients together by {pull:.0e}: it is near local training")
         return copies(fed.initial(), len(fed))
 

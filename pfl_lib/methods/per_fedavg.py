@@ -16,9 +16,8 @@ class PerFedAvg:
         w~ = w - alpha grad f(w; D),   w <- w - beta (I - alpha H(w; D)) grad f(w~; D');
     the server averages the participants' models uniformly.
 
-    * `hessian`: "none" leaves the term with H out (Per-FedAvg (FO)); "differences" takes H v as
-      (grad f(w + delta v; D) - grad f(w - delta v; D)) / (2 delta), for v = grad f(w~; D')
-      (Per-FedAvg (HF)).
+    * `hessian`: "none" leaves the term with H out (the paper's FO); "differences" (HF) takes H v as
+      (grad f(w + delta v; D) - grad f(w - delta v; D)) / (2 delta), for v = grad f(w~; D').
     * beta is the schedule's learning rate.  Neither FedFomo nor pFedLA gives alpha [our choice:
       0.01, which suits networks at rates from 0.01 to 0.1; the local learning rate would be as
       good a reading].  alpha 0 is FedAvg with uniform weights, in a network without BatchNorm.

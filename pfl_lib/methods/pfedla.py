@@ -17,9 +17,7 @@ from pfl_lib.randomness import generator
 from pfl_lib.rows import Rows, model, select_rows, weighted_sum, with_models, with_rows
 
 AT_ONCE = 32
-"""Hypernetworks used or stepped in one operation: a thousand at once would take their memory, 2 GB,
-again for each operation.
-"""
+"""Hypernetworks in one operation: a thousand at once would take their 2 GB again for each one."""
 
 
 def check_retained(name: str, kept: object) -> None:
@@ -91,10 +89,8 @@ class PFedLA:
             for name in self.retained:
                 fed.layout.layer(name)
         elif self.retained > len(countable := _countable(fed.layout.layers)):
-            raise BadInput(
-                f"retained {self.retained}: the network has {len(countable)} layers that are not"
-                f" norms; give {len(countable)} or less"
-            )
+            why = f"the network has {len(countable)} layers that are not norms"
+            raise BadInput(f"retained {self.retained}: {why}; give {len(countable)} or less")
         row = hypernetwork.drawn(self._blocks(fed), generator(fed.seed, "hypernetwork"))
         rows = {**fed.initial(), "hypernetworks": row.to(fed.device, fed.dtype)}
         return {name: row.expand(len(fed), -1) for name, row in rows.items()}

@@ -87,10 +87,8 @@ def corrected_training(
 
     if option == "I":
         if fed.schedule.private:
-            raise BadInput(
-                "option 'I' weighs gradients by how many examples each batch drew, which DP-SGD"
-                " does not protect: give option='II'"
-            )
+            why = "option 'I' weighs gradients by how many examples each batch drew"
+            raise BadInput(f"{why}, which DP-SGD does not protect: give option='II'")
         trained, _ = fed.train(rows, r, clients, step)
         return trained, gradients_at(fed, state, r, clients, "control variates", clip)
     rows["gradient sum"] = fed.zeros(1).expand(len(clients), -1)

@@ -28,9 +28,8 @@ class Similarity:
 
     * `by`: "model" takes distances of whole updates; "layer" those of a layer for its weights.
     * T is found anew in each round, one for all clients and layers: weights have on average, over
-      clients and layers, so much `entropy` as a share of ln n, that of equal weights.  Two runs
-      that differ in `by` alone thus share equally much.  Where clients hardly differ in a layer,
-      that layer is shared more than others.
+      both, so much `entropy` as a share of ln n, that of equal weights.  Two runs that differ in
+      `by` alone share equally much.  Layers in which clients hardly differ are shared more.
     * `entropy` 1 is FedAvg with equal weights, 0 is Local where no two updates are the same.
     * Of n participants, each is served a mixture of these n; the others keep theirs.
     * A norm's running statistics are mixed as the layer before it (`pfedla.mixed_models`).

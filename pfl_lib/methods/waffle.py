@@ -31,8 +31,7 @@ class Waffle:
 
     clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the
     mean of this round's weights and the last two rounds' (Algorithm 1, line 10); the history keeps
-    the unsmoothed ones, starts at 1/N, or 1/|S| for the first participants S, and skips rounds in
-    which a client was absent.
+    the unsmoothed ones, starts at 1/N, or 1/|S| for the first participants S, and skips absences.
 
     * `slope` is Omega's and Psi's (Eq. 4): 3.2 throughout the paper (Table 3).
     * `control`: "mean" is c <- sum_i w_i c_i; "literal" is Eq. (1) as printed, c <- c + sum_i w_i
@@ -47,8 +46,7 @@ class Waffle:
     * `psi`: Psi is the "same" function as Omega, as in the paper's experiments, or has a transition
       of its own, with the same `slope` and `shift`.  Eqs. 2 and 3 allow for two functions: Omega
       says how far Alice is set apart from the nearest client, Psi whose distance still counts.
-    * `option` and `clip` are SCAFFOLD's; the paper names no option and does not clip.  Server step
-      1.
+    * `option` and `clip` are SCAFFOLD's; the paper names no option and no clip.  Server step 1.
     * With partial participation, of which the paper has none, weights are computed among the
       participants S, and Alice always takes part.  "mean" is then the mean over S, not over all N
       as SCAFFOLD's c, so that it still ends at Alice's own c_i; "literal" adds |S|/N of the change,

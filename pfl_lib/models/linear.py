@@ -40,10 +40,8 @@ def build(shape: tuple[int, ...], classes: int, start: str) -> nn.Module:
     inputs = math.prod(shape)
     linear = nn.Linear(inputs, classes)
     if start == "authors" and linear.weight.shape != (2, 9):
-        raise BadInput(
-            f"model linear-authors has the Titanic's 9 inputs and 2 classes, not {inputs} and"
-            f" {classes}: choose model linear or linear-zero"
-        )
+        why = "model linear-authors has the Titanic's 9 inputs and 2 classes"
+        raise BadInput(f"{why}, not {inputs} and {classes}: choose model linear or linear-zero")
     with torch.no_grad():
         linear.bias.zero_()
         if start == "zero":

@@ -69,10 +69,8 @@ def make(
         for one in (made, again):
             check(one, called(recipe), dataset, clients)
         if again.checksum() != made.checksum():
-            raise BadInput(
-                f"distribution {called(recipe)}: its split comes out otherwise each time: draw from"
-                " pfl_lib.randomness.generator(seed, 'mine')"
-            )
+            why = f"distribution {called(recipe)}: its split comes out otherwise each time"
+            raise BadInput(f"{why}: draw from pfl_lib.randomness.generator(seed, 'mine')")
     check_apart(made, called(recipe), made.of(dataset))
     return hold_out_validation(made, validation, seed) if validation else made
 

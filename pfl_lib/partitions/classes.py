@@ -32,16 +32,13 @@ class _EqualParts:
     def __post_init__(self) -> None:
         dealing.check_sizes(self)
         if self.examples % self.per_client:
-            raise BadInput(
-                f"examples {self.examples}: {self.per_client} classes do not share them evenly;"
-                f" give a multiple of {self.per_client}"
-            )
+            why = f"examples {self.examples}: {self.per_client} classes do not share them evenly"
+            raise BadInput(f"{why}; give a multiple of {self.per_client}")
 
     def _dealt(self, held: list[list[int]], dataset: Dataset, seed: int) -> Partition:
         """The partition in which client i has as many examples of each class in `held[i]`."""
         wanted = torch.zeros(len(held), dataset.classes, dtype=torch.int64)
-        for client, mine in enumerate(held):
-            wanted[client, mine] = self.examples // self.per_client
+        wanted.scatter_(1, torch.tensor(held), self.examples // self.per_client)
         return dealing.deal(self, dataset, wanted, seed)
 
 
@@ -118,18 +115,14 @@ class Dominant:
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
         n, others = dataset.classes, dataset.classes - self.classes
         if others < 1:
-            raise BadInput(
-                f"classes {self.classes}: {dataset.name} has {n}, and one at least is not dominant;"
-                f" give {n - 1} or fewer"
-            )
+            why = f"{dataset.name} has {n}, and one at least is not dominant"
+            raise BadInput(f"classes {self.classes}: {why}; give {n - 1} or fewer")
         share = Fraction(self.share).limit_denominator(10**6)
         many = self.examples * share / self.classes
         few = self.examples * (1 - share) / others
         if many <= few:
-            raise BadInput(
-                f"share {self.share!r}: {self.classes} of {n} classes are dominant above"
-                f" {self.classes / n:g}; give a greater share"
-            )
+            why = f"{self.classes} of {n} classes are dominant above {self.classes / n:g}"
+            raise BadInput(f"share {self.share!r}: {why}; give a greater share")
         there = dealing.stock(dataset)
         fewest = int(there.min())
         at_most = min(clients, math.floor((fewest - clients * few) / (many - few)))
@@ -141,8 +134,7 @@ class Dominant:
             )
         drawn = dealing.draw_classes(clients, self.classes, n, at_most, seed, "dominant")
         wanted = torch.full((clients, n), math.floor(few))
-        for client, mine in enumerate(drawn):
-            wanted[client, mine] = math.floor(many)
+        wanted.scatter_(1, torch.tensor(drawn), math.floor(many))
         wanted = _filled_up(wanted, drawn, self.examples, there)
         return dealing.deal(self, dataset, wanted, seed)
 
@@ -191,10 +183,8 @@ class Relatives(_EqualParts):
 
 def _check_classes(per_client: int, at_most: int, dataset: Dataset) -> None:
     if per_client > at_most:
-        raise BadInput(
-            f"{per_client} classes per client: {dataset.name} has {dataset.classes}; give"
-            f" {at_most} or fewer"
-        )
+        why = f"{per_client} classes per client: {dataset.name} has {dataset.classes}"
+        raise BadInput(f"{why}; give {at_most} or fewer")
 
 
 def _filled_up(

@@ -57,10 +57,8 @@ class LabelSkew:
     def __post_init__(self) -> None:
         check_settings(self)
         if self.draw is not None and self.distribution in PERCENT:
-            raise BadInput(
-                f"draw {self.draw}: distribution {self.distribution!r} draws nothing; leave it"
-                " out, or choose A* or B*"
-            )
+            why = f"draw {self.draw}: distribution {self.distribution!r} draws nothing"
+            raise BadInput(f"{why}; leave it out, or choose A* or B*")
 
     @property
     def title(self) -> str:

@@ -63,10 +63,8 @@ class Latent:
         no examples; for one client with other targets.
         """
         if self.shuffled_targets and clients == 1:
-            raise BadInput(
-                "shuffled_targets with one client: there is no other client whose data could be its"
-                " target; give two clients or more"
-            )
+            why = "there is no other client whose data could be its target"
+            raise BadInput(f"shuffled_targets with one client: {why}; give two clients or more")
         train, test = groups_of(dataset, self.groups)
         made = share_groups(called(self), train, test, self.groups, clients, seed)
         if not self.shuffled_targets:
@@ -87,10 +85,8 @@ def share_groups(
         for group, found in enumerate(of_each_class(labels, groups)):
             members = [client for client in range(clients) if owner[client] == group]
             if len(found) < len(members):
-                raise BadInput(
-                    f"distribution {name}: group {group} has {len(found)} {kind} examples for"
-                    f" {len(members)} clients: give fewer clients, or more images"
-                )
+                why = f"group {group} has {len(found)} {kind} examples for {len(members)} clients"
+                raise BadInput(f"distribution {name}: {why}: give fewer clients, or more images")
             found = found[permutation(len(found), seed, "latent", group, pool)]
             parts |= zip(members, found.tensor_split(len(members)), strict=True)
         held.append(tuple(parts[client] for client in range(clients)))
@@ -103,10 +99,8 @@ def group_of(clients: int, groups: int) -> list[int]:
     """
     whole("clients", clients, 1)
     if clients < groups:
-        raise BadInput(
-            f"clients {clients} leave {groups - clients} of {groups} groups without a client: give"
-            f" {groups} clients or more"
-        )
+        why = f"clients {clients} leave {groups - clients} of {groups} groups without a client"
+        raise BadInput(f"{why}: give {groups} clients or more")
     block = clients // groups
     return [i // block if i < groups * block else i % groups for i in range(clients)]
 

@@ -24,10 +24,8 @@ def hold_out_validation(partition: Partition, share: float, seed: int) -> Partit
     examples, or the partition has validation examples already.
     """
     if partition.validation:
-        raise BadInput(
-            f"validation {share!r}: distribution {partition.name!r} holds out validation examples"
-            " itself; leave it out"
-        )
+        why = f"distribution {partition.name!r} holds out validation examples itself"
+        raise BadInput(f"validation {share!r}: {why}; leave it out")
     train, validation = [], []
     for client, mine in enumerate(partition.train):
         n, k = len(mine), int(share * len(mine) + 0.5)
@@ -67,10 +65,8 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
             _check_positions(f"distribution {name}: {part} of client {client}", positions, size)
         apart = torch.cat([train, validation, *([parts["test"]] if one_pool else [])])
         if any(len(of.unique()) < len(of) for of in (apart, parts["test"])):
-            raise BadInput(
-                f"distribution {name} gives client {client} an example twice: training, validation"
-                " and test examples never meet"
-            )
+            cure = "training, validation and test examples never meet"
+            raise BadInput(f"distribution {name} gives client {client} an example twice: {cure}")
     if (relabel := made.relabel) is not None:
         fits = isinstance(relabel, torch.Tensor) and not relabel.is_floating_point()
         fits = fits and relabel.dim() == 2 and len(relabel) == clients
@@ -83,10 +79,8 @@ def check(made: object, name: str, dataset: Dataset, clients: int) -> None:
     if made.targets is not None:
         targets = [*map(int, made.targets)]
         if len(targets) != clients or {*targets} - {*range(clients)}:
-            raise BadInput(
-                f"distribution {name}: targets {targets}: give each of {clients} clients the number"
-                " of one"
-            )
+            cure = f"give each of {clients} clients the number of one"
+            raise BadInput(f"distribution {name}: targets {targets}: {cure}")
 
 
 def check_apart(made: Partition, name: str, dataset: Dataset) -> None:
