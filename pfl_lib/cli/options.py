@@ -21,6 +21,8 @@ NUMBER = click.IntRange(min=1)
 
 def folder(text: str) -> Path:
     """A folder's path with ~ resolved; the command says whether it has to exist."""
+    if not text.strip():
+        raise BadInput(f"folder {text!r}: give its path")
     return Path(text).expanduser().absolute()
 
 

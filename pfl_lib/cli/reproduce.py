@@ -125,7 +125,9 @@ def _stored(pages: Sequence, asked) -> list:
     """The papers' pages that stored runs can draw, each in the profile that most is stored of."""
     best = [(page, page.most_stored(asked.store.has, asked.seeds)) for page in pages if page.paper]
     drawn = [(page, needed) for page, needed in best if needed is not None]
-    print(f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs", flush=True)
+    if best:
+        words = f"{len(drawn)} of the papers' {len(best)} pages are drawn from stored runs"
+        print(words, flush=True)
     return [*drawn, *((page, page.needed(LIVE)) for page in pages if page.id == SCORECARD)]
 
 

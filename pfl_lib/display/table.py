@@ -18,6 +18,8 @@ SHADES = {
 }
 SHADES |= {"holds": SHADES["reproduced"], "fails": SHADES["diverged"]}
 MINUS = r"(?<![\w-])-(?=\d)"
+IN_TEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}"}
+IN_TEX |= {"^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 LATEX = {"−": "$-$", "±": r"$\pm$", NONE: "--", "Δ": r"$\Delta$", "Ω": r"$\Omega$"}
 
 
@@ -98,7 +100,7 @@ def latex(frame: pd.DataFrame, caption: str = "", digits: int = 2) -> str:
     index = 0 if _counts(frame.index) else frame.index.nlevels
     text = shown.to_latex(
         hrules=True,
-        caption=re.sub(r"([&%$#_{}])", r"\\\1", caption) or None,
+        caption=caption.translate(str.maketrans(IN_TEX)) or None,
         position_float="centering" if caption else None,
         column_format="l" * index + columns,
         multirow_align="naive",

@@ -124,8 +124,6 @@ def training(
             print(f"{checkpoint} has another source: the run starts from round 1", file=sys.stderr)
         elif checkpoint.exists() and not run.restore(held):
             print(f"{checkpoint} is damaged: the run starts from round 1", file=sys.stderr)
-        if store.is_damaged(spec):
-            print(f"{store.folder(spec)} is damaged: the run is trained again", file=sys.stderr)
         saved, kept, finished = time.monotonic(), run.done, run.checkpoint()
         try:
             yield run

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pfl_lib.experiments.made import ROOT, code_version
+from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.pages import registry
 from pfl_lib.pages.collect import Needed
 from pfl_lib.pages.execute import Job, execute_all
@@ -52,10 +53,7 @@ def build(
         executed = reports / "executed" / Path(name).with_suffix(".ipynb")
         given = {**parameters, "profile": needed.profile}
         given |= {"methods": list(page.methods)} if page.methods else {}
-        # A page that belongs to no paper, such as the index, speaks of all runs.
-        every = registry.pages().values() if not page.paper else ()
-        specs = [*needed.specs, *(s for one in every for s in one.needed(needed.profile).specs)]
-        digests[name] = made_from(page.path, given, specs, store)
+        digests[name] = made_from(page.path, given, behind(page, needed), store)
         earlier = read_stamp(executed)
         fresh = earlier and earlier.status == "ok" and earlier.made_from == digests[name]
         if fresh and not again and (reports / name).is_file():
@@ -102,6 +100,16 @@ def build(
     told = overview.headline(overview.overview(PRINTED, store.find))
     (reports / "index.html").write_text(listing(made, told, stored), encoding="utf-8")
     return stamps
+
+
+def behind(page: NotebookPage, needed: Needed) -> list[RunSpec]:
+    """The runs that a page speaks of, each once: its own; beside smaller ones the exact ones; on a
+    page of no paper, such as the scorecard, all.
+    """
+    sizes = {"small": RESULTS}.get(needed.profile, [needed.profile])
+    sizes, pages = (sizes, [page]) if page.paper else ([*RESULTS, LIVE], registry.pages().values())
+    shown = (spec for one in pages for size in sizes for spec in one.needed(size).specs)
+    return [*dict.fromkeys([*needed.specs, *shown])]
 
 
 def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, str]:

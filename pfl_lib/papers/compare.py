@@ -152,8 +152,7 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     lines = {"printed": with_spread(compared["printed"], compared["printed std"])}
     for which, (ours, less) in names.items():
         lines[ours] = _ran(compared, which) + compared.get(f"{which}mark", "")
-        rounded = apart[which].round(2).add(0.0)  # no "-0.00"
-        lines[less] = rounded.map("{:+.2f}".format, na_action="ignore")
+        lines[less] = apart[which].round(2).map("{:+z.2f}".format, na_action="ignore")
         lines.setdefault("verdict", compared[f"{which}verdict"])  # the exact setting's come first
     index = ["dataset", "setting"] + ["metric"] * (compared["metric"].nunique() > 1)
     frame = compared[[*index, "method"]].assign(**lines).set_index([*index, "method"])

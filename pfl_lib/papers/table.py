@@ -104,9 +104,16 @@ class Table:
     # --- its size, and a reader's changes ---
 
     def scaled(self, profile: Profile) -> "Table":
-        """The table as a profile runs it; rows that the profile leaves out have no setting."""
+        """The table as a profile runs it; rows that the profile leaves out have no setting.
+
+        Raises BadInput for a table that is scaled or has rows or seeds of the reader's: a profile
+        would make them smaller, or put its own in their place.
+        """
         if not isinstance(profile, Profile):
             raise BadInput(f"profile {profile!r}: give a Profile, as waffle.ALL_PROFILES has them")
+        if self.seeds or any(row.own for row in self.rows):
+            told = f"{self.paper} {self.name} is scaled, or has rows or seeds of your own"
+            raise BadInput(f"{told}: scale the paper's table first, then change it")
         rows = (replace(row, at=row.at and profile.make(row.at)) for row in self.rows)
         seeds = {"seeds": profile.seeds, "paper_seeds": profile.paper_seeds}
         return replace(self, rows=tuple(rows), profile=profile.name, **seeds)
@@ -115,8 +122,8 @@ class Table:
         """The table with these seeds, each once."""
         for seed in seeds:
             whole("a seed", seed)
-        if len({*seeds}) < len(seeds):
-            raise BadInput(f"seeds {list(seeds)}: give each of them once")
+        if len({*seeds}) < len(seeds) or not seeds:
+            raise BadInput(f"seeds {list(seeds)}: give one or more, each once")
         return replace(self, seeds=seeds)
 
     def with_rows(self, settings: Mapping[str, Setting]) -> "Table":
@@ -124,6 +131,7 @@ class Table:
         for name, at in _named("with_rows", settings):
             if not isinstance(at, Setting):
                 raise BadInput(f"row {name!r}: give a Setting, such as one of table.settings")
+            at.spec(Local(), 1)  # checks its values, here in the reader's own cell
         own = (Row(at.dataset, name, at, own=True) for name, at in settings.items())
         return replace(self, rows=(*self.rows, *own))
 
@@ -157,6 +165,8 @@ class Table:
     def _changed(self, of: type, change: Callable[..., Setting], named: dict[str, Any]) -> "Table":
         for name in named:
             choose(f"field of the {of.__name__.lower()}", name, [f.name for f in fields(of)])
+        if not named:
+            raise BadInput("nothing to change: give fields, such as lr=0.05")
         words = ", ".join(f"{name} {value}" for name, value in named.items())
         rows = []
         for row in self.rows:
@@ -306,13 +316,17 @@ def _told(value: object) -> object:
 
 
 def _listed(names: Iterable[str]) -> list[str]:
-    """A lone text is a list of one."""
-    return [names] if isinstance(names, str) else list(names)
+    """A lone text is a list of one; BadInput for an empty one."""
+    if not (listed := [names] if isinstance(names, str) else list(names)):
+        raise BadInput("no name is given: give one or more, or None for all")
+    return listed
 
 
 def _named(what: str, given: Any) -> Iterable[tuple[str, Any]]:
     if not isinstance(given, Mapping):
         raise BadInput(f"{what} {given!r}: give a dict by the name to show")
+    if blank := [name for name in given if not (isinstance(name, str) and name.strip())]:
+        raise BadInput(f"{what}: {blank[0]!r} is no name to show")
     return given.items()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from pfl_lib.errors import BadInput, path_of
+from pfl_lib.progress import tell
 from pfl_lib.results.files import BAD_FILE, read, write
 from pfl_lib.results.published import Published
 from pfl_lib.results.result import Result
@@ -70,6 +71,9 @@ class Store:
         if found is None or (with_model and not found.model):
             found = self._published.find(slug, key)
             found = None if found and with_model and not found.model else found
+            if found is None and not with_model and self.folder(spec).exists():
+                cure = "pfl-lib results prune removes what is damaged"
+                tell(f"{self.folder(spec)} cannot be read and counts as not run: {cure}")
         if found and spec.source and found.config.get("source", spec.source) != spec.source:
             what = " or ".join(n if n != "data" else "the federation" for n in found.config["own"])
             cure = f"raise the version of {what}, or remove {self._cells / slug}"
@@ -84,10 +88,6 @@ class Store:
         if own and (own.model or not with_model):
             return True
         return self._published.has(spec.slug, with_model)
-
-    def is_damaged(self, spec) -> bool:
-        """Whether there is a result in its folder that cannot be used."""
-        return self.folder(spec).exists() and read(self.folder(spec), spec.key) is None
 
     def save(self, spec, result: Result) -> None:
         """Write a result, all of it or nothing; NotStored, which holds it, where that fails."""

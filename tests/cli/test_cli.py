@@ -56,6 +56,7 @@ def test_bad_input_is_told_in_one_line_with_status_2(capsys):
         ("reproduce --colour red", ["--colour"]),
         ("reproduce --data-dir /does/not/exist", ["/does/not/exist", "does not exist"]),
         (f"reproduce --data-dir {__file__}", [f"data folder {__file__} is a file, not a folder"]),
+        ("reproduce --results-dir=", ["folder '': give its path"]),
         ("reproduce --method a.py:B", ["--method joins printed tables", "--only"]),
         ("reproduce --only waffle-table1 --method /no/a.py:B", ["/no/a.py does not exist"]),
         ("reproduce --only waffle-fig3 --method m:M", ["'waffle-fig3' shows no printed table"]),

@@ -48,8 +48,9 @@ def test_headings_of_rows_and_columns_say_so(shown):
 
 
 def test_latex_has_booktabs_rules_and_no_sign_that_it_would_misread():
-    text = table.latex(FRAME.assign(d=["50 % ± 1", "−2"]), "Runs & times")
-    assert r"\toprule" in text and r"\bottomrule" in text and r"\caption{Runs \& times}" in text
+    text = table.latex(FRAME.assign(d=["50 % ± 1", "−2"]), r"Runs & ~ \a")
+    assert r"\toprule" in text and r"\bottomrule" in text and r"\caption{Runs \& " in text
+    assert r"\& \textasciitilde{} \textbackslash{}a}" in text
     assert r"50 \% $\pm$ 1" in text and "$-$2" in text and "--" in text
     assert r"\multirow" not in table.latex(VERDICTS, "Table 1")
 

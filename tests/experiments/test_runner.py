@@ -33,6 +33,7 @@ def test_a_cell_that_cannot_be_is_refused():
         ({"model": "resnet"}, "model 'resnet' is not one of lenet5, lenet5-relu"),
         ({"loss": "hinge"}, "loss 'hinge' is not one of cross_entropy"),
         ({"measures": ("speed",)}, "measure 'speed' is not one of start"),
+        ({"measures": ("start", "start")}, "measures ('start', 'start'): give each of them"),
         ({"seed": "1"}, "seed '1': give a whole number"),
         ({"clients": 0}, "clients 0: give a whole number, 1 or more"),
         ({"images": "12"}, "images '12': give a whole number, 1 or more"),
@@ -115,7 +116,7 @@ def test_a_damaged_entry_is_told_in_one_line_and_run_again_to_the_same_bits(stor
     path.write_bytes(path.read_bytes()[:-20])
     rounds = []
     assert same_bits(run_one(chosen, store, progress=rounds.append), whole) and rounds == [1, 2]
-    assert capsys.readouterr().err == f"{path.parent} is damaged: the run is trained again\n"
+    assert f"{path.parent} cannot be read and counts as not run" in capsys.readouterr().err
     assert same_bits(store.find(chosen), whole)
 
 

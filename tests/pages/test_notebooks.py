@@ -17,7 +17,7 @@ import pytest
 from pfl_lib import data
 from pfl_lib.errors import BadInput
 from pfl_lib.methods import Local
-from pfl_lib.pages import parameters, recorded, registry
+from pfl_lib.pages import build, parameters, recorded, registry
 from pfl_lib.pages.execute import Job, execute_all
 from pfl_lib.pages.page import NotRun, Page
 from pfl_lib.pages.registry import pages
@@ -250,7 +250,7 @@ def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, t
     monkeypatch.setenv("PFL_PAGE", "1")
     given = {**DEFAULTS, "results_dir": str(tmp_path), "jobs": 1, "device": "cpu", "seeds": 1}
     page = Page("p", {"__annotations__": TYPES, **given}, waffle.ALL_PROFILES)
-    table = page.scaled(waffle.TABLE1.only(["C"], ["Local"]).scheduled(rounds=1))
+    table = page.scaled(waffle.TABLE1.only(["C"], ["Local"])).scheduled(rounds=1)
     runs = page.run(table.with_columns({"Mine": Failing()}))
     told = capsys.readouterr().out
     assert "failed: failing-digits-C-seed1-" in told and "ZeroDivisionError: no share (" in told
@@ -265,6 +265,16 @@ def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, t
         page.run(table.scheduled(rounds=2))  # which the page's own command does not train
     with pytest.raises(NotRun, match="--profile quick --only waffle-table1 --seeds 1$"):
         page.run(page.scaled(waffle.TABLE1.only(["C"], ["FedAvg"])))
+
+
+def test_a_page_speaks_of_its_own_runs_beside_smaller_ones_of_exact_ones_of_no_paper_of_all():
+    table1, scorecard = registry.page("waffle-table1"), registry.page("scorecard")
+    own = {name: table1.needed(name) for name in ("quick", "small", "paper")}
+    specs = {name: {*needed.specs} for name, needed in own.items()}
+    shown = {name: {*build.behind(table1, needed)} for name, needed in own.items()}
+    assert shown == specs | {"small": specs["small"] | specs["paper"]}
+    every = build.behind(scorecard, scorecard.needed("quick"))
+    assert set().union(*specs.values()) < {*every}
 
 
 def test_a_column_for_which_the_paper_prints_nothing_is_shown_without_dots(capsys, monkeypatch):

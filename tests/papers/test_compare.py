@@ -100,5 +100,12 @@ def test_two_methods_or_settings_of_one_name_are_refused():
     refused(told, lambda: Runs((mine, other), None).planned)
     twice = TABLE.with_rows({"x": at}).with_rows({"x": at.scheduled(lr=9)})
     refused("mnist, x, Local: two different runs", lambda: Runs((twice,), None).planned)
-    refused("seeds .1, 1.: give each of them once", TABLE.with_seeds, 1, 1)
+    for seeds in ((1, 1), ()):
+        refused("give one or more, each once", TABLE.with_seeds, *seeds)
+    for own in (TABLE, waffle.TABLE1.scheduled(lr=9), waffle.TABLE1.with_rows({"x": at})):
+        refused("scale the paper's table first, then change it", own.scaled, waffle.QUICK)
+    refused("nothing to change: give fields", TABLE.scheduled)
+    refused("with_columns: '  ' is no name to show", TABLE.with_columns, {"  ": "local"})
+    refused("no name is given", TABLE.only, [])
+    refused("'nope' is not one of", TABLE.with_rows, {"x": replace(at, partition="nope")})
     refused("profile 'waffle': give a Profile", TABLE.runs, waffle.PAPER)
