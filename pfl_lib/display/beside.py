@@ -10,6 +10,9 @@ from matplotlib.figure import Figure
 from pfl_lib.display import play, theme
 
 WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
+# Names of settings as a reader says them, one after the other
+IN_WORDS = {r"^latent_D(\d+)": r"\1 latent distributions", r"^non_iid_(\d)": r"non-IID.\1"}
+IN_WORDS |= {r"^dp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": r", \2 clients", "_": " "}
 
 
 def dots(compared: pd.DataFrame) -> dict[str, Figure]:
@@ -30,7 +33,7 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
     compared = compared[there] if there.any() else compared
     several = compared["dataset"].nunique() > 1
     place = compared["dataset"] + ", " if several else ""
-    place = place + compared["setting"].str.replace("_", " ")
+    place = place + compared["setting"].replace(IN_WORDS, regex=True)
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
         title, methods = textwrap.fill(theme.plain(name), 26), list(dict.fromkeys(rows["method"]))
