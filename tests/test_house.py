@@ -336,7 +336,7 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
     assert (clone / ".venv" / "set-up").read_text() == f"{clone}\n"
 
 
-MOST_LINES = 18_150
+MOST_LINES = 18_200
 """Of the package, where 14,000 were planned: lowered with it, raised only by what a mend needs."""
 
 

@@ -44,8 +44,11 @@ def weights(result: Result, layers: Sequence[str] = (), title: str = "") -> play
         share = shares[place, layer, client if own else 0]
         discs(figure, share, client, theme.plain(called(client)), called_by)
 
-    controls = {"client": {called(client): client for client in rows}}
-    controls |= {"layer": {name: place for place, name in enumerate(names)}, play.ROUND: rounds}
+    controls = {
+        "client": {called(client): client for client in rows},
+        "layer": {name: place for place, name in enumerate(names)},
+        play.ROUND: rounds,
+    }
     return play.explorer(play.Pictures(draw, says, title), controls)
 
 

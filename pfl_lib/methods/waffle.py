@@ -31,7 +31,8 @@ class Waffle:
 
     clients: as SCAFFOLD's;  server: x <- sum_i w_i y_i,  c <- sum_i w_i c_i  (Eq. 1), with w the
     mean of this round's weights and the last two rounds' (Algorithm 1, line 10); the history keeps
-    the unsmoothed ones, starts at 1/N, or 1/|S| for the first participants S, and skips absences.
+    the unsmoothed ones, starts at 1/N, or 1/|S| for the first participants S, and skips rounds in
+    which a client was absent.
 
     * `slope` is Omega's and Psi's (Eq. 4): 3.2 throughout the paper (Table 3).
     * `control`: "mean" is c <- sum_i w_i c_i; "literal" is Eq. (1) as printed, c <- c + sum_i w_i

@@ -34,7 +34,8 @@ class DLA(nn.Module):
 
 
 class Tree(nn.Module):
-    """A chain of blocks whose outputs a root joins: two of its own and below depth 1 those before.
+    """A chain of blocks whose outputs a root joins: two blocks of its own and, below depth 1, what
+    came before them.
 
     Depth d: the root sees a projection of the input, the trees of depth d - 1 to 1 in a chain, and
     the two blocks that follow them: d + 2 inputs; at depth 1 only the two blocks.

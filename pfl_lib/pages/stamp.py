@@ -75,9 +75,12 @@ def summary(notebook) -> dict[str, object]:
             picture = picture or data.get("image/png", "")
             for word, count in data.get(COMPARED, {}).items():
                 verdicts[PAIRS.get(word, word)] += count
-    found = {"answer": answer, "picture": picture and small(base64.b64decode(picture))}
-    found["compared"] = sum(map(int, re.findall(rf"(\d+) {AGREE}", printed)))
-    return found | {"verdicts": dict(verdicts)}
+    return {
+        "answer": answer,
+        "picture": picture and small(base64.b64decode(picture)),
+        "compared": sum(map(int, re.findall(rf"(\d+) {AGREE}", printed))),
+        "verdicts": dict(verdicts),
+    }
 
 
 def small(png: bytes) -> str:

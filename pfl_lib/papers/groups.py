@@ -62,11 +62,16 @@ def recovery(affinity: np.ndarray, rounds: Sequence[int], truth: np.ndarray) -> 
         shares = ~np.isnan(inside)
         apart = (p + p.T).max() - (p + p.T)
         np.fill_diagonal(apart, 0)
-        line = {"round": int(r), "within": float(p[same & ~own].mean())}
-        line |= {"across": float(p[~same].mean())}
-        line |= {"clients": int((inside[shares] > outside[shares]).sum()), "of": int(shares.sum())}
-        rand = adjusted_rand_score(truth, clusters.fit_predict(apart))
-        lines.append(line | {"Rand index": float(rand)})
+        lines.append(
+            {
+                "round": int(r),
+                "within": float(p[same & ~own].mean()),
+                "across": float(p[~same].mean()),
+                "clients": int((inside[shares] > outside[shares]).sum()),
+                "of": int(shares.sum()),
+                "Rand index": float(adjusted_rand_score(truth, clusters.fit_predict(apart))),
+            }
+        )
     return pd.DataFrame(lines)
 
 

@@ -104,16 +104,24 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
     meant = _meant(claim, {place: values.mean() for place, values in ours.items()})
     found = {one: _holds(claim.rule, *map(ours.get, one.places)) for one in meant}
     answers, against = list(found.values()), [one for one in found if found[one] is False]
-    word = "" if table.profile == "quick" else _answer(answers) if common else "not run"
     missing = sum(not shared(one) for one in found)
     meant = _meant(claim, {place: value.value for place, value in theirs.items()})
     own = [_printed(claim.rule, *map(theirs.get, one.places)) for one in meant]
-    line = {"paper": claim.paper, "page": claim.page, "quote": claim.quote, "where": claim.where}
-    line |= {"profile": table.profile, "answer": word, "seeds": min(common, default=0)}
-    counts = (answers.count(True), answers.count(False), answers.count(None) - missing, missing)
-    line |= dict(zip(COUNTS, counts, strict=True))
-    line |= {"against": "; ".join(TOLD.format(one) for one in against)}
-    return line | {"by the paper's numbers": _answer(own)}
+    return {
+        "paper": claim.paper,
+        "page": claim.page,
+        "quote": claim.quote,
+        "where": claim.where,
+        "profile": table.profile,
+        "answer": "" if table.profile == "quick" else _answer(answers) if common else "not run",
+        "seeds": min(common, default=0),
+        "holds": answers.count(True),
+        "contradicted": answers.count(False),
+        "open": answers.count(None) - missing,
+        "not run": missing,
+        "against": "; ".join(TOLD.format(one) for one in against),
+        "by the paper's numbers": _answer(own),
+    }
 
 
 def _answer(holds: list[bool | None]) -> str:
