@@ -1,4 +1,4 @@
-"""What a picture shows, as numbers: the last convolution of a small network trained on its labels.
+"""What a picture shows, as numbers: a layer of a small network trained on the labels.
 
 FedFomo (appendix A.5) takes the second fully connected layer (4,096 numbers) of a VGG-11, trained
 to at least 85 % on the data set; its released code starts from one trained on ImageNet.  This
@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from pfl_lib.data.source import Dataset
+from pfl_lib.errors import choose
 from pfl_lib.randomness import generator, number
 
 CHANNELS = (32, 64, 128)
 WIDTH = 512  # of the two fully connected layers
+LAYERS = {"last block": -5, "second fully connected layer": -1}  # where the network is cut
 BATCH = 128
 PEAK_LR, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4
 
@@ -31,17 +33,18 @@ class Embedding:
     made_by: str
 
 
-def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
+def small_cnn(dataset: Dataset, epochs: int, seed: int, layer: str = "last block") -> Embedding:
     """Train the network on the data set's training pool and embed every example of both pools.
 
     Three blocks of convolution, batch normalisation, ReLU and pooling; two fully connected layers
     of 512; a classifier.  SGD with a learning rate that rises to 0.1 over the first quarter of the
     steps and falls to 0 over the rest; coloured pictures are mirrored at random.  A vector is what
-    the last block gives, in half precision.
+    the `layer`, one of `LAYERS`, gives, in half precision.
 
     The package's groups of digits come from this network, those of CIFAR from one trained on
-    ImageNet, which is nearer to the paper on both data sets (docs/imagenet_groups.py).
+    ImageNet, which is nearer to the paper's distances (docs/imagenet_groups.py).
     """
+    choose("layer", layer, LAYERS)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "embedding"))
         network = _network(dataset)
@@ -73,11 +76,12 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int) -> Embedding:
     network.eval()
     with torch.inference_mode():
         pictures = torch.cat([dataset.train_x, dataset.test_x])
-        vectors = torch.cat([network[:-5](inputs(part)) for part in pictures.split(1000)])
-        guesses = network[-5:](vectors[n:]).argmax(1)
+        cut = LAYERS[layer]
+        vectors = torch.cat([network[:cut](inputs(part)) for part in pictures.split(1000)])
+        guesses = network[cut:](vectors[n:]).argmax(1)
     accuracy = (guesses == dataset.test_y).double().mean().item()
     made_by = (
-        f"last block of a CNN {CHANNELS} with fully connected layers of {WIDTH}, {WIDTH};"
+        f"{layer} of a CNN {CHANNELS} with fully connected layers of {WIDTH}, {WIDTH};"
         f" {epochs} epochs of SGD, batch {BATCH}, seed {seed}"
     )
     return Embedding(vectors.half().clone(), accuracy, made_by)

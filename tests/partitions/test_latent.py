@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pfl_lib import data, partitions
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.spec import RunSpec, described
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.partitions import Latent, latent
@@ -77,6 +77,7 @@ def test_shuffled_targets_move_test_and_validation_examples_together(digits):
 def test_published_groups_say_how_they_were_made_and_fit_their_data_set(path):
     name, _, groups = path.name.removesuffix(".npz").partition("-D")
     labels, settings = latent.published(name, int(groups))
+    name = name.removesuffix("-labels")
     source = data.DATASETS[name]
     assert settings["dataset"] == name and settings["groups"] == int(groups)
     assert settings["fingerprint"] == source.fingerprint
@@ -98,6 +99,7 @@ def test_published_groups_are_those_of_their_version():
 # FedFomo, Tables 2 and 5, print 1.05, 1.41, 1.28, 2.80 and 2.70 for CIFAR-10; 1.58, 1.96, 2.21,
 # 2.41 and 2.71 for CIFAR-100.
 DISTANCES = {
+    "cifar10-labels": {2: 1.49, 3: 2.29, 4: 2.41, 5: 2.63, 10: 2.70},
     "cifar10": {2: 1.13, 3: 1.64, 4: 1.91, 5: 2.04, 10: 2.70},
     "cifar100": {2: 1.22, 3: 1.47, 4: 1.79, 5: 1.92, 10: 2.15},
 }
@@ -105,14 +107,16 @@ DISTANCES = {
 
 @pytest.mark.parametrize("name", DISTANCES)
 def test_distances_of_the_published_groups_on_the_real_labels(name):
-    chosen = os.environ.get("PFL_DATA_DIR")
+    chosen, expected = os.environ.get("PFL_DATA_DIR"), DISTANCES[name]
+    name, _, embedding = name.partition("-")
     if not chosen or not (Path(chosen) / data.DATASETS[name].folder).is_dir():
         pytest.skip(f"needs {name}: set PFL_DATA_DIR to a folder that holds it")
     dataset = data.load(name, chosen)
-    for groups, expected in DISTANCES[name].items():
-        made = partitions.make(Latent(groups), dataset, 15, seed=1)
+    for groups, printed in expected.items():
+        made = Latent(groups, embedding=embedding or "imagenet")
+        made = partitions.make(made, dataset, 15, seed=1)
         distance = partitions.earth_movers_distance(made, dataset).mean().item()
-        assert distance == pytest.approx(expected, abs=0.01)
+        assert distance == pytest.approx(printed, abs=0.01)
 
 
 def test_what_the_groups_cannot_serve_is_refused(digits):
@@ -152,7 +156,7 @@ def test_groups_are_made_of_any_embedding_and_read_back(digits, tmp_path):
     assert len({(a, b) for a, b in zip(labels.tolist(), around.tolist(), strict=True)}) == 3
 
 
-def test_the_networks_vectors_are_those_of_its_last_block(labelled):
+def test_the_networks_vectors_are_those_of_a_layer(labelled):
     """One epoch on noise: shapes, and the same bits for the same seed, whatever torch drew."""
     noise = torch.randint(0, 256, (60, 3, 8, 8), generator=torch.Generator().manual_seed(1))
     noise = noise.to(torch.uint8)
@@ -161,6 +165,9 @@ def test_the_networks_vectors_are_those_of_its_last_block(labelled):
     one = small_cnn(few, epochs=1, seed=0)
     torch.rand(3)
     again, other = small_cnn(few, epochs=1, seed=0), small_cnn(few, epochs=1, seed=1)
+    second = small_cnn(few, 1, 0, "second fully connected layer")
+    assert second.vectors.shape == (180, 512) and second.accuracy == one.accuracy
+    refused("layer 'third' is not one of last block", small_cnn, few, 1, 0, "third")
     assert one.vectors.shape == (180, 128) and one.vectors.dtype == torch.float16
     assert torch.equal(one.vectors, again.vectors) and not torch.equal(one.vectors, other.vectors)
     assert (one.vectors >= 0).all() and (one.vectors > 0).any()  # after the ReLU
@@ -177,6 +184,10 @@ GOLDEN = {
     "cifar10-D3.npz": "b91a90cd6ecb144e",
     "cifar10-D4.npz": "33e47638dfbd3d47",
     "cifar10-D5.npz": "b8795cda3aa38e7d",
+    "cifar10-labels-D2.npz": "abc156e1721a38ec",
+    "cifar10-labels-D3.npz": "f1dfa56cbc8860d0",
+    "cifar10-labels-D4.npz": "d5d2305906f2f1e7",
+    "cifar10-labels-D5.npz": "b1f09927462c99e5",
     "digits-D2.npz": "756a4ba05ad4ccac",
     "digits-D3.npz": "36905a23b0b8722b",
     "digits-D4.npz": "16b57dfa5ba178d7",
@@ -195,3 +206,5 @@ def test_runs_on_groups_that_were_made_anew_are_told_from_those_on_the_first():
     assert raised("cifar10", 2) == {"groups of cifar10": 2} and raised("cifar10", 10) is None
     assert raised("cifar100", 10) == {"groups of cifar100": 2}
     assert raised("mnist", 2) is None
+    at_first, labels = described(Latent(5)), described(Latent(5, embedding="labels"))
+    assert "embedding" not in at_first and labels == at_first | {"embedding": "labels"}
