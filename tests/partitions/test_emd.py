@@ -12,9 +12,7 @@ from pfl_lib.partitions import Latent, Partition, earth_movers_distance
     [("cifar10", 10, 10, 2.7), ("cifar10", 10, 15, 2.7), ("cifar100", 100, 100, 2.97)],
 )
 def test_one_class_alone_is_as_far_as_counted_by_hand(name, classes, clients, distance, request):
-    """One class of ten: |1 - 0.1| for its own class, and |1 - 0.1| + 9 |0 - 0.1| for all: 0.9 + 1.8
-    = 2.7, Table 2's "10 (2.70)".  One of a hundred: 0.99 + (0.99 + 99 / 100) = 2.97.
-    """
+    """|1 - 0.1| for its own of ten, |1 - 0.1| + 9 |0 - 0.1| for all; 0.99 + 1.98 of a hundred."""
     dataset = request.getfixturevalue(name)
     found = earth_movers_distance(partitions.make(Latent(classes), dataset, clients), dataset)
     assert found.tolist() == pytest.approx([distance] * clients, abs=1e-12)
