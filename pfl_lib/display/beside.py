@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pfl_lib.display import play, theme
 
 WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
-# Names of settings as a reader says them, one after the other
+# Names of settings as a reader says them: regular expressions, applied in this order
 IN_WORDS = {r"^latent_D(\d+)": r"\1 latent distributions", r"^non_iid_(\d)": r"non-IID.\1"}
 IN_WORDS |= {r"^dp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
 IN_WORDS["_"] = " "

@@ -81,6 +81,8 @@ def check(names: Sequence[str], fed: Federation) -> None:
     """BadInput for a measure that is none, or needs what the federation does not have."""
     for name in names:
         choose("measure", name, (START, *MEASURES))
+    if len({*names}) < len(names):
+        raise BadInput(f"measures {names!r}: give each of them once")
     if "validation" in names:
         held = fed.clients.splits.get("validation")
         if held is None or not all(len(held.index[i]) for i in fed.evaluated_clients):

@@ -97,9 +97,10 @@ def _told(value: Any, within: tuple[int, ...]) -> str:
     if isinstance(value, nn.Parameter | nn.Module) or id(value) in within:
         return ""  # in the model's row, or a part
     if isinstance(value, Tensor | np.ndarray | np.generic):
-        content, shape = bytes_of(value), value.shape
-        shape = [*shape] if isinstance(value, Tensor) else shape
-        return "" if content is None else f"{value.dtype} {shape} {_digest(content)}"
+        if (content := bytes_of(value)) is None:
+            return ""
+        shape = [*value.shape] if isinstance(value, Tensor) else value.shape
+        return f"{value.dtype} {shape} {_digest(content)}"
     held = _held(value)
     if held is not None:
         words = [_told(one, (*within, id(value))) for one in held]

@@ -138,7 +138,7 @@ def from_arrays(
     splits = {}
     for name, pairs in tensors.items():
         counts = [len(y) for _, y in pairs]
-        index = torch.arange(sum(counts)).split(counts)
+        index = tuple(part.clone() for part in torch.arange(sum(counts)).split(counts))
         pool = Pool(torch.cat([x for x, _ in pairs]), torch.ones(1), torch.zeros(1))
         splits[name] = Split(pool, index, tuple(y for _, y in pairs))
     return Clients(splits, classes, shapes.pop(), tuple(names))

@@ -34,7 +34,7 @@ class CFL:
       rounds it would never split, and its Table 1 shows that CFL did [our choice: 5].
     * With partial participation each client's last update counts, as in the authors' code; a
       cluster is split only when all its clients have taken part since it was made: about 50 rounds
-      on average where a tenth of 100 clients is drawn.  One without participants keeps its model.
+      on average where a tenth of 100 clients is drawn.  A cluster without any keeps its model.
     """
 
     epsilon_1: float = setting(0.3, *NOT_NEGATIVE)

@@ -103,13 +103,13 @@ def build(
 
 
 def behind(page: NotebookPage, needed: Needed) -> list[RunSpec]:
-    """The runs that a page speaks of, each once: its own; beside smaller ones the exact ones; on a
-    page of no paper, such as the scorecard, all.
+    """The runs that a page speaks of, each once: its own; beside smaller ones the exact ones; on
+    the index and the scorecard all.
     """
-    sizes = {"small": RESULTS}.get(needed.profile, [needed.profile])
-    sizes, pages = (sizes, [page]) if page.paper else ([*RESULTS, LIVE], registry.pages().values())
-    shown = (spec for one in pages for size in sizes for spec in one.needed(size).specs)
-    return [*dict.fromkeys([*needed.specs, *shown])]
+    sizes = [*RESULTS, LIVE] if page.id in ("index", "scorecard") else []
+    others = [one.needed(size) for one in registry.pages().values() for size in sizes]
+    others += [page.needed("paper")] if page.paper and needed.profile == "small" else []
+    return [*dict.fromkeys(spec for one in (needed, *others) for spec in one.specs)]
 
 
 def _seen_from(name: str, wanted: Container[str], reports: Path) -> dict[str, str]:

@@ -101,7 +101,7 @@ def made(name: str, rows: Iterable[Row], columns: tuple[Column, ...] = COLUMNS) 
     return Table(PAPER, name, tuple(rows), columns, protocol="last", over="clients")
 
 
-def latent(printed: str, dataset: str, clients: int = 15, **how: str) -> tuple[Row, ...]:
+def latent(printed: str, dataset: str, clients: int = 15, **how: bool) -> tuple[Row, ...]:
     """A row for each number of latent groups; `printed`: the data set's name in the paper; `how`:
     further fields of `Latent`.
     """
@@ -120,7 +120,7 @@ TABLE1 = made(
     ),
 )
 TABLE2 = made("table2", latent("CIFAR10", "cifar10"))
-OF_LABELS = made("table2", latent("CIFAR10", "cifar10", embedding="labels")[:-1]).only(
+OF_LABELS = made("table2", latent("CIFAR10", "cifar10", by_labels=True)[:-1]).only(
     columns=["Local Training", "FedAvg", "FedFomo (n=5)"]
 )
 """Table 2 with another reading of its groups, made from a network trained on CIFAR-10 itself; those
@@ -176,7 +176,7 @@ LATENT = "CIFAR's latent groups come from EfficientNet-Lite0 in place of the pap
 
 def is_usual(setting: Setting) -> bool:
     """Whether small profiles run a setting: not on groups of a network trained on the labels."""
-    return getattr(setting.partition, "embedding", None) != "labels"
+    return not getattr(setting.partition, "by_labels", False)
 
 
 def is_quick(setting: Setting) -> bool:

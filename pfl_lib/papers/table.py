@@ -266,7 +266,7 @@ class Table:
         return runs[0]
 
     def runs(self, profile: Profile) -> tuple[RunSpec, ...]:
-        """The runs behind the table in a profile, each once."""
+        """The runs behind the paper's table, unscaled, in a profile, each once."""
         return tuple(dict.fromkeys(spec for *_, spec in self.scaled(profile).planned()))
 
     def planned(self) -> Iterator[tuple[Row, Column, RunSpec]]:

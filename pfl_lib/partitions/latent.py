@@ -13,7 +13,7 @@ from torch import LongTensor, Tensor
 
 from pfl_lib.data import DATASETS
 from pfl_lib.data.source import Dataset
-from pfl_lib.errors import BadInput, check_settings, choose, flag, setting, whole
+from pfl_lib.errors import BadInput, check_settings, flag, setting, whole
 from pfl_lib.partitions.base import Partition, called, of_each_class
 from pfl_lib.partitions.embedding import Embedding
 from pfl_lib.randomness import number, permutation
@@ -30,11 +30,13 @@ class Latent:
     pool together, and the clients of a group share its examples of each pool evenly.
 
     With as many groups as classes the classes are the groups, as in the authors' code (NVlabs/
-    FedFomo, latent_dist.py), whatever the `embedding`.  Else the groups are those of `published`:
-    the package's own clustering, made once by `make_labels`, on CIFAR of what a network trained on
-    ImageNet sees (docs/imagenet_groups.py), on digits of what `small_cnn` does in two epochs.  With
-    `embedding="labels"`, on CIFAR-10, of what its second fully connected layer does after eight
-    epochs: of a network trained on the data set's own labels, as in the paper.
+    FedFomo, latent_dist.py).  Else the groups are those of `published`: the package's own
+    clustering, made once by `make_labels`, on CIFAR of what a network trained on ImageNet sees
+    (docs/imagenet_groups.py), on digits of what `small_cnn` does in twenty epochs.
+
+    `by_labels`, on CIFAR: groups of a network trained on the data set itself, as in the paper, of
+    the second fully connected layer of `small_cnn` after eight epochs, in single precision; its
+    accuracy is 84.5 % on CIFAR-10 and 57.5 % on CIFAR-100.
 
     Clients of one group stand together (see `group_of`); a group's examples are shuffled by (seed,
     "latent", group, pool).  With `shuffled_targets` a client is validated and tested on the data
@@ -43,24 +45,26 @@ class Latent:
     """
 
     name, version, default_clients = "latent", 1, 15
-    later = ("embedding",)
+    later = ("by_labels",)
     __post_init__ = check_settings
 
     groups: int = setting(5, whole, 1)
     shuffled_targets: bool = setting(False, flag)
-    embedding: str = setting("imagenet", choose, ("imagenet", "labels"))
+    by_labels: bool = setting(False, flag)
 
     def versions(self, dataset: str) -> dict[str, int]:
         """The version of a data set's published groups, which `version` would raise for all; 1
         where the groups are its classes, which are never made anew.
         """
+        if self.by_labels:
+            return {f"groups of {dataset} by labels": 1}
         classes = dataset != "digits" and self.groups == DATASETS[dataset].classes
         return {f"groups of {dataset}": 1 if classes else MADE_ANEW.get(dataset, 1)}
 
     @property
     def title(self) -> str:
         tested = ", tested on another client's" if self.shuffled_targets else ""
-        made = ", of a network trained on the labels" if self.embedding == "labels" else ""
+        made = ", of a network trained on the labels" if self.by_labels else ""
         return f"{self.groups} groups of like examples{made}{tested}"
 
     def split(self, dataset: Dataset, clients: int, seed: int, alice: int | None) -> Partition:
@@ -70,7 +74,7 @@ class Latent:
         if self.shuffled_targets and clients == 1:
             why = "there is no other client whose data could be its target"
             raise BadInput(f"shuffled_targets with one client: {why}; give two clients or more")
-        train, test = groups_of(dataset, self.groups, self.embedding)
+        train, test = groups_of(dataset, self.groups, self.by_labels)
         made = share_groups(called(self), train, test, self.groups, clients, seed)
         if not self.shuffled_targets:
             return made
@@ -115,12 +119,13 @@ def targets(clients: int, seed: int) -> list[int]:
     return permutation(clients, seed, "latent targets").tolist()
 
 
-def groups_of(dataset: Dataset, groups: int, embedding: str = "imagenet") -> tuple[Tensor, Tensor]:
+def groups_of(dataset: Dataset, groups: int, by_labels: bool = False) -> tuple[Tensor, Tensor]:
     """The group of each training and of each test example of a data set, int64 [n] each."""
     if groups == dataset.classes:
+        if by_labels:
+            raise BadInput(f"by_labels: {groups} groups of {dataset.name!r} are its classes")
         return dataset.train_y, dataset.test_y
-    of_labels = "-labels" if embedding == "labels" else ""
-    labels, settings = published(f"{dataset.name}{of_labels}", groups)
+    labels, settings = published(dataset.name, groups, by_labels)
     if settings["fingerprint"] != dataset.fingerprint:
         raise BadInput(
             f"the published groups of {dataset.name!r} belong to other content, fingerprint"
@@ -131,18 +136,18 @@ def groups_of(dataset: Dataset, groups: int, embedding: str = "imagenet") -> tup
     return labels[: len(dataset.train_y)], labels[first_test:]
 
 
-def published(dataset: str, groups: int) -> tuple[np.ndarray, dict[str, Any]]:
-    """The package's groups of a data set ("cifar10", or "cifar10-labels"), uint8 [n], training
-    examples first; and how they were made.
-    """
-    folder = files("pfl_lib.partitions") / LABELS
-    path = folder / f"{dataset}-D{groups}.npz"
+def published(
+    dataset: str, groups: int, by_labels: bool = False
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The package's groups, uint8 [n], training examples first; and how they were made."""
+    folder, labels = files("pfl_lib.partitions") / LABELS, "-labels" if by_labels else ""
+    path = folder / f"{dataset}{labels}-D{groups}.npz"
     if not path.is_file():
         there = sorted(path.name.removesuffix(".npz") for path in folder.iterdir())
         raise BadInput(
-            f"groups {groups} of dataset {dataset!r} do not come with the package, which has"
-            f" {', '.join(there)} (dataset-Dgroups) and the classes of every data set; make your"
-            " own with pfl_lib.partitions.latent.make_labels"
+            f"groups {groups} of dataset {dataset!r}{' by labels' if by_labels else ''} do not come"
+            f" with the package, which has {', '.join(there)} (dataset-Dgroups) and the classes of"
+            " every data set; make your own with pfl_lib.partitions.latent.make_labels"
         )
     with path.open("rb") as file, np.load(file) as stored:
         return stored["labels"], json.loads(str(stored["settings"]))

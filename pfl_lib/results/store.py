@@ -60,7 +60,8 @@ class Store:
         return self._cells / spec.slug
 
     def find(self, spec, with_model: bool = False) -> Result | None:
-        """The spec's result, or None if there is none or it is damaged (then it will be run again).
+        """The spec's result; None if there is none or it is damaged, as a line says (then it is
+        run again).
 
         `with_model`: only a result that carries its model, as few published ones do.  Raises
         BadInput where the source of a user's own method, partition or model has changed since and
@@ -71,9 +72,8 @@ class Store:
         if found is None or (with_model and not found.model):
             found = self._published.find(slug, key)
             found = None if found and with_model and not found.model else found
-            if found is None and not with_model and self.folder(spec).exists():
-                cure = "pfl-lib results prune removes what is damaged"
-                tell(f"{self.folder(spec)} cannot be read and counts as not run: {cure}")
+            if found is None and _is_damaged(self.folder(spec), read):
+                tell(f"{self.folder(spec)} is damaged and counts as not run")
         if found and spec.source and found.config.get("source", spec.source) != spec.source:
             what = " or ".join(n if n != "data" else "the federation" for n in found.config["own"])
             cure = f"raise the version of {what}, or remove {self._cells / slug}"
