@@ -119,7 +119,9 @@ def of_each_class(labels: Tensor, classes: int) -> list[LongTensor]:
 
 
 def cut(held: Sequence[LongTensor], ends: Tensor | np.ndarray) -> tuple[LongTensor, ...]:
-    """N parts, one after the other, of each class's examples held[l]; part i ends at ends[i, l]."""
+    """N parts, one after the other, of each class's examples held[l]; part i ends before number
+    ends[i, l].
+    """
     parts = [
         [of[first:end] for first, end in pairwise([0, *of_class])]
         for of, of_class in zip(held, ends.T.tolist(), strict=True)

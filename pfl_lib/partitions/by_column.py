@@ -25,7 +25,8 @@ class ByColumn:
     """Weight Erosion's AGE_STRICT and AGE_SOME: a table's rows by the bin of a column.
 
     Client i holds the i-th group of `by_bins`; with `unknown` the rows without a value are a last
-    client.  `hold_out` says who is tested on what.  Rows are shuffled by 278, the authors' seed.
+    client.  `hold_out` says who is tested on what.  Rows are shuffled by 278, the authors'
+    seed, in every run.
     """
 
     name, version = "by_column", 1
