@@ -15,9 +15,9 @@ the first 4,000 training and 1,000 test pictures of each data set 0.448 with 64,
 
 The fully connected layers of a network that has seen nothing but these labels tell little more than
 the labels: with two to four groups of CIFAR-10 those of `small_cnn`'s second one are far more
-unequal than the paper's.  On CIFAR-10 the mean distances of 2, 3, 4 and 5 groups are 1.65, 1.79, 1.93 and 1.95 by its last block
-(2 epochs, accuracy 77 %), and by the second layer 1.53, 2.28, 2.43 and 2.59 (8 epochs, 84 %); the
-paper prints 1.05, 1.41, 1.28 and 2.80.
+unequal than the paper's.  There the mean distances of 2, 3, 4 and 5 groups are 1.65, 1.79, 1.93 and
+1.95 by its last block (2 epochs, accuracy 77 %), and by the second layer 1.53, 2.28, 2.43 and 2.59
+(8 epochs, 84 %); the paper prints 1.05, 1.41, 1.28 and 2.80.
 
 2.80 was read as 1.80, being above the 2.70 of ten groups, where a client has one class.  It can
 stand: clients with a few pictures of every class come to nearly 3.6.  Taken as printed, 80 pixels
