@@ -10,10 +10,6 @@ from matplotlib.figure import Figure
 from pfl_lib.display import play, theme
 
 WIDE = 3.2  # inches: a panel fits a telephone of 360 pixels
-# Names of settings as a reader says them: regular expressions, applied in this order
-IN_WORDS = {r"^latent_D(\d+)": r"\1 latent distributions", r"^non_iid_(\d)": r"non-IID.\1"}
-IN_WORDS |= {r"^dp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
-IN_WORDS["_"] = " "
 
 
 def dots(compared: pd.DataFrame) -> dict[str, Figure]:
@@ -34,7 +30,7 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
     compared = compared[there] if there.any() else compared
     several = compared["dataset"].nunique() > 1
     place = compared["dataset"] + ", " if several else ""
-    place = place + compared["setting"].replace(IN_WORDS, regex=True)
+    place = place + compared["setting"]
     figures = {}
     for name, rows in compared.groupby(place, sort=False):
         title, methods = textwrap.fill(theme.plain(name), 26), list(dict.fromkeys(rows["method"]))

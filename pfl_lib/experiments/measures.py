@@ -77,12 +77,17 @@ VERSIONS: dict[str, int] = {}
 """Part of a result's key: raised by hand when a measure gives other numbers; 1 where not named."""
 
 
-def check(names: Sequence[str], fed: Federation) -> None:
-    """BadInput for a measure that is none, or needs what the federation does not have."""
+def check_names(names: Sequence[str]) -> None:
+    """BadInput for a measure that is none, and for one that is named twice."""
     for name in names:
         choose("measure", name, (START, *MEASURES))
     if len({*names}) < len(names):
         raise BadInput(f"measures {names!r}: give each of them once")
+
+
+def check(names: Sequence[str], fed: Federation) -> None:
+    """BadInput as `check_names`, and for one that needs what the federation does not have."""
+    check_names(names)
     if "validation" in names:
         held = fed.clients.splits.get("validation")
         if held is None or not all(len(held.index[i]) for i in fed.evaluated_clients):

@@ -76,10 +76,7 @@ class RunSpec:
         choose("loss", self.loss, engine.LOSSES)
         if not isinstance(self.measures, tuple):
             raise BadInput(f"measures {self.measures!r}: give a tuple, such as ('validation',)")
-        for measure in self.measures:
-            choose("measure", measure, (measures.START, *measures.MEASURES))
-        if len({*self.measures}) < len(self.measures):
-            raise BadInput(f"measures {self.measures!r}: give each of them once")
+        measures.check_names(self.measures)
         whole("seed", self.seed)
         whole("clients", self.clients, 1, partitions.MOST_CLIENTS)
         whole("evaluate_every", self.evaluate_every, 1)

@@ -150,10 +150,10 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
     flat.load(**rows)
     again = flat.network(batch)
     if not torch.allclose(again, scores, 1e-3, 1e-5, equal_nan=True):
-        told = "the model gives other scores when it is given a batch again: it draws random"
+        told = "the model gives other scores when it is given a batch again"
         kept = "keeps something from one batch to the next, which would go from client to client"
         cure = "keep that in a buffer (register_buffer), or leave it out"
-        raise BadInput(f"{told} numbers, or {kept}; {cure}")
+        raise BadInput(f"{told}: it draws random numbers, or {kept}; {cure}")
 
 
 def check_private(flat: FlatModule, split: Split, schedule: Schedule) -> None:

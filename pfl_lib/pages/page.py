@@ -232,7 +232,8 @@ class Page:
         shown = beside[beside["printed"].notna() | beside["own"]]
         if len(shown):
             first = shown[shown["metric"] == shown["metric"].iloc[0]]
-            self._display(bundle(dots(first)))
+            words = first["setting"].replace(compare.IN_WORDS, regex=True)
+            self._display(bundle(dots(first.assign(setting=words))))
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
         for dataset, rows in beside.groupby("dataset", sort=False):
             layout, told = compare.as_printed(rows).droplevel("dataset"), dataset

@@ -20,6 +20,10 @@ from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
 EMPTY = ("–", "not run", "left out")
+# Names of settings as a reader says them: regular expressions, applied in this order
+IN_WORDS = {r"^latent_D(\d+)": r"\1 latent distributions", r"^non_iid_(\d)": r"non-IID.\1"}
+IN_WORDS |= {r"^dp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
+IN_WORDS["_"] = " "
 BECAME = ("diverged", "ran", "not measured", "not run")  # of a place, by what one of its runs did
 
 

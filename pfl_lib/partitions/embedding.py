@@ -41,8 +41,8 @@ def small_cnn(dataset: Dataset, epochs: int, seed: int, layer: str = "last block
     steps and falls to 0 over the rest; coloured pictures are mirrored at random.  A vector is what
     the `layer`, one of `LAYERS`, gives, in half precision.
 
-    The package's groups of digits come from this network, those of CIFAR from one trained on
-    ImageNet, which is nearer to the paper's distances (docs/imagenet_groups.py).
+    The package's groups of digits come from this network, as do those of CIFAR by labels; the
+    others of CIFAR come from one trained on ImageNet (docs/imagenet_groups.py).
     """
     choose("layer", layer, LAYERS)
     with torch.random.fork_rng(devices=[]):
