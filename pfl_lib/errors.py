@@ -49,12 +49,12 @@ def likely(value: object, names: Iterable[str], alike: float = 0.75) -> str:
     return small[near[0]] if near else ""
 
 
-def whole(name: str, value: object, least: int | None = None, most: float = float("inf")) -> None:
-    """BadInput unless `value` is a whole number from `least` to `most`."""
+def whole(name: str, value: object, least: int | None = None, most: int = 2**63 - 1) -> None:
+    """BadInput unless `value` is a whole number from `least` (else `-most`) to `most`."""
     if not _is_whole(value) or (least is not None and value < least):
         or_more = "" if least is None else f", {least} or more"
         raise BadInput(f"{name} {value!r}: give a whole number{or_more}{_of_numpy(value, 'int')}")
-    if value > most:
+    if abs(value) > most:
         raise BadInput(f"{name} {value!r}: give a whole number of {most:,} at most")
 
 

@@ -50,7 +50,7 @@ class Branching(nn.Linear):
 
 HUGE = 10**30
 LARGE = [("clients", 10**9), ("local_batches", 10**7)]
-LARGE += [(name, HUGE) for name in ("batch_size", "clients", "seeds", "rounds")]
+LARGE += [(name, HUGE) for name in ("batch_size", "clients", "seed", "seeds", "rounds")]
 CALLS = {
     "no training data": (
         lambda: Federation.from_arrays(None, [(X, Y)], nn.Linear(3, 2), Schedule(1)),

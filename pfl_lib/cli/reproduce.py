@@ -74,6 +74,7 @@ def _check(asked) -> None:
             asked.data_dir and not data_root(asked.data_dir).is_dir()
         ),
         "--plots-only and --train-only: give one of them": asked.plots_only and alone,
+        "--plots-only trains nothing: leave --scheduler out": asked.plots_only and asked.scheduler,
         "--train-only makes no pages: leave --again and --reports-dir out": alone and pages,
         "--hours is for --train-only: give both, or neither": hours and not alone,
         f"--hours {hours}: give a number above 0": hours and not 0 < hours < math.inf or hours == 0,

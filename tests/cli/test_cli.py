@@ -47,6 +47,7 @@ def test_bad_input_is_told_in_one_line_with_status_2(capsys):
         ("reproduce --train-only --again", ["--train-only makes no pages", "--again"]),
         ("reproduce --train-only --reports-dir else", ["--train-only makes no", "--reports-dir"]),
         ("reproduce --plots-only --train-only", ["--train-only", "--plots-only", "one of them"]),
+        ("reproduce --plots-only --scheduler tcp://x:1", ["trains nothing: leave --scheduler out"]),
         ("reproduce --hours 1", ["--hours is for --train-only"]),
         ("reproduce --train-only --hours nan", ["--hours nan: give a number above 0"]),
         ("reproduce --seeds two", ["--seeds", "'two'", "integer"]),
