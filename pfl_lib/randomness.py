@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -40,11 +41,19 @@ def streams() -> tuple:
     return torch.get_rng_state().numpy().tobytes(), words.tobytes(), place
 
 
+ALONE = threading.RLock()
+"""Held by whoever seeds or watches those streams: two runs may share a process."""
+
+
 @contextlib.contextmanager
-def seeded(what: str) -> Iterator[None]:
-    """BadInput where `what` draws from torch's (on the CPU) or NumPy's own stream."""
-    before = streams()
-    yield
-    if streams() != before:
+def seeded(what: str, watched: bool = True) -> Iterator[None]:
+    """BadInput where `what` draws from torch's (on the CPU) or NumPy's own stream.  The package's
+    own parts need not be `watched`: a cell beside a run may draw too.
+    """
+    with ALONE:
+        before = streams()
+        yield
+        after = streams()
+    if watched and after != before:
         cure = "pfl_lib.randomness.generator(seed, 'mine'), in a round generator(seed, 'mine', r)"
         raise BadInput(f"{what} draws random numbers that follow no seed: draw from {cure}")

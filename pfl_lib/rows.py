@@ -146,6 +146,7 @@ def penalised(pull: Callable[[Rows], Tensor]) -> Step:
         loss = gradient(rows["theta"], batch, rows["statistics"])
         descend(rows, "theta", loss + pull(rows), batch)
 
+    step.__module__ = getattr(pull, "__module__", "")  # of a user's own the step is the user's
     return step
 
 

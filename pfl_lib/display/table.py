@@ -8,6 +8,7 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 NONE = "–"
+LONG = 40  # characters of a cell that is a sentence
 # Behind a verdict's word: colours that let the text through on a light and on a dark page.
 SHADES = {
     "reproduced": "rgba(2, 158, 115, 0.20)",
@@ -43,15 +44,17 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
 
 
 def _is_right(column: pd.Series) -> bool:
-    """Whether a column is set to the right: numbers, also with a spread or in words."""
+    """Whether a column is set to the right: numbers, also with a spread or in a few words."""
     words = column.dropna().astype(str)
+    if words.str.len().max() > LONG:  # a sentence may begin with a number
+        return False
     return words.empty or words.str.fullmatch(r"[-+−]?\d.*|–|inf|nan").any()
 
 
 def _layout(column: pd.Series) -> str:
     if _is_right(column):
         return "text-align: right; font-variant-numeric: tabular-nums"
-    wide = "; min-width: 13rem" if column.astype(str).str.len().max() > 40 else ""
+    wide = "; min-width: 13rem" if column.astype(str).str.len().max() > LONG else ""
     return f"text-align: left; white-space: normal; max-width: 30rem{wide}"
 
 

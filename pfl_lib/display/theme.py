@@ -38,8 +38,11 @@ LOOKS: dict[str, tuple[str, str, str]] = {
 }
 """Colour (of seaborn's colour-blind palette), marker and line of a method, by each of its names."""
 LOOKS |= {  # other readings of three methods, on one page with them
-    **dict.fromkeys(["fedfomo", "fedfomo (n=5)"], ("#a6001a", "h", "-")),
-    "fedfomo (n=10)": ("#e7298a", "p", "-"),
+    **dict.fromkeys(["fedfomo", "fedfomo (n=5)", "fedfomo (n=5), out"], ("#a6001a", "h", "-")),
+    **dict.fromkeys(["fedfomo (n=10)", "fedfomo (n=10), out"], ("#e7298a", "p", "-")),
+    "fedfomo (n=5), in": ("#5c000e", "8", ":"),
+    "fedfomo (n=10), in": ("#f5a3cd", "H", ":"),
+    "local training": METHODS["local"].look,
     "waffle, c as printed": ("#de8f05", "d", ":"),
     "apfl, by round": ("#5b2a86", "<", ":"),
 }
@@ -159,10 +162,15 @@ def _clouds(axes: Axes, names: dict) -> Iterator[str]:
         kind = type(drawn).__name__
         if kind == "PathCollection" and len(drawn.get_offsets()):
             across, values = np.asarray(drawn.get_offsets()).T[[1 - counted, counted]]
-            beside = _ticks(axes, across) if named else [""]
-            place = beside[0] if len({*beside}) == 1 else ""
-            name = by_colour.get(_stroke(drawn)[0], "")
-            yield " ".join(filter(None, (place, name, "dots", span(values))))
+            faces = drawn.get_facecolor()
+            each = [to_hex(face) for face in faces] if len(faces) == len(values) else []
+            each = np.array(each or [_stroke(drawn)[0]] * len(values))
+            for colour in dict.fromkeys(each):
+                mine = each == colour
+                beside = _ticks(axes, across[mine]) if named else [""]
+                place = beside[0] if len({*beside}) == 1 else ""
+                name = by_colour.get(colour, "")
+                yield " ".join(filter(None, (place, name, "dots", span(values[mine]))))
         elif kind in ("QuadMesh", "AxesImage"):
             yield f"values {span(drawn.get_array())}"
 

@@ -44,7 +44,8 @@ class FlatModule:
             parameter.data = view
         for name, view in views(self.layout.statistics, self._statistics).items():
             owner, _, leaf = name.rpartition(".")
-            self.module.get_submodule(owner)._buffers[leaf] = view
+            # By .data each has a version of its own: autograd reads one, while another is written
+            self.module.get_submodule(owner)._buffers[leaf] = view.data
         kept = KeptBuffers(self.module, constant)
         self.network = kept if kept.places else self.module
         self.on_gpu = self._theta.is_cuda

@@ -35,8 +35,8 @@ def batches(
     if private is not None and private.sampling == "poisson":
         steps = passes * of_a_pass if counted is None else counted
         random = generator(seed, f"poisson {purpose}", round, client)
-        drawn = (torch.rand(examples, generator=random) < size / examples for _ in range(steps))
-        return tuple(torch.nonzero(mine).flatten() for mine in drawn)
+        each = (torch.rand(examples, generator=random, dtype=torch.float32) for _ in range(steps))
+        return tuple(torch.nonzero(chance < size / examples).flatten() for chance in each)
 
     def one_pass(*key: int) -> tuple[Tensor, ...]:
         if schedule.order == "shuffled":

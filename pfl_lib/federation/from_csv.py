@@ -230,7 +230,7 @@ def _prepared(fitted, names: list[str], rows: str | os.PathLike | pd.DataFrame) 
     for a column that is missing, or holds what the first file's does not.
     """
     if isinstance(rows, pd.DataFrame):
-        rows = rows.rename(columns=str.strip).apply(_without_blanks)
+        rows = rows.rename(columns=lambda name: str(name).strip()).apply(_without_blanks)
     else:
         rows = _read(path_of("rows", rows))
     if lacking := [name for name in names if name not in rows]:

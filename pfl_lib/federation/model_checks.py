@@ -1,6 +1,7 @@
 """Reject modules that local training would fail on or misread."""
 
 import math
+import threading
 from collections.abc import Callable
 
 import torch
@@ -13,13 +14,13 @@ from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import Split
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.models import Architecture
-from pfl_lib.randomness import number, streams
+from pfl_lib.randomness import ALONE, number, streams
 from pfl_lib.rows import Batch
 
 
 def make_module(make: Callable[[], nn.Module], seed: int, *client: int) -> nn.Module:
     """The module that `make` gives, its parameters drawn by (seed, client); else BadInput."""
-    with torch.random.fork_rng(devices=[]):
+    with ALONE, torch.random.fork_rng(devices=[]):
         torch.manual_seed(number(seed, "initial model", *client))
         try:
             module = make()
@@ -139,7 +140,8 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
         why = "as of layers in a plain list, which nothing would train"
         cure = "keep them in an nn.ModuleList"
         raise BadInput(f"the model's scores depend on {told}, {why}: {cure}")
-    if _random_state(split.pool.x.device) != before:
+    alone = threading.current_thread() is threading.main_thread()  # else a cell may draw too
+    if alone and _random_state(split.pool.x.device) != before:
         told = "the model draws random numbers in training, as dropout does"
         why = "and so its runs could neither be repeated nor resumed"
         raise BadInput(f"{told}, {why}: leave that out (dropout with p=0)")

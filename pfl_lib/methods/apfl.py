@@ -58,7 +58,8 @@ class APFL:
       whose gradient is a grad f(v); a mixture that moves then moves by the round.
 
     * BatchNorm's statistics belong to the mixture and are measured at it, in the row "personal
-      statistics"; at a mixture of 0 the client is served the shared model, statistics included.
+      statistics"; at a mixture of 0 the client is served the shared model, statistics included, and
+      the shared model's statistics before it has trained.
     """
 
     alpha: float = setting(0.5, *MIXTURE)
@@ -82,8 +83,11 @@ class APFL:
             )
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """Running statistics of the mixture were once mixed with the shared model's."""
-        return {"statistics of the mixture": 2 if statistics else 1}
+        """Running statistics of the mixture were once mixed with the shared model's; later clients
+        that had not trained were served those of the initial model.
+        """
+        measured = 2 if schedule.all_take_part else 3
+        return {"statistics of the mixture": measured if statistics else 1}
 
     def cost(self, passes: float, read: float) -> float:
         return passes * (2 if self.averaged == "mixtures" else 1 + read)
@@ -133,6 +137,8 @@ class APFL:
     def served(self, fed: Federation, state: Rows) -> Rows:
         mixing, evaluated = self._mixing(fed), fed.evaluated_clients
         own = models_of(personal_models(state), [mixing.index(i) for i in evaluated])
+        measured = (own["statistics"] != fed.initial()["statistics"]).any(-1, keepdim=True)
+        own["statistics"] = own["statistics"].where(measured, state["statistics"])
         mixed = mixture(state | personal(own) | {"alpha": state["alpha"][evaluated]})
         return with_models(copies(state, len(fed)), evaluated, mixed)
 

@@ -175,7 +175,7 @@ def downloads(
     left = sorted(shuffled, key=lambda i: -affinity[i].item())
     sent = []
     while left and len(sent) < slots:
-        explore = torch.rand((), generator=random).item() < epsilon
+        explore = torch.rand((), generator=random, dtype=torch.float32).item() < epsilon
         place = int(torch.randint(len(left), (), generator=random)) if explore else 0
         sent.append(left.pop(place))
     return sent

@@ -42,10 +42,11 @@ def drawn(blocks: Sequence[Block], random: torch.Generator) -> Tensor:
     hidden layers uniform within 1 / sqrt(inputs), as `nn.Linear` draws them; heads 0.
     """
     embedding, *hidden, _, last = blocks
-    row = torch.zeros(last.stop)
-    row[: embedding.stop] = torch.randn(embedding.stop, generator=random)
+    how = {"generator": random, "dtype": torch.float32}
+    row = torch.zeros(last.stop, dtype=torch.float32)
+    row[: embedding.stop] = torch.randn(embedding.stop, **how)
     for weight, bias in zip(hidden[::2], hidden[1::2], strict=True):
-        uniform = torch.rand(bias.stop - weight.start, generator=random)
+        uniform = torch.rand(bias.stop - weight.start, **how)
         row[weight.start : bias.stop] = (2 * uniform - 1) / math.sqrt(weight.shape[1])
     return row
 

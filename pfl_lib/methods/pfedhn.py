@@ -32,7 +32,8 @@ class PFedHN:
       with ReLU, as the authors'; they have one linear layer more, without ReLU, before the heads.
     * One linear head makes all P parameters, norms' too.  Its weights start at zero and its bias at
       the initial model (our choice; the authors draw it): all clients start from one model.
-    * Running statistics stay with the client (our choice; the authors' networks have none).
+    * Running statistics stay with the client (our choice; the authors' networks have none), so that
+      one that never took part is served the initial model's.
 
     The hypernetwork has about P (hidden + 1) parameters: 49 MB in float32 for pfedla_cnn, kept
     twice (its momentum).

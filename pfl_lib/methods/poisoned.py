@@ -112,7 +112,8 @@ class Poisoned:
         if self.attack != "noise":
             return before + ENDLESS.get(self.attack, self.scale) * (after - before)
         draws = [generator(fed.seed, "poisoned noise", r, client) for client in clients]
-        noise = torch.stack([torch.randn(fed.layout.P, generator=draw) for draw in draws])
+        width, how = fed.layout.P, {"dtype": torch.float32}
+        noise = torch.stack([torch.randn(width, generator=draw, **how) for draw in draws])
         noise = torch.nn.functional.normalize(noise.double()).to(after)
         return after + self.scale * (after - before).norm(dim=1, keepdim=True) * noise
 

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from pfl_lib.errors import BadInput, choose
@@ -68,8 +69,15 @@ WITH_STATISTICS = frozenset({"pfedla_cnn-norm", "dla"})
 
 
 def build(name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
-    """A new module of the named architecture for inputs of `shape`, without the batch."""
-    return MODELS[choose("model", name, MODELS)](shape, classes)
+    """A new module of the named architecture for inputs of `shape`, without the batch; its values
+    are drawn in single precision, whatever torch's default is.
+    """
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        return MODELS[choose("model", name, MODELS)](shape, classes)
+    finally:
+        torch.set_default_dtype(usual)
 
 
 @dataclass(frozen=True)

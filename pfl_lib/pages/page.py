@@ -44,6 +44,7 @@ from pfl_lib.results.store import Store
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
 """Outputs: a sentence's answer for the scorecard, and counted verdicts and orders for the index."""
+SMALLER = "; smaller runs alone, the scorecard takes exact ones first"
 NOT_RUN = "not run"  # the answer of a sentence of whose comparisons none was run
 
 
@@ -204,11 +205,12 @@ class Page:
         """The frame of `compare.beside`, in the small profile `with_exact`; the index counts its
         verdicts and the orders of pairs.
         """
-        beside = compare.beside(runs)
+        beside = compare.with_exact(compare.beside(runs), self.exact)
         if len(beside) and self.settings.profile != "quick":
-            words = [*beside["verdict"][~beside["own"]], *compare.pairs(runs)["order"]]
+            verdict = "exact verdict" if "exact verdict" in beside else "verdict"
+            words = [*beside[verdict][~beside["own"]].dropna(), *compare.pairs(runs)["order"]]
             self._display({COMPARED: Counter(words)})
-        return compare.with_exact(beside, self.exact)
+        return beside
 
     @property
     def exact(self) -> list[Runs]:
@@ -242,14 +244,16 @@ class Page:
                 told += f", {rows['setting'].iloc[0]}"
             if one or layout.shape[1] > len(layout):  # narrower with methods downwards
                 layout = layout.T
-            self.table(layout, f"{told}: printed values and {ours}")
+            none = "; –: no such run, or nothing to compare" if "exact ours" in rows else ""
+            self.table(layout, f"{told}: printed values and {ours}{none}")
         if self.settings.profile != "quick":
             orders = compare.orders(runs)
             left = ["paper", "table", "profile"]
             if self.settings.profile == "small":  # which judges no values
                 left += ["wrong pairings", "of these pass"]
             orders = orders.drop(columns=left, errors="ignore")
-            self.table(orders, "Row by row: pairs of methods that the paper separates")
+            caption = "Row by row: pairs of methods that the paper separates"
+            self.table(orders, caption + (SMALLER if "exact ours" in beside else ""))
         values = beside.drop(columns=["paper", "table", "profile", "own", "run"])
         self.table(values, "Value by value", folded=True)
 
@@ -271,7 +275,9 @@ class Page:
         found = sentences.answers(runs, self.id)
         shown = ["quote", "where", "answer", "seeds", *sentences.COUNTS, "against"]
         told = found[[*shown, "by the paper's numbers"]]
-        self.table(told, "The paper's sentences, answered by these runs")
+        exact = any(runs.values["status"].isin(["ran", "diverged"]).any() for runs in self.exact)
+        caption = "The paper's sentences, answered by these runs"
+        self.table(told, caption + (SMALLER if exact else ""))
         return found
 
     def split(self, setting: Setting, seed: int = 1):
@@ -327,8 +333,12 @@ class Page:
             found.append((name, key, one))
         ran, rows = [one for *_, one in found if one], []
         versions = f"pfl_lib {code_version()}, Python {platform.python_version()}, torch"
+        versions += f" {torch.__version__}"
+        if not found:
+            self.say(f"{versions}; no runs of its own")
+            return
         self.say(
-            f"{self.settings.profile} profile; {versions} {torch.__version__}; {len(ran)} of"
+            f"{self.settings.profile} profile; {versions}; {len(ran)} of"
             f" {len(found)} runs stored, {sum(one.seconds for one in ran):,.0f} s of training"
         )
         known = ("finished", "code", "torch", "device", "processor")
@@ -339,5 +349,4 @@ class Page:
             row |= {"seconds": one.seconds if one else math.nan, "status": status(one)}
             config = one.config if one else dict.fromkeys(known, NOT_RUN)
             rows.append(row | {name: config.get(name, NO_RECORD) for name in known})
-        if rows:
-            self.table(pd.DataFrame(rows), f"The {len(rows)} runs behind this page", folded=True)
+        self.table(pd.DataFrame(rows), f"The {len(rows)} runs behind this page", folded=True)

@@ -126,7 +126,8 @@ def leaders(runs: Runs, table: Table) -> pd.Series:
         seeds = {of.name: sign * runs.seeds(*place, of.name, metric.name) for of in table.columns}
         ran = [name for name in seeds if not seeds[name].empty]
         ran.sort(key=lambda name: -seeds[name].mean())
-        level = [n for n in ran if judge.order(seeds[ran[0]], seeds[n], metric) != "stands"]
+        words = {(a, b): judge.order(seeds[a], seeds[b], metric) for a, b in product(ran, ran)}
+        level = [name for name in ran if "stands" not in {words[a, name] for a in ran}]
         found |= {place[2:]: level} if ran else {}
     index = pd.MultiIndex.from_tuples([*found], names=["data set", "distribution"])
     return pd.Series([*found.values()], index, dtype=object, name="best first")
@@ -263,6 +264,7 @@ def _agrees(printed: list[str], ours: list[str], seeds: dict[str, Seeds], metric
     """Whether one of the best printed is one of our best, or level with it; "–" where none ran."""
     if {*printed} & {*ours}:
         return "yes"
-    sign, ran = 1 if metric.higher_is_better else -1, [n for n in printed if not seeds[n].empty]
-    words = {judge.order(sign * seeds[ours[0]], sign * seeds[name], metric) for name in ran}
+    sign, best = 1 if metric.higher_is_better else -1, seeds[ours[0]]
+    ran = [name for name in printed if len((best - seeds[name]).dropna())]  # on common seeds
+    words = {judge.order(sign * best, sign * seeds[name], metric) for name in ran}
     return "–" if not ran else "no" if words == {"stands"} else "level"

@@ -146,7 +146,8 @@ def _splits_of(run: RunSpec, result: Result | None) -> dict[str, object]:
     first = math.inf if drawn is None else max(drawn, run.method.start_round)
     line: dict[str, object] = {"splits": status(result)}
     means, longest = [], []
-    if result is not None and "cluster" in result.metrics:
+    whole = run.alice is None and run.evaluate_every == 1  # else some splits are not seen
+    if whole and result is not None and "cluster" in result.metrics:
         by_round, norms, largest = (
             result.by_round(name) for name in ("cluster", "mean_update_norm", "max_update_norm")
         )

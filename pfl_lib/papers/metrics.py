@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from pfl_lib.errors import BadInput
 from pfl_lib.federation.privacy import epsilons
 from pfl_lib.results.result import Result
 
@@ -49,13 +50,16 @@ DELTA = 1e-5  # of every printed epsilon (FedFomo, section 4)
 
 
 def _epsilon(result: Result, protocol: str, over: str, model: str) -> float:
-    """The mean over clients, by Opacus' accountant; NaN without Opacus, or with other sampling."""
+    """The mean over clients, by Opacus' accountant; NaN where it, or what it needs, is missing."""
     private = result.config["schedule"].get("private")
     if private is None or not private["noise"]:
         return math.inf
     if find_spec("opacus") is None or private["sampling"] != "poisson":
         return math.nan
-    return float(epsilons(result, DELTA).mean())
+    try:
+        return float(epsilons(result, DELTA).mean())
+    except BadInput:  # not all of its steps are in the result
+        return math.nan
 
 
 EPSILON = Metric("epsilon", "", 0.05, 0.1, _epsilon, higher_is_better=False, cap=0.5)

@@ -53,14 +53,19 @@ class Overview(NamedTuple):
 
 def overview(shown: Iterable[Shown], find: Find) -> Overview:
     """Every printed result with what is stored of it (`find`, as `Store.find`)."""
-    beside, pairs = [], []
+    beside, pairs, lost = [], [], set()
     for one in shown:
-        for runs in one.runs(find):
+        for runs in one.runs(find):  # the exact setting first
             beside.append(compare.beside(runs).assign(page=one.page))
+            of_lost = beside[-1].loc[beside[-1]["status"] == "diverged", VALUE]
+            lost |= {*of_lost.itertuples(index=False, name=None)}
             methods = ((run.column.name, run.spec.method) for run in runs.planned)
             shared = {name for name, method in methods if getattr(method, "one_model", False)}
             found = compare.pairs(runs).assign(page=one.page)
             found["one model"] = found["higher"].isin(shared) | found["lower"].isin(shared)
+            for side in ("higher", "lower"):  # what diverged has no pairs, in smaller runs neither
+                places = pd.MultiIndex.from_frame(found[[*PLACE[:-1], side, "metric"]])
+                found.loc[places.isin(lost), "order"] = "not compared"
             pairs.append(found)
     every = pd.concat(pairs)
     missing = every["order"] == "not compared"

@@ -246,7 +246,7 @@ class Table:
         what names no method or one that cannot be stored.
         """
         named: dict[str, Method] = {}
-        for method in map(load, methods):
+        for method in map(load, [methods] if isinstance(methods, str) else methods):
             check_storable(method)
             if (name := short_name(method)) in named:
                 raise BadInput(f"two methods would be the column {name!r}: give each a title")

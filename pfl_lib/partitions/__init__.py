@@ -57,7 +57,7 @@ def make(
     foreign, given = not built_in(recipe), dataset
     if foreign:  # later runs read the same tensors, which it may not change
         given = dataclasses.replace(dataset, **{n: getattr(dataset, n).clone() for n in TENSORS})
-    with seeded(f"distribution {called(recipe)}: its split"):
+    with seeded(f"distribution {called(recipe)}: its split", foreign):
         made = recipe.split(given, clients, seed, alice)
         again = recipe.split(given, clients, seed, alice) if foreign else made
     if foreign:

@@ -22,6 +22,23 @@ OVER = ("clients", "alice", "worst", "p10")
 """Whose number: the mean over the evaluated clients, Alice's, the worst client's, or the client's
 at the worst tenth (10th percentile; of a loss the 90th).
 """
+LOWER = frozenset(
+    [
+        "loss",
+        "losses",
+        "error",
+        "errors",
+        "err",
+        "nll",
+        "mse",
+        "rmse",
+        "mae",
+        "brier",
+        "ece",
+        "perplexity",
+    ]
+)
+"""Words in the names of metrics of which the lowest is the best."""
 MEASURED = ("accuracy", "loss", "batch_accuracy", "balanced_accuracy", "bytes")
 """What `Result.value` may be asked for, whether a run has measured it or not."""
 MODELS = ("served", "trained")
@@ -110,7 +127,7 @@ class Result:
     @property
     def last_accuracy(self) -> float:
         """The last round's accuracy (0 to 1); nan if no round was evaluated."""
-        accuracy = self.accuracy_by_round()
+        accuracy = self.accuracy_by_round().loc[1:]
         return float(accuracy.iloc[-1]) if len(accuracy) else float("nan")
 
     def value(
@@ -181,7 +198,8 @@ class Result:
         if by != column:
             chosen_by = self.by_round(by)[clients].mean(axis=1, skipna=False)
         if protocol != "last":
-            chosen_by = chosen_by[read.notna() & chosen_by.notna()].loc[1:]
+            chosen_by = chosen_by[read.notna() & chosen_by.notna()]
+        chosen_by = chosen_by.loc[1:]
         if not len(chosen_by):
             return nothing
         if protocol == "last":
@@ -233,8 +251,8 @@ class Result:
 
 
 def _lower_is_better(metric: str) -> bool:
-    words = re.split("[^a-z]+", metric.lower())
-    return bool({"loss", "losses", "error", "errors"} & {*words})
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", metric)  # of train_loss, valLoss and NLL
+    return not LOWER.isdisjoint(word.lower() for word in words)
 
 
 def status(result: Result | None) -> str:

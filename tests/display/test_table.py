@@ -30,6 +30,11 @@ def test_numbers_are_rounded_missing_ones_are_a_dash_and_words_are_escaped():
     assert table.styled(VERDICTS, "Table 1").to_html().count("rgba(2,") == 1  # its shade, once
 
 
+def test_a_sentence_that_begins_with_a_number_is_set_to_the_left():
+    told = pd.DataFrame({"evidence": ["4 of 7 comparisons hold, two are open, one was not run"]})
+    assert "text-align: right" not in table.styled(told, "Sentences").to_html()
+
+
 @pytest.mark.parametrize(
     "frame", [FRAME.iloc[:0], pd.concat([VERDICTS, VERDICTS]), FRAME.set_index("method")]
 )

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 from pfl_lib import BadInput, Federation, Schedule, run
 from pfl_lib.engine.private import DPSGD
 from pfl_lib.experiments.spec import FederationRun
+from pfl_lib.federation import model_checks
+from pfl_lib.federation.batches import batches
 from pfl_lib.methods import Local
 from pfl_lib.rows import copies, sgd
 from tests.common import refused
@@ -90,6 +93,27 @@ def test_a_buffer_that_is_replaced_at_a_later_batch_is_refused_then(own):
     fed = federation(Centred(replaced_later), batch_size=1, **own)
     with pytest.raises(BadInput, match=r"^the model's forward replaces buffer mean by another"):
         fed.train(copies(fed.initial(), 3), 1, range(3))
+
+
+def test_a_buffer_may_be_written_after_another_was_read_for_the_gradient():
+    """Autograd keeps BatchNorm's, while spectral_norm writes its vectors."""
+
+    def network() -> nn.Module:
+        last = spectral_norm(nn.Linear(8, 2))
+        return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), last)
+
+    made = torch.Generator().manual_seed(1)
+    x = [(torch.randn(20, 5, generator=made), torch.arange(20) % 2) for _ in range(2)]
+    fed = Federation.from_arrays(x, x, network, Schedule(1, batch_size=5, lr=0.1), engine="loop")
+    out, _ = fed.train(copies(fed.initial(), 2), 1, [0, 1])
+    plain = model_checks.make_module(network, 1).train()
+    optimiser = torch.optim.SGD(plain.parameters(), lr=0.1)
+    for batch in batches(fed.schedule, 1, "batches", 1, 0, 20):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(plain(x[0][0][batch]), x[0][1][batch]).backward()
+        optimiser.step()
+    rows = fed.layout.rows(plain)
+    torch.testing.assert_close({name: row[0] for name, row in out.items()}, rows)
 
 
 def test_a_nested_buffer_is_named_in_full():

@@ -318,6 +318,7 @@ def mix(mixed: nn.Module, a: float, v: nn.Module, x: nn.Module) -> nn.Module:
 
 def apfl(w: World, m) -> Served:
     x, a, own, mixtures = w.model, [m.alpha] * w.n, [w.model] * w.n, [w.model] * w.n
+    met: set[int] = set()
     for r in w.rounds:
         trained = []
         for i in w.participants(r):
@@ -343,7 +344,8 @@ def apfl(w: World, m) -> Served:
             own[i] = v
             trained.append(mix(mixtures[i], a[i], v, y) if m.averaged == "mixtures" else y)
         x = equally(trained)
-        yield [mix(mixtures[i], a[i], own[i], x) for i in range(w.n)]
+        met |= {*w.participants(r)}
+        yield [mix(mixtures[i] if i in met else x, a[i], own[i], x) for i in range(w.n)]
 
 
 def pfedme(w: World, m) -> Served:
@@ -409,6 +411,8 @@ def cfl(w: World, m) -> Served:
                 tree = linkage(torch.stack(met).numpy(), "complete", "cosine")
                 part = dict(zip(cluster, fcluster(tree, 2, "maxclust"), strict=True))
                 clusters.remove(cluster)
+                for i in cluster:  # a part waits until all of its clients have taken part anew
+                    del updates[i]
                 clusters += [[i for i in cluster if part[i] == which] for which in (1, 2)]
         for cluster in clusters:
             if there := [trained[i] for i in cluster if i in clients]:

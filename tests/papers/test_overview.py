@@ -8,7 +8,7 @@ import pytest
 
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
-from pfl_lib.papers import compare, overview, waffle
+from pfl_lib.papers import PRINTED, compare, overview, waffle
 from pfl_lib.papers.metrics import MEGABYTES
 from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.profiles import Profile
@@ -70,6 +70,22 @@ def test_pairs_know_whether_one_model_for_all_is_a_side(found):
     pairs = found.pairs[found.pairs["profile"] == "paper"]
     assert list(pairs["order"]) == ["stands"] * 3
     assert pairs["one model"].sum() == 2
+
+
+def test_what_diverged_in_the_exact_setting_has_no_pairs_in_smaller_runs_either():
+    [shown] = [one for one in PRINTED if one.page == "waffle-table1"]
+
+    def find(spec) -> Result | None:
+        if spec.partition != "A":
+            return None
+        row = {"round": [1], "client": 0, "accuracy": 0.9, "loss": 1.0}
+        exact = spec.images is None and spec.schedule.rounds == 100
+        lost = 1 if exact and spec.method.name == "local" else None
+        return Result({"alice": 0, "seed": spec.seed}, pd.DataFrame(row), None, lost, 1.0)
+
+    pairs = overview.overview([shown], find).pairs
+    local = pairs[(pairs["setting"] == "A") & ((pairs[["higher", "lower"]] == "Local").any(axis=1))]
+    assert len(local) and set(local["order"]) == {"not compared"}
 
 
 def test_the_headline_counts_exact_smaller_and_missing_results(found):

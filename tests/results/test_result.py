@@ -51,6 +51,14 @@ def test_the_initial_model_is_no_round_and_never_the_best():
     accuracies = [0.8, 0.8, 0.2, 0.8, 0.3, 0.9]
     begun = result(round=[0, 0, 1, 1, 2, 2], accuracy=accuracies)
     assert begun.value() == begun.best_accuracy == pytest.approx(0.6)
+    lost = result(round=[0, 0], client=[0, 1], accuracy=[0.1, 0.2], loss=[2.0, 2.0])
+    assert all(math.isnan(of) for of in (lost.last_accuracy, lost.value(protocol="last")))
+
+
+@pytest.mark.parametrize("name", ["val_loss", "valLoss", "NLL", "mse"])
+def test_of_a_loss_by_its_name_the_lowest_round_is_the_best(name):
+    logged = result(**{name: [0.9, 0.9, 0.5, 0.5, 0.7, 0.7]})
+    assert logged.value(metric=name) == pytest.approx(0.5)
 
 
 def test_alices_best_round_is_her_own_and_not_that_of_the_mean():
