@@ -137,9 +137,10 @@ class APFL:
     def served(self, fed: Federation, state: Rows) -> Rows:
         mixing, evaluated = self._mixing(fed), fed.evaluated_clients
         own = models_of(personal_models(state), [mixing.index(i) for i in evaluated])
-        measured = (own["statistics"] != fed.initial()["statistics"]).any(-1, keepdim=True)
+        alpha, unmeasured = state["alpha"][evaluated], fed.initial()["statistics"]
+        measured = (own["statistics"] != unmeasured).any(-1, keepdim=True) | (alpha == 1)
         own["statistics"] = own["statistics"].where(measured, state["statistics"])
-        mixed = mixture(state | personal(own) | {"alpha": state["alpha"][evaluated]})
+        mixed = mixture(state | personal(own) | {"alpha": alpha})
         return with_models(copies(state, len(fed)), evaluated, mixed)
 
     def _step(self, rows: Rows, gradient: Gradient, batch: Batch) -> None:

@@ -345,7 +345,9 @@ def apfl(w: World, m) -> Served:
             trained.append(mix(mixtures[i], a[i], v, y) if m.averaged == "mixtures" else y)
         x = equally(trained)
         met |= {*w.participants(r)}
-        yield [mix(mixtures[i] if i in met else x, a[i], own[i], x) for i in range(w.n)]
+        yield [
+            mix(mixtures[i] if i in met or a[i] == 1 else x, a[i], own[i], x) for i in range(w.n)
+        ]
 
 
 def pfedme(w: World, m) -> Served:
