@@ -55,7 +55,8 @@ def whole(name: str, value: object, least: int | None = None, most: int = 2**63 
         or_more = "" if least is None else f", {least} or more"
         raise BadInput(f"{name} {value!r}: give a whole number{or_more}{_of_numpy(value, 'int')}")
     if abs(value) > most:
-        raise BadInput(f"{name} {value!r}: give a whole number of {most:,} at most")
+        size = " in size" * (value < 0)
+        raise BadInput(f"{name} {value!r}: give a whole number of {most:,} at most{size}")
 
 
 def number(name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:

@@ -26,11 +26,13 @@ def train(
     step: Step,
     trained: Sequence[str],
     sgd: dict[str, float],
+    watched: bool = True,
 ) -> Rows:
     """Take n clients' rows, [n, width], through their work, as many clients at once as there are
     modules; returns the `trained` ones.
 
-    BadInput where several draw from torch's or NumPy's own stream: who goes first would matter.
+    BadInput where several draw from torch's or NumPy's own stream, if a step of a user's own is
+    `watched`: who goes first would matter.
     """
     out = {of: torch.empty_like(rows[of], memory_format=torch.contiguous_format) for of in trained}
     idle = deque(modules)
@@ -55,7 +57,7 @@ def train(
 
     at_once = min(len(modules), len(work))
     if at_once > 1:
-        with seeded("a local step"), ThreadPoolExecutor(at_once) as threads:
+        with seeded("a local step", watched), ThreadPoolExecutor(at_once) as threads:
             list(threads.map(client, range(len(work))))
     else:
         for i in range(len(work)):

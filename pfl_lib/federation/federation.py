@@ -22,7 +22,7 @@ from pfl_lib.federation.devices import choose_device
 from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.progress import tell
-from pfl_lib.randomness import generator
+from pfl_lib.randomness import ALONE, generator
 from pfl_lib.rows import Rows, Step, copies, finite_rows, sgd
 
 # Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
@@ -140,7 +140,8 @@ class Federation:
         others = threads - 1 if engine == "loop" else 0
         self._modules = [template, *(flat() for _ in range(others))]
         model_checks.check_private(template, train, schedule)
-        model_checks.check(template, train, clients.classes, schedule)
+        with ALONE:
+            model_checks.check(template, train, clients.classes, schedule)
         model_checks.check_vmap(template, train, schedule, engine)
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
         self.behaviour = ""
@@ -296,7 +297,7 @@ class Federation:
             if self.engine == "vmap" and (self._chosen or ours):
                 out = vmap.train(self._modules[0], *settings)
             else:
-                out = loop.train(self._modules, *settings)
+                out = loop.train(self._modules, *settings, watched=not ours)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise

@@ -59,7 +59,7 @@ class APFL:
 
     * BatchNorm's statistics belong to the mixture and are measured at it, in the row "personal
       statistics"; at a mixture of 0 the client is served the shared model, statistics included, and
-      the shared model's statistics before it has trained.
+      the shared model's statistics before it has trained (at a mixture of 1 its own).
     """
 
     alpha: float = setting(0.5, *MIXTURE)

@@ -203,7 +203,7 @@ class Page:
 
     def compare(self, runs: Runs) -> pd.DataFrame:
         """The frame of `compare.beside`, in the small profile `with_exact`; the index counts its
-        verdicts and the orders of pairs.
+        verdicts, there the exact setting's, and the orders of these runs' pairs.
         """
         beside = compare.with_exact(compare.beside(runs), self.exact)
         if len(beside) and self.settings.profile != "quick":

@@ -128,7 +128,7 @@ def leaders(runs: Runs, table: Table) -> pd.Series:
         ran.sort(key=lambda name: -seeds[name].mean())
         words = {(a, b): judge.order(seeds[a], seeds[b], metric) for a, b in product(ran, ran)}
         level = [name for name in ran if "stands" not in {words[a, name] for a in ran}]
-        found |= {place[2:]: level} if ran else {}
+        found |= {place[2:]: level or ran[:1]} if ran else {}
     index = pd.MultiIndex.from_tuples([*found], names=["data set", "distribution"])
     return pd.Series([*found.values()], index, dtype=object, name="best first")
 

@@ -43,8 +43,9 @@ class Overview(NamedTuple):
     run), status and page.
 
     `pairs`: a row for each pair of methods that the paper separates, of the exact setting where
-    both were run in it, else of smaller runs: place, metric, higher, lower, order, profile, page
-    and one model (whether one side is a single model for all clients).
+    both were run in it, else of smaller runs, but of none that diverged in it: place, metric,
+    higher, lower, order, profile, page and one model (whether one side is a single model for all
+    clients).
     """
 
     values: pd.DataFrame

@@ -22,22 +22,7 @@ OVER = ("clients", "alice", "worst", "p10")
 """Whose number: the mean over the evaluated clients, Alice's, the worst client's, or the client's
 at the worst tenth (10th percentile; of a loss the 90th).
 """
-LOWER = frozenset(
-    [
-        "loss",
-        "losses",
-        "error",
-        "errors",
-        "err",
-        "nll",
-        "mse",
-        "rmse",
-        "mae",
-        "brier",
-        "ece",
-        "perplexity",
-    ]
-)
+LOWER = frozenset("loss losses error errors err nll mse rmse mae brier ece perplexity".split())
 """Words in the names of metrics of which the lowest is the best."""
 MEASURED = ("accuracy", "loss", "batch_accuracy", "balanced_accuracy", "bytes")
 """What `Result.value` may be asked for, whether a run has measured it or not."""
@@ -139,12 +124,12 @@ class Result:
     ) -> float:
         """One number out of `metrics`, as a table's protocol reads it: accuracies 0 to 1.
 
-        * `metric`: a column, such as "accuracy" or "loss".  Of a loss or error, by its name, such
-          as "train_loss", the lowest is the best.
+        * `metric`: a column, such as "accuracy" or "loss".  Where its name has a word of `LOWER`,
+          as "train_loss" and "valLoss" have, the lowest is the best.
           "bytes" are those of all clients and rounds, both ways, whatever else is asked for.
-        * `protocol`: "best", the best round of this metric; "last", the last evaluated round; "best
-          on validation", the round with the highest accuracy of the served model on validation data
-          (measure "validation").  The first of equal rounds.
+        * `protocol`: "best", the best round of this metric; "last", the last evaluated
+          one; "best on validation", the round with the highest accuracy of the served model on
+          validation data (measure "validation").  The first of equal rounds; never round 0.
         * `over`: "clients", the mean over the evaluated clients (Alice, where she alone is
           evaluated), "alice", "worst" or "p10".  The last two read the round that the mean chooses,
           so that mean and spread speak of the same models.
@@ -251,7 +236,7 @@ class Result:
 
 
 def _lower_is_better(metric: str) -> bool:
-    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", metric)  # of train_loss, valLoss and NLL
+    words = re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)  # train_loss, valLoss, MSELoss
     return not LOWER.isdisjoint(word.lower() for word in words)
 
 

@@ -55,7 +55,7 @@ def test_the_initial_model_is_no_round_and_never_the_best():
     assert all(math.isnan(of) for of in (lost.last_accuracy, lost.value(protocol="last")))
 
 
-@pytest.mark.parametrize("name", ["val_loss", "valLoss", "NLL", "mse"])
+@pytest.mark.parametrize("name", ["val_loss", "valLoss", "NLL", "mse", "MSELoss"])
 def test_of_a_loss_by_its_name_the_lowest_round_is_the_best(name):
     logged = result(**{name: [0.9, 0.9, 0.5, 0.5, 0.7, 0.7]})
     assert logged.value(metric=name) == pytest.approx(0.5)
