@@ -37,7 +37,7 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     for known in (name, method.title, short_name(method))
 }
 """Colour (of seaborn's colour-blind palette), marker and line of a method, by each of its names."""
-LOOKS |= {  # other readings of three methods, on one page with them
+LOOKS |= {  # further names and readings of four methods, on one page with them
     **dict.fromkeys(["fedfomo", "fedfomo (n=5)", "fedfomo (n=5), out"], ("#a6001a", "h", "-")),
     **dict.fromkeys(["fedfomo (n=10)", "fedfomo (n=10), out"], ("#e7298a", "p", "-")),
     "fedfomo (n=5), in": ("#5c000e", "8", ":"),

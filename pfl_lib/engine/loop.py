@@ -31,8 +31,8 @@ def train(
     """Take n clients' rows, [n, width], through their work, as many clients at once as there are
     modules; returns the `trained` ones.
 
-    BadInput where several draw from torch's or NumPy's own stream, if a step of a user's own is
-    `watched`: who goes first would matter.
+    BadInput where several at once draw from torch's or NumPy's own stream, since who goes first
+    would matter; `watched`: whether the step is a user's own, which alone is looked at.
     """
     out = {of: torch.empty_like(rows[of], memory_format=torch.contiguous_format) for of in trained}
     idle = deque(modules)

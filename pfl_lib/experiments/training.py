@@ -35,7 +35,7 @@ TAKEN = ("round", "client", "seed", "name", "method", "bytes")
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Torch's own threads off: the papers' networks are too small for them, and sums then never
-    depend on the number of cores.  No autocast, nor, on a GPU, TF32: gradients are 1 to 2 % off.
+    depend on the number of cores.  No autocast; on a GPU no TF32 (gradients 1 to 2 % off).
     """
     gpu = torch.backends.cudnn, torch.backends.cuda.matmul
     kinds = gpu if torch.cuda.is_available() else ()
