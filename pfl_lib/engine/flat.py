@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from pfl_lib.engine import Loss
 from pfl_lib.engine.graphs import Played
-from pfl_lib.engine.layout import Layout, views
+from pfl_lib.engine.layout import Layout, holders_of, views
 from pfl_lib.engine.recording import recordings
 from pfl_lib.errors import BadInput
 from pfl_lib.rows import Batch
@@ -119,8 +119,8 @@ class Reads(TorchFunctionMode):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.names: dict[str, None] = {}
-        tensors = [*module.named_parameters(), *module.named_buffers()]
-        self._owners = {id(t): n.rpartition(".")[0] for n, t in tensors if t.is_floating_point()}
+        tensors, holders = [*module.named_parameters(), *module.named_buffers()], holders_of(module)
+        self._owners = {id(t): holders[n] for n, t in tensors if t.is_floating_point()}
 
     def __torch_function__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from pfl_lib.errors import choose
 
@@ -22,7 +23,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Layer:
-    """The columns [start, stop) of parameters and running statistics that one module holds itself.
+    """The columns [start, stop) of parameters and running statistics that one module holds itself,
+    also through `torch.nn.utils.parametrizations` (`weight_norm`) where it has no other children.
 
     `name` is the module's name in the network, "" for the network's own bare parameters.  `norm`
     says whether the module normalises (BatchNorm, GroupNorm, LayerNorm, InstanceNorm, RMSNorm), by
@@ -118,6 +120,22 @@ def blocks_of(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Block, ...]:
     return tuple(found)
 
 
+def holders_of(module: nn.Module) -> dict[str, str]:
+    """The layer (`Layer.name`) of each parameter and buffer, by name."""
+    holders, whole = {}, parametrized(module)
+    for name in (*dict(module.named_parameters()), *dict(module.named_buffers())):
+        head, inner, _ = name.partition("parametrizations.")
+        outer = head.removesuffix(".")
+        holders[name] = outer if inner and outer in whole else name.rpartition(".")[0]
+    return holders
+
+
+def parametrized(module: nn.Module) -> list[str]:
+    """The modules whose tensors `torch.nn.utils.parametrize` computes, without other children."""
+    parts = module.named_modules()
+    return [name for name, part in parts if is_parametrized(part) and len(part._modules) == 1]
+
+
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
@@ -125,10 +143,10 @@ def _layers(
     module: nn.Module, parameters: tuple[Block, ...], statistics: tuple[Block, ...]
 ) -> tuple[Layer, ...]:
     """A layer for each module with parameters or statistics, in the order of registration."""
-    layers, start, statistics_start = [], 0, 0
+    holders, layers, start, statistics_start = holders_of(module), [], 0, 0
     for name, part in module.named_modules():
         stop, statistics_stop = (
-            max((b.stop for b in blocks if b.name.rpartition(".")[0] == name), default=before)
+            max((b.stop for b in blocks if holders[b.name] == name), default=before)
             for blocks, before in ((parameters, start), (statistics, statistics_start))
         )
         if (start, statistics_start) != (stop, statistics_stop):

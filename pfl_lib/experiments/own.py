@@ -51,7 +51,7 @@ def check(what: str, own: Any, taken: Collection[str]) -> None:
     elif type(getattr(own, "version", None)) is not int:
         why = "give it version = 1, and raise that by hand when its results change"
     elif odd is not None:
-        why = f"its field {odd!r} is no number, text or tuple of them"
+        why = f"its field {odd!r} is no number, text or tuple of them (NumPy's need float or int)"
     if why:
         raise BadInput(f"{what} {own!r} cannot be stored: {why}")
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pfl_lib import data, engine, models, partitions
+from pfl_lib.engine.layout import parametrized
 from pfl_lib.errors import BadInput, check_alice, choose, whole
 from pfl_lib.experiments import measures, own
 from pfl_lib.federation.federation import Federation
@@ -182,7 +183,8 @@ class FederationRun:
             "dtype": str(fed.dtype).removeprefix("torch."),
         }
         unusual = {"own": check_storable(self.method) | {"data": {}}, "behaviour": fed.behaviour}
-        return _config(self, setting, {}, fed.layout.S > 0, **unusual)
+        versions = {"parametrized layers": 2 if parametrized(fed.module) else 1}
+        return _config(self, setting, versions, fed.layout.S > 0, **unusual)
 
     def config(self) -> dict[str, Any]:
         """Everything the numbers depend on, as JSON has it."""

@@ -5,8 +5,10 @@ from itertools import chain
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from pfl_lib import Federation, Schedule, models
+from pfl_lib.engine.flat import FlatModule
 from pfl_lib.engine.layout import Layer, Layout
 from pfl_lib.models.cnn import LeNet5, PFedLACNN
 from pfl_lib.models.dla import DLA
@@ -34,6 +36,20 @@ def test_columns_follow_the_modules_order_statistics_apart_and_batch_counters_in
     statistics = [(b.name, b.start, b.stop) for b in layout.statistics]
     assert statistics == [("norm.running_mean", 0, 2), ("norm.running_var", 2, 4)]
     assert (layout.P, layout.S) == (7, 4)
+
+
+def test_what_a_parametrization_holds_belongs_to_the_layer_whose_weight_it_computes():
+    """The layer of one whole module, so that FedRep's head is no bias alone."""
+    net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), weight_norm(nn.Linear(5, 3)))
+    layers = [(one.name, one.start, one.stop) for one in Layout.of(net).layers]
+    assert layers == [("0", 0, 25), ("2", 25, 46)]  # a bias, lengths and directions: 3 + 3 + 15
+    flat = FlatModule(net, F.cross_entropy, torch.device("cpu"), torch.float32)
+    assert [one.name for one in flat.in_forward_order(torch.zeros(2, 4)).layers] == ["0", "2"]
+    one = Layout.of(spectral_norm(nn.Linear(4, 3))).layers
+    assert one == (Layer("", 0, 15, 0, 7),)  # and its two vectors, 3 + 4
+    attention = spectral_norm(nn.MultiheadAttention(4, 2), "in_proj_weight")
+    apart = [(one.name, one.size) for one in Layout.of(attention).layers if one.size]
+    assert apart == [("", 12), ("out_proj", 20), ("parametrizations.in_proj_weight", 48)]
 
 
 def test_rows_of_a_module_and_back():

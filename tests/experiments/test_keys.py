@@ -4,12 +4,14 @@ import dataclasses
 import json
 
 import pytest
+import torch
+from torch.nn.utils.parametrizations import weight_norm
 
-from pfl_lib import DPSGD, Schedule, data, engine, models
+from pfl_lib import DPSGD, Federation, Schedule, data, engine, models
 from pfl_lib import methods as m
 from pfl_lib.experiments import measures
 from pfl_lib.experiments.runner import run_many, run_one
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.spec import FederationRun, RunSpec
 from pfl_lib.pages.registry import pages
 from pfl_lib.papers import PROFILES
 from pfl_lib.partitions import PARTITIONS, ByColumn, LabelSkew
@@ -218,6 +220,17 @@ def test_mixtures_have_a_version_of_their_own_where_the_network_has_running_stat
     assert normed.config()["versions"] == {"statistics of the mixture": version}
     plain = RunSpec(m.FedAvg(), Schedule(2), dataset="cifar10", model="pfedla_cnn-norm")
     assert "versions" not in plain.config()
+
+
+def test_a_parametrized_network_has_a_version_of_its_own():
+    """What its layers are has changed; other networks' runs keep their keys."""
+    pairs = [(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]))]
+    for network, versions in (
+        (torch.nn.Linear(2, 2), None),
+        (weight_norm(torch.nn.Linear(2, 2)), {"parametrized layers": 2}),
+    ):
+        fed = Federation.from_arrays(pairs, pairs, network, Schedule(1), name="zeros")
+        assert FederationRun(m.FedAvg(), fed).config().get("versions") == versions
 
 
 def test_c_as_printed_has_a_version_of_its_own_where_not_all_clients_take_part():

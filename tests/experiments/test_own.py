@@ -6,6 +6,7 @@ import linecache
 import sys
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -258,11 +259,13 @@ class Thawed:
 
 
 def test_what_cannot_be_described_is_told_in_one_line():
+    kinds = "number, text or tuple of them (NumPy's need float or int)"
     for method, why in (
         (Thawed(), "make it a frozen dataclass"),
-        (Shaped([1]), "its field 'size' is no number, text or tuple of them"),
-        (Shaped(float("inf")), "its field 'size' is no number, text or tuple of them"),
-        (Shaped((1, torch)), "its field 'size' is no number, text or tuple of them"),
+        *(
+            (Shaped(size), f"its field 'size' is no {kinds}")
+            for size in ([1], float("inf"), (1, torch), np.float32(0.5))
+        ),
     ):
         told = refusal(own.check, "method", method, ["fedavg"])
         assert told == f"method {method!r} cannot be stored: {why}"
