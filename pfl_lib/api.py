@@ -17,14 +17,7 @@ from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
 from pfl_lib.experiments.own import data_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
-from pfl_lib.experiments.spec import (
-    FederationRun,
-    RunFailure,
-    RunSpec,
-    check_storable,
-    described,
-    setting_of,
-)
+from pfl_lib.experiments.spec import FederationRun, RunSpec, check_storable, described, setting_of
 from pfl_lib.experiments.stopping import Interrupted
 from pfl_lib.experiments.training import Run, one_thread
 from pfl_lib.federation.devices import cores
@@ -170,13 +163,14 @@ def run(
         # there once more, and returned.
         with suppress(NotStored):
             done = run_many(specs, Store(results_dir), jobs, *where, with_model=with_model)
-            for why in {of.message for of in done if isinstance(of, RunFailure) and of.unsent}:
+            for why in {of.message for of in done if getattr(of, "unsent", False)}:
                 tell(f"{why}; the runs go one after the other")
     if storable:
         every = [_stored(spec, given) for spec in specs]
     else:
-        made = ((one, federation_of(one, *where, cores())) for one in specs)
-        every = [_unstored(method, fed, given, one) for one, fed in made]
+        with one_thread():
+            made = ((one, federation_of(one, *where, cores())) for one in specs)
+            every = [_unstored(method, fed, given, one) for one, fed in made]
     return every[0] if seeds is None else Results(tuple(every))
 
 

@@ -84,11 +84,8 @@ def flag(name: str, value: object) -> None:
 
 def check_settings(self: Any) -> None:
     """A dataclass's `__post_init__`, or its first line: checks each `setting`, inherited too."""
-    checks = {}
-    for kind in reversed(type(self).__mro__):
-        for name, field in vars(kind).get("__dataclass_fields__", {}).items():
-            if "check" in field.metadata:
-                checks[name] = field
+    kinds = [vars(kind).get("__dataclass_fields__", {}) for kind in reversed(type(self).__mro__)]
+    checks = {n: one for of in kinds for n, one in of.items() if "check" in one.metadata}
     for name, field in checks.items():
         value = getattr(self, name)
         if value is not None or field.default is not None:

@@ -7,12 +7,14 @@ import pytest
 import torch
 
 import pfl_lib
-from pfl_lib import DPSGD
+from pfl_lib import DPSGD, Federation
 from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.training import one_thread
 from pfl_lib.explore.of_training import Training
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import FedAvg
 from pfl_lib.results.store import Store
+from pfl_lib.rows import copies
 
 COMMON = {"model": "linear", "rounds": 2, "alice": None}
 
@@ -35,6 +37,49 @@ def test_torchs_default_type_and_autocast_change_no_number(method, given, tmp_pa
     finally:
         torch.set_default_dtype(torch.float32)
     assert plain.equals(double)
+
+
+@pytest.fixture
+def unusual():
+    """Torch as others may have left it; as it was, afterwards."""
+    before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    torch.set_grad_enabled(False)
+    torch.set_default_device("meta")
+    torch.set_float32_matmul_precision("medium")  # bfloat16 where the processor has it
+    yield
+    torch.set_grad_enabled(True)
+    torch.set_default_device(None)
+    torch.set_float32_matmul_precision(before[0])
+
+
+def test_gradients_off_another_default_device_and_a_lower_precision_change_no_number(
+    unusual, tmp_path
+):
+    asked = {"dataset": "digits", "model": "linear", "rounds": 2}
+    ours = pfl_lib.run("fedavg", **asked, results_dir=tmp_path / "unusual").metrics
+    left = torch.is_grad_enabled(), torch.get_default_device().type
+    assert left == (False, "meta") and torch.get_float32_matmul_precision() == "medium"
+    with one_thread():
+        kinds = torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv
+        assert [kind.fp32_precision for kind in kinds] == ["ieee", "ieee"]
+    torch.set_grad_enabled(True)
+    torch.set_default_device(None)
+    assert ours.equals(pfl_lib.run("fedavg", **asked, results_dir=tmp_path / "plain").metrics)
+
+
+def test_clients_in_threads_compute_with_the_runs_own_number_of_torchs_threads():
+    """A new thread has the number that any thread has set last."""
+    told = []
+
+    def step(rows, gradient, batch):
+        told.append(torch.get_num_threads())
+
+    pairs = [(torch.zeros(2, 2), torch.tensor([0, 1]))] * 4
+    fed = Federation.from_arrays(pairs, pairs, torch.nn.Linear(2, 2), Schedule(1), threads=2)
+    with one_thread(), ThreadPoolExecutor(1) as other:
+        other.submit(torch.set_num_threads, 2).result()
+        fed.train(copies(fed.initial(), 4), 1, range(4), step)
+    assert set(told) == {1}
 
 
 def test_runs_in_threads_of_one_process_are_those_of_runs_alone(tmp_path):

@@ -1,9 +1,11 @@
 """What a data set is, and what is known of one before it is read."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 Channels = tuple[float, ...]  # a mean or a standard deviation of each
@@ -40,6 +42,16 @@ class Dataset:
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one example: (channels, height, width) or (features,)."""
         return tuple(self.train_x.shape[1:])
+
+    @functools.cached_property
+    def pooled(self) -> "Dataset":
+        """The data set with all of its examples in both pools: the training pool's, then the test
+        pool's.  A table, whose two pools are one already, stays as it is.
+        """
+        if self.train_x is self.test_x:
+            return self
+        x, y = torch.cat([self.train_x, self.test_x]), torch.cat([self.train_y, self.test_y])
+        return dataclasses.replace(self, train_x=x, train_y=y, test_x=x, test_y=y)
 
 
 @dataclasses.dataclass(frozen=True)

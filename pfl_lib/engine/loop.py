@@ -57,7 +57,9 @@ def train(
 
     at_once = min(len(modules), len(work))
     if at_once > 1:
-        with seeded("a local step", watched), ThreadPoolExecutor(at_once) as threads:
+        # A thread begins with the number that another one of the process has set last.
+        given = {"initializer": torch.set_num_threads, "initargs": (torch.get_num_threads(),)}
+        with seeded("a local step", watched), ThreadPoolExecutor(at_once, **given) as threads:
             list(threads.map(client, range(len(work))))
     else:
         for i in range(len(work)):

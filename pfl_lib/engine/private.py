@@ -155,7 +155,11 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
         back = torch.autograd.grad(losses.sum(), [z for *_, z in met], materialize_grads=True)
         squares, parts = 0, []
         for (layer, given, _), g in zip(met, back, strict=True):
-            a, g = _inputs_and_outputs(layer, given.detach(), g)
+            if isinstance(layer, nn.Conv2d):
+                at = (layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+                a, g = F.unfold(given.detach(), *at).mT, g.flatten(2).mT
+            else:
+                a, g = (of.reshape(len(of), -1, of.shape[-1]) for of in (given.detach(), g))
             own = None  # of one place the norm is |g| |a|, and the products are not needed
             if g.shape[1] == 1:
                 squares = squares + (g.square().sum(2) * a.square().sum(2)).sum(1)
@@ -198,8 +202,7 @@ def by_layer(flat: FlatModule, bound: float) -> Clipped:
         if agrees is None:
             expected = whole(theta, x, y)
             agrees = all(map(_close, found, expected))
-            return found if agrees else expected
-        return found
+        return found if agrees else expected
 
     return clipped
 
@@ -211,13 +214,13 @@ def _pieces(x: Tensor, y: Tensor, at_once: int) -> Iterator[tuple[Tensor, Tensor
 
 
 def _close(found: Tensor, expected: Tensor) -> bool:
-    """Whether both agree to a ten thousandth of the largest finite number, which is not 0."""
+    """Whether both agree to 1e-4 of the largest finite number; False where that is 0."""
     largest = expected[expected.isfinite()].abs().amax().item() if expected.isfinite().any() else 0
     return largest > 0 and torch.allclose(found, expected, 1e-4, 1e-4 * largest, equal_nan=True)
 
 
 def _is_plain(layer: nn.Module, within: str, known: set[str]) -> bool:
-    """Whether `_inputs_and_outputs` knows the layer, and its parameters are its own."""
+    """Whether `by_layer` knows the layer, and its parameters are its own."""
     own = {leaf for leaf, _ in layer.named_parameters(recurse=False)}
     if own - {"weight", "bias"} or not {f"{within}{leaf}" for leaf in own} <= known:
         return False
@@ -225,14 +228,6 @@ def _is_plain(layer: nn.Module, within: str, known: set[str]) -> bool:
         padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
         return padded and layer.groups == 1
     return type(layer) is nn.Linear
-
-
-def _inputs_and_outputs(layer: nn.Module, given: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """What a layer was given, [b, t, in], and the gradients at its outputs, [b, t, out]."""
-    if isinstance(layer, nn.Conv2d):
-        at = (layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-        return F.unfold(given, *at).mT, g.flatten(2).mT
-    return given.reshape(len(given), -1, given.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
 
 
 def private_gradient(clipped: Clipped, noising: Noising | Sequence[Noising]) -> Gradient:

@@ -35,7 +35,10 @@ def train(
     clipped = any(noising) and by_example(flat, noising[0].settings.max_norm)
     placed = [client.placed() for client in work]
     for number in range(max((len(client.batches) for client in work), default=0)):
-        for group in _groups(work, number):
+        # Those with equally large batches together
+        sizes = {i: len(c.batches[number]) for i, c in enumerate(work) if number < len(c.batches)}
+        for size in dict.fromkeys(sizes.values()):
+            group = [i for i in sizes if sizes[i] == size]
             apart = len(group) < len(work)
             part = {name: matrix[group] for name, matrix in rows.items()} if apart else rows
             index, labels = (torch.stack([placed[i][k][number] for i in group]) for k in (0, 1))
@@ -48,15 +51,6 @@ def train(
                 for name in part:
                     rows[name][group] = part[name]
     return {name: rows[name] for name in trained}
-
-
-def _groups(work: Sequence[Work], number: int) -> list[list[int]]:
-    """The clients that have a batch of this number, those with equally large ones together."""
-    sizes: dict[int, list[int]] = {}
-    for i, client in enumerate(work):
-        if number < len(client.batches):
-            sizes.setdefault(len(client.batches[number]), []).append(i)
-    return list(sizes.values())
 
 
 def gradients_of(flat: FlatModule) -> Gradient:

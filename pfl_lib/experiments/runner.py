@@ -78,12 +78,10 @@ def run_one(
         tell_rounds(found.metrics.to_dict("records"), on_round)
         return found
     place = {"data_dir": data_dir, "device": device, "engine": engine, "threads": threads}
+    told = 0
     with contextlib.closing(training(spec, store, checkpoint_seconds, until, **place)) as rounds:
-        run = next(rounds)
-        tell_rounds(run.metrics, on_round)
-        told = len(run.metrics)
-        for _ in rounds:
-            if progress is not None:
+        for number, run in enumerate(rounds):
+            if progress is not None and number:
                 progress(run.done)
             tell_rounds(run.metrics[told:], on_round)
             told = len(run.metrics)

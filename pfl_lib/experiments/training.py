@@ -35,13 +35,21 @@ TAKEN = ("round", "client", "seed", "name", "method", "bytes")
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Torch's own threads off: the papers' networks are too small for them, and sums then never
-    depend on the number of cores.  No autocast; on a GPU no TF32 (gradients 1 to 2 % off).
+    depend on the number of cores.  Gradients on, no autocast, the CPU as default device, and no
+    bfloat16 in products; on a GPU no TF32 (gradients 1 to 2 % off).
     """
+    cpu = torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv
     gpu = torch.backends.cudnn, torch.backends.cuda.matmul
     kinds = gpu if torch.cuda.is_available() else ()
     with contextlib.ExitStack() as after:
         after.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
+        after.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":
+            after.enter_context(torch.device("cpu"))
+        for kind in cpu:
+            after.callback(setattr, kind, "fp32_precision", kind.fp32_precision)
+            kind.fp32_precision = "ieee"
         for device in ("cpu", *(["cuda"] if kinds else [])):
             after.enter_context(torch.autocast(device, enabled=False))
         for kind in kinds:
@@ -63,9 +71,9 @@ class Run:
         self.method, self.fed = method, fed
         self.measures, self.evaluate_every = tuple(measures), evaluate_every
         fed.private_steps.clear()
+        check(self.measures, fed)
         self.state = asked.start(method, fed)
         self._steps_of_start = list(fed.private_steps)
-        check(self.measures, fed)
         self.done, self.diverged, self.seconds = 0, None, 0.0
         self.metrics: list[dict[str, float]] = []
         self.weights: list[Tensor] = []

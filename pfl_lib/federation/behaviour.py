@@ -111,7 +111,7 @@ def _told(value: Any, within: tuple[int, ...]) -> str:
 
 
 def _held(value: Any) -> list[Any] | None:
-    """What a container holds, in an order of its own; None for what is none."""
+    """What a container holds, in the same order in every process; None for what is none."""
     if isinstance(value, list | tuple):
         return [*value]
     if isinstance(value, dict):
@@ -125,13 +125,10 @@ def _held(value: Any) -> list[Any] | None:
 
 
 def _of_code(code: CodeType) -> str:
-    consts = (_of_code(c) if isinstance(c, CodeType) else _sorted(c) for c in code.co_consts)
-    return f"{code.co_code!r} {code.co_names} {', '.join(consts)}"
-
-
-def _sorted(constant: Any) -> str:
-    """A constant's `repr`; of a set, whose order is another in every process, the sorted parts."""
-    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+    """Bytes, names and constants; a set's are sorted: their order is another in every process."""
+    consts = [sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in code.co_consts]
+    words = (_of_code(c) if isinstance(c, CodeType) else repr(c) for c in consts)
+    return f"{code.co_code!r} {code.co_names} {', '.join(words)}"
 
 
 def bytes_of(value: Tensor | np.ndarray | np.generic) -> bytes | None:

@@ -153,10 +153,6 @@ def _check_exact(x: Tensor, cure: str) -> None:
             raise BadInput(f"inputs hold {largest}: {rounded}: {cure}")
 
 
-def _is_frame(part: object) -> bool:
-    return hasattr(part, "to_numpy")  # pandas' and others' frames and columns
-
-
 def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     where = f"client {client}'s {split} split"
     if not isinstance(pair, list | tuple) or len(pair) != 2:
@@ -166,11 +162,12 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
     if any(np.ma.isMaskedArray(part) for part in pair):
         raise BadInput(f"{where} is a masked array: fill or drop what is masked")
     try:
-        plain = (one.to_numpy(copy=True) if _is_frame(one) else one for one in pair)
+        # pandas' and others' frames and columns
+        plain = (one.to_numpy(copy=True) if hasattr(one, "to_numpy") else one for one in pair)
         x, y = (torch.as_tensor(one).detach() for one in plain)
     except (TypeError, ValueError, RuntimeError) as error:
         labels = pair[1]
-        of_several = _is_frame(labels) or isinstance(labels, list | tuple | np.ndarray)
+        of_several = hasattr(labels, "to_numpy") or isinstance(labels, list | tuple | np.ndarray)
         if of_several and isinstance([*np.asarray(labels, object).ravel(), 0][0], str):
             cure = "number the classes from 0, for all clients alike"
             raise BadInput(f"{where} has texts as labels: {cure}") from None

@@ -20,12 +20,11 @@ def choose_device(name: str) -> torch.device:
 
 
 def cores() -> int:
-    """Cores this process may use, as joblib counts them: its affinity's, at most a container's
-    quota and LOKY_MAX_CPU_COUNT.  Raises BadInput where that is no whole number, 1 or more.
+    """Cores this process may use; joblib's LOKY_MAX_CPU_COUNT lowers their number where a container
+    sees more cores than it is given.  Raises BadInput where that is no whole number, 1 or more.
     """
-    from joblib import cpu_count  # takes a fifth of a second to import
-
-    most = os.environ.get("LOKY_MAX_CPU_COUNT", "1")
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    most = os.environ.get("LOKY_MAX_CPU_COUNT") or str(there or 1)
     if not most.isdecimal() or int(most) < 1:
         raise BadInput(f"LOKY_MAX_CPU_COUNT is {most!r}: give a whole number, 1 or more")
-    return cpu_count()
+    return min(there or 1, int(most))

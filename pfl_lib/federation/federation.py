@@ -142,7 +142,12 @@ class Federation:
         model_checks.check_private(template, train, schedule)
         with ALONE:
             model_checks.check(template, train, clients.classes, schedule)
-        model_checks.check_vmap(template, train, schedule, engine)
+        try:
+            model_checks.check_vmap(template, train, schedule, engine)
+        except BadInput:
+            if self._chosen or schedule.private:
+                raise
+            self.engine = "loop"  # "auto" takes what trains
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
         self.behaviour = ""
         if name is not None:

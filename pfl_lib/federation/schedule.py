@@ -2,19 +2,10 @@
 
 from dataclasses import MISSING, dataclass
 
+from pfl_lib import errors
 from pfl_lib.engine.augment import AUGMENTATIONS
 from pfl_lib.engine.private import DPSGD
-from pfl_lib.errors import (
-    ABOVE_0,
-    BELOW_1,
-    NOT_NEGATIVE,
-    BadInput,
-    check_settings,
-    choose,
-    number,
-    setting,
-    whole,
-)
+from pfl_lib.errors import BadInput, check_settings, choose, number, setting, whole
 
 MOST = 1_000_000  # rounds, epochs or batches that no run gets to: more are a slip of the pen
 SHARE = (number, "a number above 0 and at most 1", lambda v: 0 < v <= 1)
@@ -43,10 +34,10 @@ class Schedule:
     local_batches: int | None = setting(None, whole, 1, MOST)
     order: str = setting("shuffled", choose, ("shuffled", "fixed"))
     batch_size: int = setting(32, whole, 1, MOST)
-    lr: float = setting(0.1, *ABOVE_0)
+    lr: float = setting(0.1, *errors.ABOVE_0)
     lr_decay: float = setting(1.0, *SHARE)
-    momentum: float = setting(0.0, *BELOW_1)
-    weight_decay: float = setting(0.0, *NOT_NEGATIVE)
+    momentum: float = setting(0.0, *errors.BELOW_1)
+    weight_decay: float = setting(0.0, *errors.NOT_NEGATIVE)
     participation: float = setting(1.0, *SHARE)
     availability: tuple[tuple[int, int, int], ...] = ()
     augment: str = setting("none", choose, AUGMENTATIONS)

@@ -67,12 +67,11 @@ class Method(Protocol):
 
 METHODS: dict[str, type] = {
     method.name: method
-    for group in (
-        (Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, Ditto, FineTuned, BrokenGlobal),
-        (FedFomo, FedFomoMA, FedAvgData, Mocha, CFL, PerFedAvg, PFedMe),
-        (PFedLA, PFedHN, FedBN, FedRep, LGFedAvg, FedProx, Similarity),
+    for method in (
+        *(Local, FedAvg, Scaffold, WeightErosion, Waffle, APFL, Ditto, FineTuned, BrokenGlobal),
+        *(FedFomo, FedFomoMA, FedAvgData, Mocha, CFL, PerFedAvg, PFedMe),
+        *(PFedLA, PFedHN, FedBN, FedRep, LGFedAvg, FedProx, Similarity),
     )
-    for method in group
 }
 
 

@@ -110,8 +110,7 @@ class CFL:
 
 def similarities(updates: Tensor) -> Tensor:
     """Cosine similarities [m, m], float64, of updates [m, P]; 0 beside an update of zero."""
-    norms = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
-    directions = updates / torch.where(norms > 0, norms, 1.0)
+    directions = torch.nn.functional.normalize(updates, eps=1e-30)
     return (directions @ directions.T).double().cpu()
 
 

@@ -56,7 +56,7 @@ class FedAvgData:
     def start(self, fed: Federation) -> Rows:
         """BadInput where the pool would be empty although the share is not 0."""
         sizes = fed.sizes().tolist()
-        if self.share and not pool_size(sizes, self.share, self.pool):
+        if self.share and not gifts(sizes, self.share, fed.seed, self.pool):
             of = POOLS[self.pool].format(total=sum(sizes), mean=sum(sizes) / len(sizes))
             more = "give a larger share, or 0 for FedAvg"
             raise BadInput(f"share {self.share!r} of {of} is no whole example: {more}")
@@ -72,17 +72,13 @@ class FedAvgData:
         return average(weights, trained), each_sends_a_model(weights, clients, len(fed))
 
 
-def pool_size(sizes: Sequence[float], share: float, pool: str) -> int:
-    """How many examples are shared by clients with so many training examples each."""
-    return round_half_up(share * sum(sizes) / _parts(sizes, pool))
-
-
 def gifts(sizes: Sequence[float], share: float, seed: int, pool: str) -> dict[int, Tensor]:
     """What the clients put into the pool: {client: positions among its training examples}, without
     those that give nothing.  Drawn by (seed, "shared data").
     """
-    counts = [math.floor(size * share / _parts(sizes, pool)) for size in sizes]
-    missing = pool_size(sizes, share, pool) - sum(counts)
+    parts = 1 if pool == "all" else len(sizes)
+    counts = [math.floor(size * share / parts) for size in sizes]
+    missing = round_half_up(share * sum(sizes) / parts) - sum(counts)
     for client in permutation(len(sizes), seed, "shared data")[:missing].tolist():
         counts[client] += 1
     return {
@@ -90,7 +86,3 @@ def gifts(sizes: Sequence[float], share: float, seed: int, pool: str) -> dict[in
         for client, (size, count) in enumerate(zip(sizes, counts, strict=True))
         if count
     }
-
-
-def _parts(sizes: Sequence[float], pool: str) -> int:
-    return 1 if pool == "all" else len(sizes)

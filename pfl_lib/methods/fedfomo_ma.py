@@ -51,16 +51,15 @@ class FedFomoMA:
         sound = finite.nonzero().flatten().tolist()  # places of models that can be averaged
         m = len(sound)
         shares = torch.zeros(len(fed), len(fed), dtype=torch.float64)
+        columns = [clients[place] for place in sound]
         if m > 1:
             averages = average(leave_one_out(m), models_of(trained, sound))
-            columns = [clients[place] for place in sound]
             for client in clients:
                 losses, _ = fed.evaluate(averages, "validation", [client] * (m + 1))
                 signed = torch.where(losses.isfinite(), losses - losses[0], 0.0)[1:].cpu()
                 shares[client, columns] = normalised(signed.nan_to_num(0.0))
         else:
-            for place in sound:
-                shares[clients[place], clients[place]] = 1.0
+            shares[columns, columns] = 1.0
 
         mine = shares[clients]
         mixed = average(mine[:, clients], trained)

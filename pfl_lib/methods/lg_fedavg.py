@@ -8,7 +8,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.methods.fedavg import WEIGHTING
 from pfl_lib.progress import tell
-from pfl_lib.rows import Rows, as_kept, copies, models_of
+from pfl_lib.rows import Rows, as_kept, copies
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,7 @@ class LGFedAvg:
         return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
-        clients = fed.participants(r)
-        shared = self._shared(fed)
-        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
-        return partial.averaged(fed, state, clients, trained, shared, self.weighting)
+        return partial.averaged(fed, state, r, self._shared(fed), self.weighting)
 
     def _shared(self, fed: Federation) -> list[Layer]:
         local = representation(fed.layout) if self.local is None else self.local
@@ -51,10 +48,14 @@ class LGFedAvg:
 def representation(layout: Layout) -> list[str]:
     """Layers below the fully connected ones; without a convolution, all layers but the last."""
     names = [layer.name for layer in layout.layers]
-    convolutions = {b.name.rpartition(".")[0] for b in layout.parameters if len(b.shape) > 2}
-    if not convolutions:
+    # Kernels, also under `weight_norm`; a bare parameter, as of positions, is none.
+    leaves = {b.start: b.name.rpartition(".")[2] for b in layout.parameters if len(b.shape) > 2}
+    kernels = [start for start, leaf in leaves.items() if leaf.startswith(("weight", "original"))]
+    if not kernels:
         return names[:-1]
-    behind = 1 + max(names.index(name) for name in convolutions)
+    behind = 1 + max(
+        k for k, of in enumerate(layout.layers) for start in kernels if of.start <= start < of.stop
+    )
     while behind < len(names) and layout.layers[behind].norm:
         behind += 1
     return names[:behind]

@@ -9,6 +9,7 @@ from torch import Tensor
 from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import A_SHARE, check_settings, choose, setting
 from pfl_lib.federation.federation import Federation
+from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods.local import Local
 from pfl_lib.methods.pfedla import mixed_models
 from pfl_lib.rows import Rows, as_kept, distances, models_of, with_models
@@ -42,6 +43,10 @@ class Similarity:
     start, served = Local.start, as_kept
     __post_init__ = check_settings
 
+    def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
+        """What changed for some runs alone: T of networks with layers of statistics alone."""
+        return {"layers without parameters": 1 + (statistics and self.by == "layer")}
+
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
         clients, layers = fed.participants(r), fed.layout.layers
         given = models_of(state, clients)
@@ -49,7 +54,8 @@ class Similarity:
 
         parts = layers if self.by == "layer" else None
         apart = update_distances(trained["theta"] - given["theta"], parts)
-        weights = weights_at(apart, temperature(apart, self.entropy))
+        sized = torch.tensor([layer.size > 0 for layer in parts or ()] or [True])
+        weights = weights_at(apart, temperature(apart[sized], self.entropy))
         by_layer = weights.expand(len(layers), -1, -1).transpose(0, 1).to(trained["theta"])
         mixed = mixed_models(by_layer, trained, layers)
 

@@ -134,7 +134,7 @@ def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[
     names: dict[str, dict[str, str]] = {id: {} for id in pages}
     for name, stamp in stamps.items():
         names.setdefault(stamp.id, {})[stamp.profile] = name
-    best = {id: [of[one] for one in RESULTS if one in of] for id, of in names.items()}
+    best = {id: next((of[one] for one in RESULTS if one in of), None) for id, of in names.items()}
     live = [(page, names[id].get(LIVE)) for id, page in pages.items() if page.paper]
     template = exporter().environment.get_template("listing.html.j2")
     explained = ROOT / "docs" / "verdicts.md"  # an installed package has none
@@ -145,7 +145,7 @@ def listing(stamps: Mapping[str, Stamp], told: Sequence[str], stored: Container[
         pages=pages,
         stamps=stamps,
         names=names,
-        best={id: of[0] if of else None for id, of in best.items()},
+        best=best,
         stored=stored,
         live=[(page, name, stamps[name]) for page, name in live if name],
         words=[*LEVELS, *PAIRS.values()],

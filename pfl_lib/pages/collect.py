@@ -10,7 +10,7 @@ import ast
 import contextlib
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +33,6 @@ class Needed:
     specs: tuple[RunSpec, ...] = ()
     models: tuple[RunSpec, ...] = ()
     size: Profile | None = None
-
-    def stored(self, has: Callable[[RunSpec], bool]) -> int:
-        """How many of its runs are stored."""
-        return sum(map(has, self.specs))
 
 
 class Collected(Exception):

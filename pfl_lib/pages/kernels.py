@@ -123,10 +123,10 @@ def main() -> None:
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
+    print(os.getpid(), flush=True)  # the other side waits for it, also where what follows fails
     os.chdir(given["cwd"])
     os.environ.clear()
     os.environ.update(given["env"], JPY_PARENT_PID=str(os.getppid()))
-    print(os.getpid(), flush=True)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, *([2] if given["quiet"] else [])):
         os.dup2(nowhere, stream)

@@ -34,11 +34,11 @@ def compare_with_recorded(
     """Assert that `values` (numbers and words, in mappings and lists) are those recorded for a page
     under the name `what`, and print how many they are.
 
-    Words, counts and nan have to be the same; numbers differ by at most `within`, or by the share
-    `relative` of the recorded one.  Only the quick profile, complete, with the shipped parameters
-    and `runs` (keys, and the source of the reader's own classes) is compared; else a line says why
-    not.  Raises AssertionError that names the first value that differs, BadInput where nothing is
-    recorded.
+    Words and nan have to be the same; numbers, counts too, differ by at most `within`, or by the
+    share `relative` of the recorded one.  Only the quick profile, complete, with the shipped
+    parameters and `runs` (keys, and the source of the reader's own classes) is compared; else a
+    line says why not.  Raises AssertionError that names the first value that differs, BadInput
+    where nothing is recorded.
     """
     own = settings.model_dump(exclude={*Settings.model_fields})
     file = FOLDER / f"{page}.json"

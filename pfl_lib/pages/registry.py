@@ -70,8 +70,8 @@ class NotebookPage:
         where two are level; None where no run is.  A page without runs is the paper's.
         """
         paper, small = (self.needed(name, seeds) for name in ("paper", "small"))
-        best = max(paper, small, key=lambda needed: needed.stored(has))
-        return best if best.stored(has) else None if paper.specs else paper
+        best = max(paper, small, key=lambda needed: sum(map(has, needed.specs)))
+        return best if any(map(has, best.specs)) else None if paper.specs else paper
 
 
 def page(id: str) -> NotebookPage:

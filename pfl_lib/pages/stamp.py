@@ -84,27 +84,27 @@ def summary(notebook) -> dict[str, object]:
 
 
 def small(png: bytes) -> str:
-    """A picture `WIDTH` pixels wide, as a data URI."""
+    """A picture at most `WIDTH` pixels wide, as a data URI."""
     picture, buffer = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
-    size = WIDTH, max(1, round(picture.height * WIDTH / picture.width))
-    picture = picture.resize(size, Image.Resampling.LANCZOS)
+    picture.thumbnail((WIDTH, picture.height), Image.Resampling.LANCZOS)
     # Median cut, the default, gives a few bright marks among many greys none of the colours.
     picture.quantize(COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def made_from(notebook: Path, parameters: Mapping[str, object], specs: Iterable, store) -> str:
-    """The digest of all that a page follows from, 16 hex digits: its notebook, its parameters, the
-    package, the libraries that compute and draw, and the stored runs behind it, whose keys say
-    everything that their numbers depend on.
+    """The digest of all that a page follows from, 16 hex digits: its notebook and the files that
+    this reads (`page.beside`), its parameters, the package, the libraries that compute and draw,
+    and the stored runs behind it, whose keys say everything that their numbers depend on.
     """
     # A page may show the models, which published results come without.
     runs = [(spec.key, store.has(spec), store.has(spec, with_model=True)) for spec in specs]
-    # How many processes train side by side changes nothing that a page shows; nor does plots_only,
-    # where nothing is left to train.
-    aside = {"jobs", "plots_only"} if all(ran for _, ran, _ in runs) else {"jobs"}
-    shown = {name: value for name, value in parameters.items() if name not in aside}
-    facts = [sha256(notebook.read_bytes()), shown, sorted(runs), _package()]
+    # How many processes train side by side changes nothing that a page shows.
+    shown = {name: value for name, value in parameters.items() if name != "jobs"}
+    named = re.findall(r'beside\(\\"([^"\\]+)', notebook.read_text(encoding="utf-8"))
+    files = (notebook, *map(notebook.parent.joinpath, named))
+    read = [sha256(path.read_bytes()) for path in files if path.is_file()]
+    facts = [read, shown, sorted(runs), _package()]
     return sha256(json.dumps(facts, sort_keys=True, default=str).encode())[:16]
 
 

@@ -37,15 +37,14 @@ from pfl_lib.papers.settings import Setting
 from pfl_lib.papers.table import Column, Row, Table
 
 PAPER = "weight_erosion"
-SPLITS = ("AGE_STRICT", "AGE_SOME")
 CLIENTS = (0, 1, 2, 3)
 AVERAGED = ("Local", "WE", "FedAvg")  # those with a run for every seed
 METHODS = (*AVERAGED, "Global (code)")
 
-# Our name for a split and its batch size: 161 gives client 1 three batches and the others two, 132
-# gives client 3 two and the others three.
-SPLIT_AS = {"AGE_STRICT": ("age_strict", 161), "AGE_SOME": ("age_some", 132)}
-BY_RADIUS = {"age_strict": "radius_strict", "age_some": "radius_some"}
+# Batch sizes: 161 gives client 1 three batches and the others two, 132 gives client 3 two and the
+# others three.
+BATCH_SIZES = {"AGE_STRICT": 161, "AGE_SOME": 132}
+SPLITS = tuple(BATCH_SIZES)
 
 RUN, RIGHT = "as the paper measures", "predicted rightly"
 ACCURACIES = (
@@ -91,13 +90,12 @@ def _rows(model: str) -> tuple[Row, ...]:
     shared = {"rounds": 30, "local_batches": 1, "order": "fixed", "lr": 3.0, "weight_decay": 1e-3}
     rows = []
     for split, alice in product(SPLITS, CLIENTS):
-        partition, batch_size = SPLIT_AS[split]
         at = Setting(
             dataset="titanic_as_run",
-            partition=partition,
+            partition=split.lower(),
             model=model,
             clients=len(CLIENTS),
-            schedule=Schedule(batch_size=batch_size, **shared),
+            schedule=Schedule(batch_size=BATCH_SIZES[split], **shared),
             alice=alice,
             loss="half_cross_entropy",
             measures=("start", "batch_accuracy"),
@@ -127,7 +125,7 @@ AVERAGES = replace(FIGURES, name="averages", rows=_rows("linear")).only(columns=
 
 def _radius(setting: Setting) -> Setting:
     """The quick profile's data in the Titanic's place; no run starts from the authors' model."""
-    split = BY_RADIUS[setting.partition]
+    split = setting.partition.replace("age", "radius")
     cancer = replace(setting, dataset="breast_cancer", partition=split, model="linear")
     return cancer.scheduled(batch_size=66)
 

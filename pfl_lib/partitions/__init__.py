@@ -22,11 +22,10 @@ from pfl_lib.randomness import seeded
 
 FAMILIES: dict[str, type] = {
     family.name: family
-    for group in (
-        (LabelSkew, ByColumn, Shards, Latent, Dirichlet),
-        (Classes, Dominant, Neighbours, Relatives, SizedSkew),
+    for family in (
+        *(LabelSkew, ByColumn, Shards, Latent, Dirichlet),
+        *(Classes, Dominant, Neighbours, Relatives, SizedSkew),
     )
-    for family in group
 }
 
 TENSORS = ("train_x", "train_y", "test_x", "test_y")  # of a data set
@@ -56,7 +55,9 @@ def make(
     check_share(validation)
     foreign, given = not built_in(recipe), dataset
     if foreign:  # later runs read the same tensors, which it may not change
-        given = dataclasses.replace(dataset, **{n: getattr(dataset, n).clone() for n in TENSORS})
+        held = {name: getattr(dataset, name) for name in TENSORS}
+        copies = {id(tensor): tensor.clone() for tensor in held.values()}
+        given = dataclasses.replace(dataset, **{name: copies[id(held[name])] for name in held})
     with seeded(f"distribution {called(recipe)}: its split", foreign):
         made = recipe.split(given, clients, seed, alice)
         again = recipe.split(given, clients, seed, alice) if foreign else made

@@ -1,7 +1,5 @@
 """What a recipe and a partition are: who holds which examples, under which labels."""
 
-import dataclasses
-import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ class Partition:
     test pool; `validation[i]` in the training pool, an empty tuple when no client has any.
     `relabel`: int64 [N, classes], the label that client i gives to class l in all of its examples,
     or None when every client uses the data set's labels.  `pooled`: all positions are those of
-    `pooled_examples`, the training pool with the test pool behind it.  `targets`: client i is
+    `Dataset.pooled`, the training pool with the test pool behind it.  `targets`: client i is
     tested and validated on data like those of client `targets[i]`, or like its own (None); `test`
     says so already, `validation` is drawn from that client.
     """
@@ -53,7 +51,7 @@ class Partition:
 
     def of(self, dataset: Dataset) -> Dataset:
         """The data set whose pools the positions count: the pooled one, or the data set itself."""
-        return pooled_examples(dataset) if self.pooled else dataset
+        return dataset.pooled if self.pooled else dataset
 
     def own_labels(self, client: int, labels: Tensor) -> Tensor:
         """The data set's `labels` as `client` sees them (int64, any shape, same shape back)."""
@@ -99,18 +97,6 @@ class Recipe(Protocol):
 def called(recipe: Recipe) -> str:
     """The recipe's short name where it has one, else the recipe as Python writes it."""
     return getattr(recipe, "short", None) or repr(recipe)
-
-
-@functools.cache
-def pooled_examples(dataset: Dataset) -> Dataset:
-    """The data set with all of its examples in both pools: the training pool's, then the test
-    pool's.  A table, whose two pools are one already, stays as it is.
-    """
-    if dataset.train_x is dataset.test_x:
-        return dataset
-    x = torch.cat([dataset.train_x, dataset.test_x])
-    y = torch.cat([dataset.train_y, dataset.test_y])
-    return dataclasses.replace(dataset, train_x=x, train_y=y, test_x=x, test_y=y)
 
 
 def of_each_class(labels: Tensor, classes: int) -> list[LongTensor]:

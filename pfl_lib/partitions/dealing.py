@@ -5,7 +5,7 @@ from torch import LongTensor
 
 from pfl_lib.data.source import Dataset
 from pfl_lib.errors import BadInput, check_settings
-from pfl_lib.partitions.base import Partition, Recipe, called, cut, of_each_class, pooled_examples
+from pfl_lib.partitions.base import Partition, Recipe, called, cut, of_each_class
 from pfl_lib.randomness import generator, permutation
 
 TRAIN_SHARE = 0.7  # section 4.1: "All data are divided into 70% training set, and 30% test set"
@@ -29,7 +29,7 @@ def check_sizes(recipe: Recipe) -> None:
 
 def stock(dataset: Dataset) -> LongTensor:
     """Examples of each class in both pools together, int64 [classes]."""
-    return torch.bincount(pooled_examples(dataset).train_y, minlength=dataset.classes)
+    return torch.bincount(dataset.pooled.train_y, minlength=dataset.classes)
 
 
 def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Partition:
@@ -41,7 +41,7 @@ def deal(recipe: Recipe, dataset: Dataset, wanted: LongTensor, seed: int) -> Par
     pFedLA's 600 examples 0.68 to 0.71 of a class, in place of 0.7; with few examples far more).
     Raises `BadInput` for a class with fewer examples than are wanted.
     """
-    name, labels = called(recipe), pooled_examples(dataset).train_y
+    name, labels = called(recipe), dataset.pooled.train_y
     demand, there = wanted.sum(0), stock(dataset)
     if short := torch.nonzero(demand > there).flatten().tolist():
         label = short[0]

@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from pfl_lib.errors import BadInput
 from pfl_lib.progress import tell
@@ -69,19 +70,20 @@ class Published:
             return False
         small = sum(tensor.numel() for tensor in (result.model or {}).values()) <= SMALL_MODEL
         model = result.model if with_model and small else None
-        there = self.find(slug, result.config["key"])
-        if there and (there.model or not model):
-            return False
         path = self.path(slug)
-        lines, damaged = _lines(path)
-        if damaged:
-            raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
         try:
-            lines = lines | {slug: _line(slug, dataclasses.replace(thinned(result), model=model))}
             self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as new:
-                text = "".join(f"{lines[name]}\n" for name in sorted(lines))
-                new.write_text(text, encoding="utf-8")
+            with FileLock(self.folder / ".lock"):  # another process may publish into it too
+                there = self.find(slug, result.config["key"])
+                if there and (there.model or not model):
+                    return False
+                lines, damaged = _lines(path)
+                if damaged:
+                    raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
+                line = _line(slug, dataclasses.replace(thinned(result), model=model))
+                with replacing(path) as new:
+                    every = sorted((lines | {slug: line}).items())
+                    new.write_text("".join(f"{text}\n" for _, text in every), encoding="utf-8")
         except OSError as error:
             why = error.strerror or os.strerror(error.errno)
             raise BadInput(f"{slug} cannot be published in {self.folder} ({why})") from None

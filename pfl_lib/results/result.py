@@ -104,16 +104,13 @@ class Result:
 
     @property
     def best_accuracy(self) -> float:
-        """The best round's accuracy (0 to 1), as in WAFFLE; nan if no round was evaluated.  The
-        initial model, which the measure "start" evaluates as round 0, is none.
-        """
-        return float(self.accuracy_by_round().loc[1:].max())
+        """The best round's accuracy (0 to 1), as in WAFFLE: `value()`."""
+        return self.value()
 
     @property
     def last_accuracy(self) -> float:
         """The last round's accuracy (0 to 1); nan if no round was evaluated."""
-        accuracy = self.accuracy_by_round().loc[1:]
-        return float(accuracy.iloc[-1]) if len(accuracy) else float("nan")
+        return self.value(protocol="last")
 
     def value(
         self,

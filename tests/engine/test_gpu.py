@@ -25,6 +25,18 @@ def federation(network: str, device: str) -> Federation:
     return Federation.from_arrays(data, data, model, schedule, device=device, **held)
 
 
+class Branching(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x if x.sum() > 0 else -x)
+
+
+def test_auto_takes_one_after_the_other_what_cannot_be_taken_side_by_side():
+    pairs = [(torch.ones(4, 2), torch.tensor([0, 1, 0, 1]))] * 2
+    fed = Federation.from_arrays(pairs, pairs, Branching(2, 2), Schedule(1), device="cuda")
+    rows, _ = fed.train(copies(fed.initial(), 2), 1, range(2))
+    assert fed.engine == "loop" and rows["theta"].isfinite().all()
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_recording_gives_the_models_that_the_loop_gives_on_a_cpu(network):
     both = {device: federation(network, device) for device in ("cpu", "cuda")}

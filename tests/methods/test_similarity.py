@@ -3,8 +3,9 @@
 import math
 
 import torch
+from torch import nn
 
-from pfl_lib.methods.similarity import Similarity, update_distances
+from pfl_lib.methods.similarity import Similarity, mean_entropy, update_distances
 from tests.methods.conftest import TwoLayers
 
 
@@ -40,6 +41,16 @@ def test_one_temperature_serves_all_layers(pencil, play, exactly):
     after, log = play(method, fed)[0]
     exactly(log["weights"][:, 0], [[9 / 10, 1 / 10], [3 / 4, 1 / 4]])
     exactly(after["theta"], [[16 / 5, 1], [-16 / 5, -1]])
+
+
+def test_a_layer_of_statistics_alone_has_no_part_in_the_temperature(small, play):
+    """In it no two clients differ, so that its weights are equal, whatever the entropy."""
+    norm = nn.BatchNorm1d(3, affine=False)
+    model = lambda: nn.Sequential(nn.Linear(4, 3), norm, nn.Linear(3, 3))  # noqa: E731
+    _, log = play(Similarity(entropy=0.5), small(alice=None, model=model, batch_size=3))[0]
+    below, alone, above = log["weights"]
+    torch.testing.assert_close(alone, torch.full_like(alone, 1 / 4))
+    assert math.isclose(mean_entropy(torch.stack([below, above])), 0.5, abs_tol=1e-6)
 
 
 def test_clients_with_the_same_updates_share_whatever_the_entropy(small, play):

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import io
+import json
 from pathlib import Path
 
 import nbformat
@@ -11,7 +12,7 @@ from PIL import Image
 
 from pfl_lib.pages import build, html, registry
 from pfl_lib.pages.registry import NotebookPage
-from pfl_lib.pages.stamp import Stamp, read_stamp, small, summary
+from pfl_lib.pages.stamp import Stamp, made_from, read_stamp, small, summary
 
 PIXEL = Image.new("RGB", (1344, 672), "white")
 PAGE = NotebookPage(
@@ -129,6 +130,19 @@ def test_links_between_notebooks_become_links_between_pages(tmp_path):
     assert 'href="sentences.html#speed"' in page and 'href="../small/sentences.html"' in page
     assert 'href="other.ipynb"' in page and 'href="https://example.org/x.ipynb"' in page
     assert '<a href="../index.html">later</a>' in page, "a page that is not there yet"
+
+
+def test_a_page_is_made_anew_where_what_it_follows_from_has_changed(tmp_path):
+    """Its notebook, a file that this reads, a parameter that shows; not the number of jobs."""
+    notebook, beside = tmp_path / "page.ipynb", tmp_path / "mine.csv"
+    notebook.write_text(json.dumps(['rows = beside("mine.csv")']))
+    beside.write_text("1")
+    given = {"jobs": 1, "plots_only": True}
+    digests = [made_from(notebook, given | {"jobs": jobs}, (), None) for jobs in (1, 2)]
+    digests.append(made_from(notebook, given | {"plots_only": False}, (), None))
+    beside.write_text("2")
+    digests.append(made_from(notebook, given, (), None))
+    assert digests[0] == digests[1] and len({*digests}) == 3
 
 
 def test_the_stamp_is_kept_in_the_executed_notebook(tmp_path):

@@ -1,10 +1,51 @@
-"""Every page's run keys are those of `frozen.json`."""
+"""Every page's run keys are those of `frozen.json`; docs/verdicts.md counts as they are."""
 
 import json
+import re
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from pfl_lib.papers import PRINTED, overview, values
+from pfl_lib.papers.runs import VALUE
+from pfl_lib.results.store import Store
 from tests.papers import freeze
+
+VERDICTS = Path(__file__).resolve().parents[2] / "docs" / "verdicts.md"
 
 
 def test_every_page_needs_the_runs_that_it_needed_and_published_results_are_found_by_their_keys():
     """After a change that is meant: `python tests/papers/freeze.py --write`."""
     assert freeze.keys() == json.loads(freeze.FROZEN.read_text(encoding="utf-8"))["keys"]
+
+
+def test_docs_verdicts_says_how_many_pairs_rest_on_one_seed_and_how_close_they_are():
+    found = overview.overview(PRINTED, Store("/nowhere").find)
+    printed = values.load().set_index(VALUE)["std"].fillna(0)
+    known = found.values.set_index(VALUE).assign(std=printed.groupby(level=VALUE).first())
+    exact = found.pairs.query("profile == 'paper' and metric.str.contains('accuracy')")
+    places = VALUE[:-2]
+    higher, lower = (
+        known.loc[pd.MultiIndex.from_frame(exact[[*places, side, "metric"]])].reset_index()
+        for side in ("higher", "lower")
+    )
+    order = exact["order"].reset_index(drop=True)
+    decided = order.isin(["stands", "turned"])
+    one_seed = (higher["seeds"] == 1) | (lower["seeds"] == 1)
+    apart, spread = (higher["ours"] - lower["ours"]).abs(), np.hypot(higher["std"], lower["std"])
+    near = decided & one_seed & (apart <= 2 * spread)
+    close = higher["printed"] - lower["printed"] <= 0.4 + 1e-9
+    counts = [
+        *(decided.sum(), (decided & ~one_seed).sum(), (decided & one_seed).sum()),
+        *(near.sum(), (near & (order == "stands")).sum(), (near & (order == "turned")).sum()),
+        *(close.sum(), (close & (higher["paper"] == "waffle")).sum()),
+    ]
+    text = " ".join(VERDICTS.read_text(encoding="utf-8").split())
+    told = re.search(
+        r"of the (\d+) decided pairs of accuracies in the exact setting (\d+) rest on five seeds"
+        r" and (\d+) on one\. In (\d+) of those on one seed \((\d+) stand, (\d+) are turned\) .*"
+        r" (\d+) clear pairs, (\d+) of them WAFFLE's, are printed at most 0\.4",
+        text,
+    )
+    assert told and [*map(int, told.groups())] == counts

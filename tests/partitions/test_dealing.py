@@ -10,14 +10,13 @@ from pfl_lib import partitions
 from pfl_lib.data.source import Dataset
 from pfl_lib.federation.clients import from_partition
 from pfl_lib.partitions import Classes, Dominant, Neighbours, Partition, Relatives
-from pfl_lib.partitions.base import pooled_examples
 from pfl_lib.partitions.dealing import apportion
 from tests.common import refusal, refused
 
 
 def counts(made: Partition, dataset: Dataset) -> torch.Tensor:
     """Examples of each label, to train and to test on: [clients, classes]."""
-    labels, parts = pooled_examples(dataset).train_y, zip(made.train, made.test, strict=True)
+    labels, parts = dataset.pooled.train_y, zip(made.train, made.test, strict=True)
     each = [torch.bincount(labels[torch.cat(of)], minlength=dataset.classes) for of in parts]
     return torch.stack(each)
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from pfl_lib import partitions as p
 from pfl_lib.errors import BadInput
-from pfl_lib.partitions.base import pooled_examples
 from pfl_lib.partitions.dealing import apportion, draw_classes
 
 few = settings(max_examples=20, deadline=None, derandomize=True)
@@ -78,7 +77,7 @@ def test_a_client_has_its_number_of_examples_in_its_classes_and_trains_on_its_sh
     if found is None:
         return
     split, dataset = found
-    labels = pooled_examples(dataset).train_y
+    labels = dataset.pooled.train_y
     train, test = (
         torch.stack([torch.bincount(labels[rows], minlength=10) for rows in of])
         for of in (split.train, split.test)

@@ -164,6 +164,16 @@ def test_a_table_is_one_pool_so_that_no_row_may_be_trained_and_tested_on():
         refused(told, p.make, recipe, table)
 
 
+def test_a_recipe_of_ones_own_may_build_on_the_packages_on_a_table_too():
+    @dataclasses.dataclass(frozen=True)
+    class Mine(p.Classes):
+        name = "mine"
+
+    table = data.load("breast_cancer")
+    own, ours = (p.make(of(1, 50), table, 4, seed=1) for of in (Mine, p.Classes))
+    assert own.checksum() == ours.checksum()
+
+
 def test_labels_and_targets_of_a_split_of_ones_own_have_to_fit():
     digits = data.load("digits")
     for relabel in (torch.full((2, 10), 10), torch.zeros(2, 9).long(), torch.zeros(2, 10)):

@@ -3,13 +3,16 @@
 import base64
 import json
 import shutil
+import threading
 import zlib
 
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 
 from pfl_lib.methods import Local
+from pfl_lib.results import published
 from pfl_lib.results.published import MOST_NUMBERS, signed, thinned
 from pfl_lib.results.store import Store
 from tests.common import refused
@@ -48,7 +51,7 @@ def test_runs_of_a_method_and_a_data_set_share_a_file_a_sorted_line_each(mine, r
         assert reader.find(spec) is None
         mine.publish(spec)
         assert reader.find(spec) is not None
-    volumes = {path.name for path in mine.published.iterdir()}
+    volumes = {path.name for path in mine.published.glob("[!.]*")}
     assert volumes == {"fedavg-digits.jsonl", "local-digits.jsonl"}
     file = mine.published / "fedavg-digits.jsonl"
     (before,) = file.read_text().splitlines()
@@ -128,6 +131,19 @@ def test_a_large_model_never_goes_along(mine, reader):
     assert large.publish(RUNS[1], with_model=True)
     assert reader.find(RUNS[1]).model is None
     assert not large.publish(RUNS[1], with_model=True), "it would come without its model again"
+
+
+def test_a_file_that_another_process_writes_is_waited_for(mine, monkeypatch):
+    """Else the one that replaces the file last would lose the other's line."""
+    read, lines = threading.Event(), published._lines
+    monkeypatch.setattr(published, "_lines", lambda path: (read.set(), lines(path))[1])
+    mine.published.mkdir()
+    with FileLock(mine.published / ".lock"):
+        second = threading.Thread(target=mine.publish, args=(RUNS[0],))
+        second.start()
+        assert not read.wait(0.2)
+    second.join(60)
+    assert read.is_set() and not mine.publish(RUNS[0])
 
 
 def test_of_large_matrices_evenly_spaced_rounds_are_published_as_they_are():
