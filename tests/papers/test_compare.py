@@ -50,6 +50,21 @@ def test_the_papers_best_is_that_of_all_methods_of_the_row(accuracies, ours, agr
     assert compare.leaders(Runs((TABLE,), lambda spec: None), TABLE).reset_index().empty
 
 
+def test_methods_without_a_common_seed_are_neither_above_nor_level():
+    """WAFFLE, the best printed, ran with seed 1 alone, Local with seed 2."""
+    table, best = TABLE.only(columns=["Local", "WAFFLE"]), {"waffle": (1, 0.9), "local": (2, 0.99)}
+
+    def find(spec) -> Result | None:
+        seed, value = best[spec.method.name]
+        row = {"round": [1], "client": 0, "accuracy": value, "loss": 1.0}
+        ran = Result({"alice": 0}, pd.DataFrame(row), None, None, 1.0)
+        return ran if spec.seed == seed else None
+
+    runs = Runs((table,), find)
+    assert compare.orders(runs).iloc[0][["best ours", "best agrees"]].tolist() == ["Local", "–"]
+    assert compare.leaders(runs, table).tolist() == [["Local", "WAFFLE"]]
+
+
 def test_what_a_method_logs_under_a_places_name_changes_no_place():
     row = {"round": [1], "client": 0, "accuracy": 0.5, "loss": 1.0, "seed": 9.0, "method": 8.0}
     result = Result({"alice": 0}, pd.DataFrame(row | {"steps": 7.0}), None, None, 1.0)

@@ -1,5 +1,6 @@
 """FedFomo's tables: the paper's settings, every printed value, what smaller profiles cost."""
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -88,6 +89,8 @@ def test_an_epsilon_is_read_from_the_local_steps_of_a_run():
     assert spent == pytest.approx(9.86, abs=0.02)
     clipped = replace(ran, config={"schedule": schedule | {"private": private | {"noise": 0.0}}})
     assert EPSILON.read(clipped, "last", "clients", "served") == float("inf")
+    short = replace(ran, metrics=ran.metrics.query("round < 20"))
+    assert math.isnan(EPSILON.read(short, "last", "clients", "served")), "not all of its steps"
 
 
 @pytest.mark.parametrize(
