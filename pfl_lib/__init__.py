@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from pfl_lib.engine.private import DPSGD
     from pfl_lib.federation.federation import Federation
     from pfl_lib.federation.schedule import Schedule
+    from pfl_lib.results.comparison import compare
     from pfl_lib.results.result import Result
-    from pfl_lib.results.several import Results, compare
+    from pfl_lib.results.several import Results
 
 __all__ = ["DPSGD", "BadInput", "Federation", "Result", "Results", "Schedule", "compare", "run"]
 __version__ = "0.1.0"
@@ -26,7 +27,7 @@ _FROM = {
     "Schedule": "pfl_lib.federation.schedule",
     "Result": "pfl_lib.results.result",
     "Results": "pfl_lib.results.several",
-    "compare": "pfl_lib.results.several",
+    "compare": "pfl_lib.results.comparison",
     "explore": "pfl_lib.explore",
 }
 

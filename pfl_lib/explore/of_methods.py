@@ -6,8 +6,9 @@ import pandas as pd
 
 from pfl_lib.display import curves, play, table
 from pfl_lib.errors import choose
+from pfl_lib.results.comparison import compare
 from pfl_lib.results.result import Result
-from pfl_lib.results.several import Results, compare
+from pfl_lib.results.several import Results
 
 WORST = "accuracy of the worst client"
 METRICS = {"accuracy": {}, WORST: {"over": "worst"}, "loss": {"metric": "loss"}}
