@@ -8,7 +8,7 @@ import torch
 
 import pfl_lib
 from pfl_lib import DPSGD, Federation
-from pfl_lib.experiments.spec import RunSpec
+from pfl_lib.experiments.spec import FederationRun, RunSpec
 from pfl_lib.experiments.training import one_thread
 from pfl_lib.explore.of_training import Training
 from pfl_lib.federation.schedule import Schedule
@@ -42,14 +42,14 @@ def test_torchs_default_type_and_autocast_change_no_number(method, given, tmp_pa
 @pytest.fixture
 def unusual():
     """Torch as others may have left it; as it was, afterwards."""
-    before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    before = torch.get_float32_matmul_precision()
     torch.set_grad_enabled(False)
     torch.set_default_device("meta")
     torch.set_float32_matmul_precision("medium")  # bfloat16 where the processor has it
     yield
     torch.set_grad_enabled(True)
     torch.set_default_device(None)
-    torch.set_float32_matmul_precision(before[0])
+    torch.set_float32_matmul_precision(before)
 
 
 def test_gradients_off_another_default_device_and_a_lower_precision_change_no_number(
@@ -58,13 +58,22 @@ def test_gradients_off_another_default_device_and_a_lower_precision_change_no_nu
     asked = {"dataset": "digits", "model": "linear", "rounds": 2}
     ours = pfl_lib.run("fedavg", **asked, results_dir=tmp_path / "unusual").metrics
     left = torch.is_grad_enabled(), torch.get_default_device().type
-    assert left == (False, "meta") and torch.get_float32_matmul_precision() == "medium"
+    assert left == (False, "meta") and torch.backends.mkldnn.matmul.fp32_precision == "bf16"
     with one_thread():
-        kinds = torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv
-        assert [kind.fp32_precision for kind in kinds] == ["ieee", "ieee"]
+        assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
     torch.set_grad_enabled(True)
     torch.set_default_device(None)
     assert ours.equals(pfl_lib.run("fedavg", **asked, results_dir=tmp_path / "plain").metrics)
+
+
+def test_a_federation_made_with_gradients_off_has_the_key_that_it_has_with_them():
+    pairs = [(torch.randn(4, 2), torch.tensor([0, 1, 0, 1]))]
+    network, keys = torch.nn.Linear(2, 2), []
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients):
+            fed = Federation.from_arrays(pairs, pairs, network, Schedule(1), name="mine")
+        keys.append(FederationRun(FedAvg(), fed).key)
+    assert fed.behaviour and keys[0] == keys[1]
 
 
 def test_clients_in_threads_compute_with_the_runs_own_number_of_torchs_threads():

@@ -4,7 +4,6 @@ BadInput, in one line, where it gives what a run could not go on with.
 """
 
 import contextlib
-import pickle
 import random
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
@@ -114,9 +113,13 @@ def _told(method: Method) -> tuple:
 
 def _place(value: object) -> object:
     """Where a generator stands, how often a tensor was written into; None of anything else."""
-    if isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
-        return pickle.dumps(value)
-    if isinstance(value, torch.Generator):  # whose pickles differ each time
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state())
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, torch.Generator):
         return value.get_state().numpy().tobytes()
     return value._version if isinstance(value, Tensor) and not value.is_inference() else None
 

@@ -38,7 +38,7 @@ def one_thread() -> Iterator[None]:
     depend on the number of cores.  Gradients on, no autocast, the CPU as default device, and no
     bfloat16 in products; on a GPU no TF32 (gradients 1 to 2 % off).
     """
-    cpu = torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv
+    cpu = torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv, torch.backends.mkldnn.rnn
     gpu = torch.backends.cudnn, torch.backends.cuda.matmul
     kinds = gpu if torch.cuda.is_available() else ()
     with contextlib.ExitStack() as after:
@@ -47,7 +47,7 @@ def one_thread() -> Iterator[None]:
         after.enter_context(torch.enable_grad())
         if torch.get_default_device().type != "cpu":
             after.enter_context(torch.device("cpu"))
-        for kind in cpu:
+        for kind in (one for one in cpu if one.fp32_precision not in ("ieee", "none")):
             after.callback(setattr, kind, "fp32_precision", kind.fp32_precision)
             kind.fp32_precision = "ieee"
         for device in ("cpu", *(["cuda"] if kinds else [])):

@@ -33,7 +33,8 @@ def behaviour_of(module: nn.Module, split: Split, small: bool) -> str:
     for place, dtype in ((p, d) for p in (some, slice(2)) for d in DIGITS):
         x = split.pool.to(torch.device("cpu"), dtype).inputs(every[place]).contiguous()
         try:
-            numbers = [*_probe(copy.deepcopy(module).to("cpu", dtype), x, labels[place])]
+            with torch.enable_grad():
+                numbers = [*_probe(copy.deepcopy(module).to("cpu", dtype), x, labels[place])]
         except Exception:  # noqa: BLE001  whatever a user's network does
             continue
         return _digest(_words(numbers, DIGITS[dtype]).encode())

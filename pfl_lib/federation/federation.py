@@ -40,8 +40,8 @@ class Federation:
     `model` is a function that makes a module (its initial parameters then follow the seed) or a
     module, whose present parameters every client starts from.  `alice` is the one client whose
     model is read and evaluated, a number or a name (of `clients.names`); None: all clients.
-    `engine` is "loop", "vmap" or "auto" (loop on a CPU, vmap on a GPU for networks below a million
-    parameters and the package's local steps);
+    `engine` is "loop", "vmap" or "auto" (loop on a CPU; vmap on a GPU for networks below a million
+    parameters that torch.func takes, and the package's local steps);
     loop trains `threads` clients at once.  With "auto" nothing depends on the device but rounding;
     with "vmap" a local step of one's own is given many clients' rows, and has to keep them apart.
 
@@ -144,10 +144,12 @@ class Federation:
             model_checks.check(template, train, clients.classes, schedule)
         try:
             model_checks.check_vmap(template, train, schedule, engine)
-        except BadInput:
-            if self._chosen or schedule.private:
+        except BadInput as refused:
+            lost = isinstance(refused.__cause__, torch.OutOfMemoryError)
+            if self._chosen or schedule.private or lost:
                 raise
-            self.engine = "loop"  # "auto" takes what trains
+            tell(f"clients train one after the other: {refused}")
+            self.engine = "loop"
         self.layout = template.in_forward_order(train.pool.inputs(train.index[0][:1]))
         self.behaviour = ""
         if name is not None:

@@ -17,9 +17,9 @@ class LGFedAvg:
     the server averages the upper, global part.
 
     * `local`: the layers that stay, by name, such as ("conv1", "conv2").  None: all before the
-      first fully connected layer behind the convolutions, or, in a network without convolutions,
-      all but the last layer (our choice).  The authors' CIFAR-10 script averages "the last two" of
-      a list that ends with the convolutions, which is the lower end.
+      first fully connected layer behind the convolutions (what has three dimensions or more), or,
+      in a network without convolutions, all but the last layer (our choice).  The authors' CIFAR-10
+      script averages "the last two" of a list that ends with the convolutions, the lower end.
     * Everybody starts from the initial model; the authors start from one that FedAvg has trained.
     * `weighting`: "size" (Algorithm 1) or "uniform" (the authors' code).
     """
@@ -48,9 +48,7 @@ class LGFedAvg:
 def representation(layout: Layout) -> list[str]:
     """Layers below the fully connected ones; without a convolution, all layers but the last."""
     names = [layer.name for layer in layout.layers]
-    # Kernels, also under `weight_norm`; a bare parameter, as of positions, is none.
-    leaves = {b.start: b.name.rpartition(".")[2] for b in layout.parameters if len(b.shape) > 2}
-    kernels = [start for start, leaf in leaves.items() if leaf.startswith(("weight", "original"))]
+    kernels = [b.start for b in layout.parameters if len(b.shape) > 2]
     if not kernels:
         return names[:-1]
     behind = 1 + max(

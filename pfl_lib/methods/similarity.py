@@ -44,7 +44,7 @@ class Similarity:
     __post_init__ = check_settings
 
     def versions(self, schedule: Schedule, statistics: bool) -> dict[str, int]:
-        """What changed for some runs alone: T of networks with layers of statistics alone."""
+        """Layers of running statistics alone once had a part in T; few networks have such."""
         return {"layers without parameters": 1 + (statistics and self.by == "layer")}
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:

@@ -94,7 +94,7 @@ def small(png: bytes) -> str:
 
 def made_from(notebook: Path, parameters: Mapping[str, object], specs: Iterable, store) -> str:
     """The digest of all that a page follows from, 16 hex digits: its notebook and the files that
-    this reads (`page.beside`), its parameters, the package, the libraries that compute and draw,
+    this names as `beside("...")`, its parameters, the package, the libraries that compute and draw,
     and the stored runs behind it, whose keys say everything that their numbers depend on.
     """
     # A page may show the models, which published results come without.

@@ -29,6 +29,7 @@ MOST_NUMBERS = 16_000
 """Of a run's weights, or of one of its matrices, by client and client: 64 kB as float32."""
 SMALL_MODEL = 1_000  # numbers of a model that is published where a page shows it
 CONFIG, MODEL, TABLE, COMPRESSED = "config.json", "model.pt", ".csv", ".zlib"
+LOCK_SECONDS = 60  # to wait for another process that publishes
 CHECKSUM = b', "sha256": "'
 
 
@@ -70,13 +71,14 @@ class Published:
             return False
         small = sum(tensor.numel() for tensor in (result.model or {}).values()) <= SMALL_MODEL
         model = result.model if with_model and small else None
+        there = self.find(slug, result.config["key"])
+        if there and (there.model or not model):
+            return False
         path = self.path(slug)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.folder / ".lock"):  # another process may publish into it too
-                there = self.find(slug, result.config["key"])
-                if there and (there.model or not model):
-                    return False
+            # Another process may publish into it too.
+            with FileLock(self.folder / ".lock", LOCK_SECONDS, mode=0o666):
                 lines, damaged = _lines(path)
                 if damaged:
                     raise BadInput(f"{damaged[0]}: restore it (git checkout), then publish")
@@ -85,7 +87,7 @@ class Published:
                     every = sorted((lines | {slug: line}).items())
                     new.write_text("".join(f"{text}\n" for _, text in every), encoding="utf-8")
         except OSError as error:
-            why = error.strerror or os.strerror(error.errno)
+            why = error.strerror or (os.strerror(error.errno) if error.errno else error)
             raise BadInput(f"{slug} cannot be published in {self.folder} ({why})") from None
         return True
 

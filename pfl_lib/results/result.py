@@ -109,7 +109,7 @@ class Result:
 
     @property
     def last_accuracy(self) -> float:
-        """The last round's accuracy (0 to 1); nan if no round was evaluated."""
+        """The last round's accuracy (0 to 1): `value(protocol="last")`."""
         return self.value(protocol="last")
 
     def value(

@@ -57,9 +57,6 @@ def test_the_representation_without_convolutions_and_without_layers_behind_them(
     assert representation(small(model=normed, batch_size=3).layout) == ["0", "1"]
 
     network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 3, 26))
-    positions = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3), nn.Linear(3, 2))
-    positions[0].register_parameter("positions", nn.Parameter(torch.zeros(1, 2, 3)))
-    assert representation(Layout.of(positions)) == ["0", "1"]  # no convolution has them
     weighed = nn.Sequential(weight_norm(nn.Conv2d(1, 4, 3)), nn.Flatten(), nn.Linear(4, 2))
     assert representation(Layout.of(weighed)) == ["0"]
 

@@ -61,6 +61,7 @@ def test_a_kernel_has_its_imports_its_folder_and_environment_and_nobody_elses_va
         assert cell("import subprocess; print(subprocess.call(['false']))") == "1"
 
 
+@pytest.mark.timeout(120)
 def test_a_kernel_whose_folder_is_gone_ends_and_the_next_one_starts(start):
     gone = KernelManager()
     gone.start_kernel(cwd="/gone", stderr=subprocess.DEVNULL)

@@ -1,15 +1,16 @@
 """Published results: many runs in few text files, which say what the folders of runs said."""
 
 import base64
+import contextlib
 import json
 import shutil
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from filelock import FileLock
 
 from pfl_lib.methods import Local
 from pfl_lib.results import published
@@ -134,16 +135,24 @@ def test_a_large_model_never_goes_along(mine, reader):
 
 
 def test_a_file_that_another_process_writes_is_waited_for(mine, monkeypatch):
-    """Else the one that replaces the file last would lose the other's line."""
-    read, lines = threading.Event(), published._lines
-    monkeypatch.setattr(published, "_lines", lambda path: (read.set(), lines(path))[1])
-    mine.published.mkdir()
-    with FileLock(mine.published / ".lock"):
-        second = threading.Thread(target=mine.publish, args=(RUNS[0],))
-        second.start()
-        assert not read.wait(0.2)
-    second.join(60)
-    assert read.is_set() and not mine.publish(RUNS[0])
+    """Else both would have read the file before either replaces it, and one line would be lost."""
+    both, line = threading.Barrier(2), published._line
+
+    def waiting(slug, result):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(1)
+        return line(slug, result)
+
+    monkeypatch.setattr(published, "_line", waiting)
+    with ThreadPoolExecutor(2) as threads:
+        assert all(threads.map(mine.publish, RUNS[:2]))
+    assert {run.slug for run in RUNS[:2]} <= set(published.Published(mine.published).places())
+
+
+def test_what_is_there_already_is_said_of_a_folder_that_cannot_be_written(mine, monkeypatch):
+    mine.publish(RUNS[0])
+    monkeypatch.setattr(published, "FileLock", None)
+    assert not mine.publish(RUNS[0])
 
 
 def test_of_large_matrices_evenly_spaced_rounds_are_published_as_they_are():
