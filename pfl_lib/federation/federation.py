@@ -41,9 +41,9 @@ class Federation:
     module, whose present parameters every client starts from.  `alice` is the one client whose
     model is read and evaluated, a number or a name (of `clients.names`); None: all clients.
     `engine` is "loop", "vmap" or "auto" (loop on a CPU; vmap on a GPU for networks below a million
-    parameters that torch.func takes, and the package's local steps);
-    loop trains `threads` clients at once.  With "auto" nothing depends on the device but rounding;
-    with "vmap" a local step of one's own is given many clients' rows, and has to keep them apart.
+    parameters that torch.func takes, and the package's local steps); loop trains `threads` clients
+    at once.  With "auto" nothing depends on the device but rounding; with "vmap" a local step of
+    one's own is given many clients' rows, and has to keep them apart.
 
     `loss` is "cross_entropy" or "half_cross_entropy", half of it; `device` "auto" (a GPU where
     there is one), "cpu" or "cuda"; `dtype` torch.float32 or torch.float64.

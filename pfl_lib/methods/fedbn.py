@@ -6,7 +6,7 @@ from pfl_lib.errors import BadInput, check_settings, setting
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.methods.fedavg import WEIGHTING
-from pfl_lib.rows import Rows, as_kept, copies
+from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
@@ -35,5 +35,7 @@ class FedBN:
         return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
+        clients = fed.participants(r)
         shared = [layer for layer in fed.layout.layers if not layer.norm]
-        return partial.averaged(fed, state, r, shared, self.weighting)
+        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
+        return partial.averaged(fed, state, clients, trained, shared, self.weighting)

@@ -72,7 +72,7 @@ class FedRep:
         if shared:
             step = only(shared, fed)
             rows, _ = fed.train(rows, r, clients, step, epochs=body_epochs, uploaded=shared)
-        return partial.averaged(fed, state, r, shared, self.weighting, rows)
+        return partial.averaged(fed, state, clients, rows, shared, self.weighting)
 
     def _epochs(self, local: float) -> tuple[float, float]:
         """Epochs of the head and of the body out of the schedule's."""

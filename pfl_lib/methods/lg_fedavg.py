@@ -8,7 +8,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import partial
 from pfl_lib.methods.fedavg import WEIGHTING
 from pfl_lib.progress import tell
-from pfl_lib.rows import Rows, as_kept, copies
+from pfl_lib.rows import Rows, as_kept, copies, models_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class LGFedAvg:
         return copies(fed.initial(), len(fed))
 
     def round(self, fed: Federation, state: Rows, r: int) -> tuple[Rows, dict]:
-        return partial.averaged(fed, state, r, self._shared(fed), self.weighting)
+        clients, shared = fed.participants(r), self._shared(fed)
+        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
+        return partial.averaged(fed, state, clients, trained, shared, self.weighting)
 
     def _shared(self, fed: Federation) -> list[Layer]:
         local = representation(fed.layout) if self.local is None else self.local

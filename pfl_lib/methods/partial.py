@@ -10,7 +10,7 @@ from pfl_lib.engine.layout import Layer
 from pfl_lib.errors import BadInput
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods.fedavg import averaging_weights
-from pfl_lib.rows import Rows, average, models_of, weights_of_all, with_models
+from pfl_lib.rows import Rows, average, weights_of_all, with_models
 
 
 def check_names(name: str, names: object) -> None:
@@ -31,19 +31,15 @@ def shared_layers(fed: Federation, kept: Collection[str]) -> list[Layer]:
 def averaged(
     fed: Federation,
     state: Rows,
-    r: int,
+    clients: list[int],
+    trained: Rows,
     shared: list[Layer],
     weighting: str,
-    trained: Rows | None = None,
 ) -> tuple[Rows, dict]:
-    """The state and log of a round in which everybody gets the average of the `shared` layers that
-    the participants have `trained` (None: train their models whole).
+    """The state and log after `clients` have `trained`: everybody gets the shared layers' average.
 
     Sent, up and down, are the shared layers alone: so many P-ths of a model.
     """
-    clients = fed.participants(r)
-    if trained is None:
-        trained, _ = fed.train(models_of(state, clients), r, clients, uploaded=shared)
     weights = averaging_weights(weighting, fed.sizes(clients))
     mean, after = average(weights, trained), with_models(state, clients, trained)
     for layer in shared:
