@@ -101,7 +101,7 @@ def show(store, name) -> None:
     """
     path, result = store.named(name)
     print(f"{path}\n{json.dumps(result.config, indent=1)}")
-    if len(accuracy := result.accuracy_by_round().loc[1:]):
+    if (accuracy := result.accuracy_by_round().loc[1:]).count():
         best = accuracy.round(12).idxmax()  # as `Result.value` reads it
         best = f"best {accuracy[best]:.2%} (round {best})"
         print(f"accuracy: {best}, last {accuracy.iloc[-1]:.2%} (round {accuracy.index[-1]})")

@@ -99,8 +99,10 @@ class Result:
         return self.metrics.pivot(index="round", columns="client", values=metric)
 
     def accuracy_by_round(self) -> pd.Series:
-        """Test accuracy (0 to 1) by round: Alice's where there is one, else the clients' mean."""
-        return self.by_round("accuracy").mean(axis=1).rename("accuracy")
+        """Test accuracy (0 to 1) by round: Alice's where there is one, else the clients' mean; NaN
+        where a client's is.
+        """
+        return self.by_round("accuracy").mean(axis=1, skipna=False).rename("accuracy")
 
     @property
     def best_accuracy(self) -> float:

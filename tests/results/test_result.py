@@ -105,6 +105,9 @@ def test_a_round_without_one_clients_number_has_no_mean_and_none_before_it_count
     assert lost.value("loss", "last", "alice", "trained") == 4.0
     assert lost.value("loss", "best", model="trained") == 1.5
     assert lost.by_client("loss", "last", "trained").isna().to_dict() == {0: True, 1: False}
+    lost = result(accuracy=[0.2, 0.4, 0.6, 0.8, math.nan, 0.9])
+    assert lost.accuracy_by_round().isna().to_dict() == {1: False, 2: False, 3: True}
+    assert math.isnan(lost.last_accuracy) and lost.best_accuracy == pytest.approx(0.7)
 
 
 def test_what_a_run_does_not_have_is_not_a_number():
