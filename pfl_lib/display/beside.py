@@ -50,10 +50,11 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
             axes.errorbar(rows[column], at + shift, xerr=spread, **look)
             for row in lost:
                 words = {"color": colour, "transform": axes.get_yaxis_transform()}
-                words |= {"va": "center", "fontsize": "x-small"}
+                words |= {"va": "center", "fontsize": "x-small", "zorder": 5}
+                words["bbox"] = {"color": "white", "pad": 0.5}  # over a line that it may meet
                 axes.text(0.02, row + shift + 0.06, "diverged", **words)
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
-        axes.set(xlabel=rows["metric"].iloc[0].replace("_percent", ", %").replace("_", " "))
+        axes.set(xlabel=rows["metric"].iloc[0])
         figure.suptitle(title)  # above the names too, which may leave the axes little room
         bars = rows[[f"{column} std" for column in columns]].notna().any(axis=None)
         told = {"title": "bars: one standard deviation", "title_fontsize": "small"} if bars else {}

@@ -70,6 +70,9 @@ def build(
             size, seeds = needed.size, tuple(sorted({spec.seed for spec in stored}))
             small = needed.profile == "small"  # some of its runs may be the exact setting's too
             exact = set(page.needed("paper").specs if small else ()) - set(needed.specs)
+            printed = [one.table.runs(one.profiles[needed.profile]) for one in page.printed]
+            whole = printed and {*sum(printed, ())} <= {*stored}
+            all_of = ", all of the paper's methods" if whole else ""
             stamp = Stamp(
                 id=page.id,
                 status="not run" if job.not_run else "failed" if job.error else "ok",
@@ -80,7 +83,7 @@ def build(
                 seconds=job.seconds,
                 error=job.error,
                 made_from=digests[name],
-                runs="" if len(stored) == count else f"{len(stored)} of {count} runs",
+                runs="" if len(stored) == count else f"{len(stored)} of {count} runs{all_of}",
                 exact=sum(map(store.has, exact)),
                 megabytes=job.megabytes,
             )

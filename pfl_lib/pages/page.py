@@ -44,7 +44,9 @@ from pfl_lib.results.store import Store
 ANSWER = "application/vnd.pfl-lib.answer+json"
 COMPARED = "application/vnd.pfl-lib.compared+json"
 """Outputs: a sentence's answer for the scorecard, and counted verdicts and orders for the index."""
+WRONG = "; wrong pairings: our value held against another method's, and how many would pass"
 SMALLER = "; smaller runs alone, the scorecard takes exact ones first"
+MANY = 8  # methods: of more, a table of several settings is wider than a page
 NOT_RUN = "not run"  # the answer of a sentence of whose comparisons none was run
 
 
@@ -191,7 +193,11 @@ class Page:
 
         theme.show(figure, says)
 
-    table = staticmethod(show_table)
+    def table(
+        self, frame: pd.DataFrame, caption: str, digits: int = 2, folded: bool = False
+    ) -> None:
+        """Show a frame (`display.table`), settings and metrics in words."""
+        show_table(compare.in_words(frame), caption, digits, folded)
 
     def setting(self, *tables: Table) -> None:
         """Show what each table runs: its settings and its methods' hyper-parameters."""
@@ -227,21 +233,22 @@ class Page:
 
     def show_beside(self, runs: Runs, beside: pd.DataFrame) -> None:
         """Show a table's printed values beside ours: as dots, as the paper lays them out for each
-        data set, row by row, and folded value by value.  `beside`: what `compare` gave.
+        data set (of many methods for each setting), row by row, and folded value by value.
+        `beside`: what `compare` gave.
         """
         from pfl_lib.display.beside import bundle, dots
 
         shown = beside[beside["printed"].notna() | beside["own"]]
         if len(shown):
             first = shown[shown["metric"] == shown["metric"].iloc[0]]
-            words = first["setting"].replace(compare.IN_WORDS, regex=True)
-            self._display(bundle(dots(first.assign(setting=words))))
+            self._display(bundle(dots(compare.in_words(first))))
         ours = "ours of other data" if self.settings.profile == "quick" else "ours"
-        for dataset, rows in beside.groupby("dataset", sort=False):
-            layout, told = compare.as_printed(rows).droplevel("dataset"), dataset
+        each = ["dataset", "setting"] if beside["method"].nunique() > MANY else ["dataset"]
+        for place, rows in beside.groupby(each, sort=False):
+            layout, told = compare.as_printed(rows).droplevel("dataset"), place[0]
             if one := rows["setting"].nunique() == 1:
                 layout = layout.droplevel("setting")
-                told += f", {rows['setting'].iloc[0]}"
+                told += f", {compare.said(rows['setting'].iloc[0])}"
             if one or layout.shape[1] > len(layout):  # narrower with methods downwards
                 layout = layout.T
             none = "; –: no such run, or nothing to compare" if "exact ours" in rows else ""
@@ -249,11 +256,13 @@ class Page:
         if self.settings.profile != "quick":
             orders = compare.orders(runs)
             left = ["paper", "table", "profile"]
+            told = "Row by row: pairs of methods that the paper separates; tau: Kendall's"
             if self.settings.profile == "small":  # which judges no values
                 left += ["wrong pairings", "of these pass"]
+            else:
+                told += WRONG
             orders = orders.drop(columns=left, errors="ignore")
-            caption = "Row by row: pairs of methods that the paper separates"
-            self.table(orders, caption + (SMALLER if "exact ours" in beside else ""))
+            self.table(orders, told + (SMALLER if "exact ours" in beside else ""))
         values = beside.drop(columns=["paper", "table", "profile", "own", "run"])
         self.table(values, "Value by value", folded=True)
 
@@ -305,7 +314,7 @@ class Page:
             asked = row.at is not None and (not names or {row.setting, row.base} & {*names})
             if asked and (held := self.split(row.at)) is not None:
                 name = DATASETS[row.at.dataset].title  # not the paper's, in the quick profile
-                partition.show(*held, title=f"{name}, {row.setting}")
+                partition.show(*held, title=f"{name}, {compare.said(row.setting)}")
 
     def compare_with_recorded(
         self, what: str, values: Mapping[str, object], within: float = 0.0, relative: float = 0.0

@@ -4,6 +4,7 @@ Facts stand in columns; what is shown is a pivot of these frames.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -20,10 +21,11 @@ from pfl_lib.papers.values import Printed
 
 NAN = float("nan")
 EMPTY = ("–", "not run", "left out")
-# Names of settings as a reader says them: regular expressions, applied in this order
-IN_WORDS = {r"^latent_D(\d+)": r"\1 latent distributions", r"^non_iid_(\d)": r"non-IID.\1"}
-IN_WORDS |= {r"^dp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
-IN_WORDS["_"] = " "
+# Names of settings and metrics as a reader says them: regular expressions, applied in this order
+IN_WORDS = {r"\blatent_D(\d+)": r"\1 latent distributions", r"\bnon_iid_(\d)": r"non-IID.\1"}
+IN_WORDS |= {r"\bdp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
+IN_WORDS |= {r"_percent\b": ", %", r"_MB\b": ", MB", r"\bdOmega\b": "ΔΩ", r"(?<!\bp)_": " "}
+NAMED = {"setting", "settings", "row", "metric"}  # columns and levels of such names
 BECAME = ("diverged", "ran", "not measured", "not run")  # of a place, by what one of its runs did
 
 
@@ -169,6 +171,23 @@ def as_printed(compared: pd.DataFrame) -> pd.DataFrame:
     there = table.columns[~table.isin(EMPTY).all()]
     names = dict.fromkeys(compared["method"])
     return table[[name for name in names if name in there] or [*names]]
+
+
+def said(name: object) -> object:
+    """A setting's or metric's name as a reader says it."""
+    for pattern, words in IN_WORDS.items() if isinstance(name, str) else ():
+        name = re.sub(pattern, words, name)
+    return name
+
+
+def in_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with settings and metrics as a reader says them, in headings too (`NAMED`)."""
+    for name in NAMED & {*frame.columns}:
+        frame = frame.assign(**{name: frame[name].map(said)})
+    for axis in (0, 1):
+        for name in NAMED & {*frame.axes[axis].names}:
+            frame = frame.rename(said, axis=axis, level=name)
+    return frame
 
 
 def _ran(compared: pd.DataFrame, which: str = "") -> pd.Series:

@@ -7,7 +7,8 @@ from pfl_lib.papers.runs import Runs
 BELOW = 0.4  # points under the lower of two final accuracies: what both methods reach
 CLEARLY = 2  # rounds: an evaluation is noisy from round to round
 ENOUGH = 3  # seeds
-APART = ("rounds apart", "two errors")
+TARGET = "target, %"
+APART = ("rounds apart", "two standard errors")
 
 
 def best_so_far(frame: pd.DataFrame, client: int = 0) -> pd.DataFrame:
@@ -34,11 +35,11 @@ def lead(runs: Runs, faster: str, slower: str) -> pd.DataFrame:
     """Whether one method reaches an accuracy before another does: a row for each setting that the
     tables run.
 
-    Columns dataset, setting, target (percent: 0.4 points below the lower of the two final mean best
+    Columns dataset, setting, "target, %" (0.4 points below the lower of the two final mean best
     accuracies), a column for each of the two methods (the round in which its mean best accuracy,
     over the seeds that both have, reaches the target), seeds (how many these are), rounds apart
     (how much earlier the faster is there on these seeds, each with its own target, on average), two
-    errors (two standard errors of this mean) and earlier ("yes", "no", or "open" where they are
+    standard errors (of this mean) and earlier ("yes", "no", or "open" where they are
     less than two rounds or two standard errors apart, on fewer than three seeds, and where one
     diverged or was not run).
     """
@@ -48,7 +49,7 @@ def lead(runs: Runs, faster: str, slower: str) -> pd.DataFrame:
         here = frame[(frame["dataset"] == dataset) & (frame["setting"] == setting)]
         found = _lead(values, here, faster, slower)
         lines.append({"dataset": dataset, "setting": setting, **found})
-    names = ["dataset", "setting", "target", slower, faster, "seeds", *APART, "earlier"]
+    names = ["dataset", "setting", TARGET, slower, faster, "seeds", *APART, "earlier"]
     kinds = {slower: "Int64", faster: "Int64"} | dict.fromkeys(APART, float)
     return pd.DataFrame(lines, columns=names).astype(kinds)
 
@@ -70,5 +71,5 @@ def _lead(values: pd.DataFrame, frame: pd.DataFrame, faster: str, slower: str) -
     rounds, errors, earlier = apart.mean(), 2 * apart.sem(), "open"
     if len(seeds) >= ENOUGH and abs(rounds) >= max(CLEARLY, errors):
         earlier = "yes" if rounds > 0 else "no"
-    found = {"target": target, **reached, "seeds": len(seeds), "earlier": earlier}
+    found = {TARGET: target, **reached, "seeds": len(seeds), "earlier": earlier}
     return found | dict(zip(APART, (rounds, errors), strict=True))

@@ -116,7 +116,7 @@ def test_a_panel_is_described_by_its_own_legend_and_its_ticks_words():
 
 
 def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diverged():
-    row = {"dataset": "MNIST", "metric": "accuracy_percent", "printed std": 1.0, "ours std": 0.5}
+    row = {"dataset": "MNIST", "metric": "accuracy, %", "printed std": 1.0, "ours std": 0.5}
     rows = [
         {**row, "setting": setting, "method": method, "printed": 90 + k, "ours": 91 + k}
         for setting in "AB"

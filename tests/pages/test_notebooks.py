@@ -285,6 +285,11 @@ def test_a_column_for_which_the_paper_prints_nothing_is_shown_without_dots(capsy
     page.show_beside(runs, compare.beside(runs))
     told = capsys.readouterr().out
     assert "CIFAR10: printed values and ours of other data" in told and "image/png" not in told
+    runs = Runs((page.scaled(pfedla.TABLE2),), lambda spec: None)
+    page.show_beside(runs, compare.beside(runs))
+    told = capsys.readouterr().out.replace(r"\xa0", " ")
+    for clients in (10, 100):  # eleven methods beside each other would be wider than a page
+        assert f"CIFAR10, non-IID.2, {clients} clients: printed values and ours" in told
 
 
 def start_quickstart(folder: Path, **given) -> None:

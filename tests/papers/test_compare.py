@@ -92,6 +92,25 @@ def test_the_papers_layout_keeps_its_rows_and_columns_each_with_its_own_value():
     assert [*compare.as_printed(further)] == ["y", "x"], "z was neither printed nor run"
 
 
+def test_settings_and_metrics_are_told_in_words_wherever_a_frame_has_them():
+    names = ["latent_D5_15_clients", "non_iid_2_100_clients", "dp_sigma1_D5_15_clients"]
+    told = ["5 latent distributions, 15\u00a0clients", "non-IID.2, 100\u00a0clients"]
+    told.append("DP, sigma 1, 15\u00a0clients")
+    metrics = ["accuracy_percent", "communication_MB", "p_d"]
+    said = ["accuracy, %", "communication, MB", "p_d"]
+    frame = pd.DataFrame({"setting": names, "metric": metrics, "method": names})
+    shown = compare.in_words(frame)
+    assert shown["setting"].tolist() == told and shown["metric"].tolist() == said
+    assert shown["method"].tolist() == names and frame["setting"].tolist() == names
+    index = frame.assign(value=1.0).set_index(["method", "setting"])
+    assert [*compare.in_words(index).index] == [*zip(names, told, strict=True)]
+    assert [*compare.in_words(index.T).columns] == [*zip(names, told, strict=True)]
+    assert [*compare.in_words(frame.set_index("metric")).index] == said
+    assert compare.said(", ".join(names)) == ", ".join(told)
+    rows = pd.DataFrame({"row": [1, 2], ("a", "b"): [3, 4]})
+    assert compare.in_words(rows).equals(rows), "a reader's own numbers stay"
+
+
 def test_how_far_methods_are_below_the_best_of_their_row():
     lines = [("t", "Z", "b", "x", 3.0), ("t", "Z", "b", "y", 5.0), ("t", "Z", "c", "x", 1.0)]
     names = ["table", "dataset", "setting", "method", "ours"]

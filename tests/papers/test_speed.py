@@ -48,7 +48,7 @@ def test_a_lead_that_seeds_spread_wider_than_is_open():
     jumps = on_seeds(3, 5, 5) | {(3, "WE"): 20}
     assert lead(runs(jumps))[2:] == [3, "open"]
     row = speed.lead(runs(jumps), "WAFFLE", "WE").iloc[0]
-    assert row[["rounds apart", "two errors"]].tolist() == pytest.approx([5, 10])
+    assert row[["rounds apart", "two standard errors"]].tolist() == pytest.approx([5, 10])
     assert lead(runs(jumps | {(1, "WE"): 18, (2, "WE"): 19}))[2:] == [3, "yes"]
 
 
@@ -66,7 +66,7 @@ def test_of_two_methods_that_share_no_seed_or_one_of_which_diverged_none_is_fast
         runs(on_seeds(3, 5, 9), diverged={"WAFFLE": 7}),
     ):
         row = speed.lead(found, "WAFFLE", "WE").iloc[0]
-        assert row["earlier"] == "open" and pd.isna(row["target"]) and pd.isna(row["WAFFLE"])
+        assert row["earlier"] == "open" and pd.isna(row["target, %"]) and pd.isna(row["WAFFLE"])
 
 
 def test_a_best_so_far_never_falls_and_ends_where_the_first_seed_diverged():
