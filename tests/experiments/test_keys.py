@@ -256,6 +256,7 @@ def test_a_runs_length_counts_what_its_method_computes():
     assert examples(m.FedAvg()) == examples(m.Scaffold()) == examples(m.Waffle()) == local
     assert examples(m.Local()) == pytest.approx(local / 10, abs=1)
     assert examples(m.Local(), alice=None) == local
+    assert examples(m.FedAvg(), validation=0.25) == pytest.approx(0.75 * local, abs=60)
     assert examples(m.APFL()) == pytest.approx(local * 1.1, abs=1)
     assert examples(m.APFL(), alice=None) == 2 * local
     assert examples(m.Scaffold("I")) == examples(m.Waffle(option="I")) == local * 3 / 2

@@ -50,6 +50,19 @@ def test_every_so_many_rounds_and_the_last_are_evaluated_with_the_same_numbers(
     assert same_bits(seldom, always) and len(seldom.weights) == 5
 
 
+def test_a_checkpoint_keeps_what_was_finished_whatever_comes_after_it():
+    run = Run(FedAvg(), federation())
+    rounds = run.rounds()
+    next(rounds)
+    run.seconds = 7.0
+    kept = run.checkpoint()
+    next(rounds)
+    assert kept["done"] == len(kept["weights"]) == len(kept["weights_rounds"]) == 1
+    assert {row["round"] for row in kept["metrics"]} == {1} and len(run.weights) == 2
+    second = Run(FedAvg(), federation())
+    assert second.restore(kept) and (second.done, second.seconds) == (1, 7.0)
+
+
 class Breaks(FedAvg):
     """FedAvg whose model turns NaN in the third round."""
 

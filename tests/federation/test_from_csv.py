@@ -16,6 +16,7 @@ from pfl_lib.experiments.runner import run_one
 from pfl_lib.federation import from_csv
 from pfl_lib.methods import WeightErosion
 from pfl_lib.papers import weight_erosion
+from pfl_lib.randomness import permutation
 from pfl_lib.results.store import Store
 from tests.common import refusal, refused
 
@@ -66,6 +67,15 @@ def test_a_share_of_each_clients_training_rows_is_held_out_to_validate_on(people
         train, kept = (rows_of(held, split, client) for split in ("train", "validation"))
         assert sorted(train + kept) == rows_of(whole, "train", client) and len(kept) == 1
         assert rows_of(held, "test", client) == rows_of(whole, "test", client)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_rows_to_validate_on_are_drawn_by_the_seed(people, seed):
+    given = {"label": "ill", "split_by": "age", "bins": (50,), "alice": 0, "seed": seed}
+    whole, held = (from_csv.from_csv(people, **given, validation=share) for share in (0, 0.4))
+    for client, rows in enumerate(whole.splits["train"].index):
+        [first] = permutation(len(rows), seed, "validation", client)[:1]
+        assert rows_of(held, "validation", client) == [rows[first]]
 
 
 def test_bins_make_a_client_each_and_unknown_values_the_last_with_their_rows_labels(people):

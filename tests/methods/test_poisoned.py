@@ -131,11 +131,14 @@ def test_random_labels_are_a_federation_that_has_them(small, play, method):
     assert alike(play(Poisoned(method, poisoned), fed), play(method, there))
 
 
-def test_what_a_poisoned_client_is_served_is_trained_on_its_labels_too(small):
+@pytest.mark.parametrize("attack", ["labels", "flipped"])
+def test_what_a_poisoned_client_is_served_is_trained_on_its_labels_too(small, attack):
     """One local epoch of client 1's own, at a learning rate that tells labels apart."""
-    fed, poisoned = small(alice=None), Poisoned(m.FineTuned(), (1,))
+    fed, poisoned = small(alice=None), Poisoned(m.FineTuned(), (1,), attack)
     state, _ = poisoned.round(fed, poisoned.start(fed), 1)
-    false = fed.with_training_labels({1: random_labels(fed, 1)})
+    flipped = fed.clients.classes - 1 - fed.clients.splits["train"].labels[1]
+    labels = random_labels(fed, 1) if attack == "labels" else flipped
+    false = fed.with_training_labels({1: labels})
     served = poisoned.served(fed, state)["theta"]
     assert torch.equal(served, m.FineTuned().served(false, state)["theta"])
     assert not torch.equal(served[1], m.FineTuned().served(fed, state)["theta"][1])

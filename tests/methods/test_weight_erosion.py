@@ -115,4 +115,6 @@ def test_newcomers_get_the_mean_or_median_of_the_others_weights():
     )
     assert welcome(known, [0, 1, 2, 3], "mean").tolist()[:4] == [1, 0.5, 0.5, 0]
     assert welcome(skewed, [0, 2], "median").tolist() == [1, 0.4, 0.4, 0.1]
+    even = torch.tensor([1, 0.2, math.nan], dtype=torch.float64)
+    assert welcome(even, [2], "median")[2] == 0.6, "of an even number the middle of both"
     assert welcome(nobody, [0, 2], "mean")[[0, 2]].tolist() == [1, 1]

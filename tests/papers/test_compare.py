@@ -92,6 +92,28 @@ def test_the_papers_layout_keeps_its_rows_and_columns_each_with_its_own_value():
     assert [*compare.as_printed(further)] == ["y", "x"], "z was neither printed nor run"
 
 
+def test_a_method_of_which_one_seed_diverged_has_no_pairs_and_is_told_to_have_diverged():
+    """Local's seed 2 diverges; of FedAvg seed 2 is missing; WE's best round is not its last."""
+
+    def find(spec) -> Result | None:
+        name = spec.method.name
+        if (name, spec.seed) == ("fedavg", 2):
+            return None
+        lost = 2 if (name, spec.seed) == ("local", 2) else None
+        row = {"round": [1, 2], "client": 0, "accuracy": [0.9, 0.5], "loss": 1.0}
+        return Result({"alice": 0}, pd.DataFrame(row), None, lost, 1.0)
+
+    runs = Runs((TABLE,), find)
+    shown = compare.beside(runs).set_index("method")
+    status = shown["status"][["Local", "FedAvg", "WE"]]
+    assert status.tolist() == ["diverged", "ran", "ran"]
+    assert shown.loc["WE", ["ours", "last"]].tolist() == [90, 50]
+    assert runs.seeds("waffle", "table1", "MNIST", "C", "Local", "accuracy_percent").empty
+    pairs = compare.pairs(runs)
+    of_local = (pairs[["higher", "lower"]] == "Local").any(axis=1)
+    assert of_local.any() and set(pairs["order"][of_local]) == {"not compared"}
+
+
 def test_settings_and_metrics_are_told_in_words_wherever_a_frame_has_them():
     names = ["latent_D5_15_clients", "non_iid_2_100_clients", "dp_sigma1_D5_15_clients"]
     told = ["5 latent distributions, 15\u00a0clients", "non-IID.2, 100\u00a0clients"]

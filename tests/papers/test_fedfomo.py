@@ -87,6 +87,10 @@ def test_an_epsilon_is_read_from_the_local_steps_of_a_run():
     spent = EPSILON.read(ran, "last", "clients", "served")
     assert spent == pytest.approx(epsilon(1.0, 50 / 2667, 5400, 1e-5))
     assert spent == pytest.approx(9.86, abs=0.02)
+    rate = ran.metrics["sampling_rate"].where(ran.metrics["client"] > 0, 0.05)
+    one_more = replace(ran, metrics=ran.metrics.assign(sampling_rate=rate))
+    mean = (epsilon(1.0, 0.05, 5400, 1e-5) + 14 * spent) / 15
+    assert EPSILON.read(one_more, "last", "clients", "served") == pytest.approx(mean)
     clipped = replace(ran, config={"schedule": schedule | {"private": private | {"noise": 0.0}}})
     assert EPSILON.read(clipped, "last", "clients", "served") == float("inf")
     short = replace(ran, metrics=ran.metrics.query("round < 20"))

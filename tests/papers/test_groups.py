@@ -94,6 +94,7 @@ def test_splits_are_the_rounds_in_which_the_number_of_clusters_grows():
     assert (line["FedAvg until"], line["may split from"], line["epsilon_1"]) == (4, 5, 0.42)
     assert line["lowest |mean u|"] == pytest.approx(1 / 10)
     assert line["highest |mean u|"] == pytest.approx(1 / 5)
+    assert line["longest update"] == 2.0, "not the 9 of those alone"
 
 
 def test_a_tenth_of_100_clients_waits_for_the_last_of_them():

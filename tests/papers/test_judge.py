@@ -53,6 +53,7 @@ def test_an_order_is_decided_beyond_the_floor_and_two_standard_errors():
         ((91.0, 91.1, 90.9), (90.0, 90.0, 90.0), "stands"),
         ((93.0, 91.0, 89.0), (90.0, 90.0, 90.0), "open"),  # 1 apart, two standard errors 2.3
         ((90.3, 90.3, 90.3), (90.0, 90.0, 90.0), "open"),  # below the floor
+        ((90.5, 91.7), (90.0, 90.0), "open"),  # 1.1 apart; two errors 1.2, by n for n - 1 0.85
         ((), (90.0,), "open"),
     ):
         assert judge.order(seeds(*higher), seeds(*lower)) == word

@@ -20,6 +20,7 @@ from pfl_lib.partitions import Dirichlet
 from pfl_lib.results.result import Result
 from tests.common import refused
 
+MB, WAYS = "communication_MB", ("size", "uniform")
 ACCURACY = {"Local": 0.90, "FedAvg": 0.80, "WAFFLE": 0.9969}
 
 
@@ -141,3 +142,32 @@ def test_megabytes_are_judged_in_their_own_unit_and_shown_in_the_papers_layout()
     assert (line["difference"], line["allowed"]) == (0.0, 0.05)
     place = ("Digits", "C", "printed")
     assert compare.as_printed(compared).loc[place, "FedAvg"] == "3.00"
+
+
+def toy(stands_in: str = "", **megabytes: float) -> Runs:
+    """Two methods, a printed to send 1 MB and b 9, which send so many here."""
+    at = Setting("digits", "C", "lenet5", Schedule(rounds=1), clients=4, alice=None)
+    columns = tuple(Column(name, FedAvg(weighting=of)) for name, of in zip("ab", WAYS, strict=True))
+    values = {("Digits", "C", "a", MB): Printed(1, math.nan)}
+    values |= {("Digits", "C", "b", MB): Printed(9, math.nan)}
+    row, metrics = Row("Digits", "C", at, stands_in=stands_in), (MEGABYTES,)
+    table = Table("toy", "table1", (row,), columns, metrics, "last", "clients", values=values)
+
+    def find(spec) -> Result:
+        sent = megabytes["ab"[WAYS.index(spec.method.weighting)]]
+        frame = pd.DataFrame({"round": [1], "client": 0, "accuracy": 0.5, "loss": 1.0})
+        return Result({"alice": None}, frame, None, None, 1.0, bytes=(2**20 * sent, 0.0))
+
+    return Runs((table.scaled(Profile("paper", table.settings, seeds=(1,), paper_seeds=1)),), find)
+
+
+def test_of_megabytes_the_fewest_are_the_best():
+    [line] = compare.orders(toy(a=9, b=1)).to_dict("records")
+    assert (line["best printed"], line["best ours"], line["best agrees"]) == ("a", "b", "no")
+    [line] = compare.orders(toy(a=2, b=7)).to_dict("records")
+    assert (line["best ours"], line["best agrees"], line["stands"]) == ("a", "yes", 1)
+
+
+def test_data_that_stand_in_for_the_papers_decide_no_pair():
+    runs = toy("these stand in", a=1, b=9)
+    assert set(compare.pairs(runs)["order"]) == {"not compared"} and compare.orders(runs).empty

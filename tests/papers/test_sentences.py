@@ -80,6 +80,13 @@ def test_of_rule_level_a_method_holds_down_to_the_floor_with_its_uncertainty(sai
     assert said(level, WE=89.0, Local=90.0)["answer"] == "no"
 
 
+def test_a_sentence_has_the_seeds_of_its_least_comparison_and_is_level_on_three_alone(said):
+    both, nan = claim("WE WAFFLE", "Local"), float("nan")
+    assert said(both, WE=95, WAFFLE=(96, nan, nan), Local=90)["seeds"] == 1
+    level = claim("WE", "Local", "level")
+    assert said(level, WE=(89.8, 89.9, nan), Local=90)["answer"] == "undecided"
+
+
 def test_over_rows_of_the_readers_own_a_sentence_is_not_run_and_has_the_printed_answer():
     whole = waffle.TABLE1.scaled(waffle.SMALL)
     every = whole, whole.only(["C"], ["WAFFLE"]).scheduled(lr=0.05)

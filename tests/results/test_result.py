@@ -165,6 +165,9 @@ def test_with_each_client_as_alice_who_was_lost_first_is_named():
     frame = pd.DataFrame({"round": [1], "client": [0], "accuracy": [0.5], "loss": [1.0]})
     lost = [Result({}, frame, None, r, 1.0, non_finite={2: r}) for r in (3, 5)]
     assert of_each_alice(lost).lost_clients == " (client 2)"
+    two = pd.DataFrame({"round": [1, 2], "client": 1, "accuracy": 0.5, "loss": 1.0})
+    both = [Result({}, frame, None, 2, 1.0), Result({}, two, None, None, 1.0)]
+    assert of_each_alice(both).metrics["round"].tolist() == [1, 1], "of round 2 one is missing"
     assert "alice in turn" not in of_each_alice(lost).config
     drawn = [Result({"schedule": {"participation": 0.3}}, frame, None, None, 1.0)]
     assert of_each_alice(drawn).config["alice in turn"]

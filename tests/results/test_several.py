@@ -56,6 +56,9 @@ def test_seconds_are_spread_over_the_rounds_and_none_passed_at_the_start():
     at_the_start = replace(ONE, metrics=ONE.metrics[:1].assign(round=0))
     frame = compare({"one": ONE, "lost": at_the_start}).frame
     assert frame["seconds"].tolist() == pytest.approx([1 / 3, 2 / 3, 1, 0])
+    two = pd.concat([ONE.metrics[:2], ONE.metrics[:2].assign(client=1)])
+    frame = compare({"two": replace(ONE, metrics=two.sort_values("round"))}).frame
+    assert frame["seconds"].tolist() == pytest.approx([0.5, 0.5, 1, 1])
 
 
 def test_the_picture_has_a_line_for_each_name_and_a_band_for_several_seeds():
@@ -137,6 +140,8 @@ def test_the_worst_client_stands_beside_the_mean():
     gone = [(text.get_text(), text.get_position()[1]) for text in figure.axes[0].texts]
     assert gone == [("diverged", 1)]
     assert compare({"one": ONE}).plot_clients().axes
+    figure = compare({"several": SEVERAL}).plot_clients()
+    assert "mean several 60, worst several 60" in theme.describe(figure), "of both seeds"
 
 
 def test_a_comparison_is_written_as_csv_with_every_number(tmp_path):
@@ -201,7 +206,9 @@ def test_a_diverged_seeds_clients_have_no_numbers():
 
 
 def test_what_was_measured_with_another_loss_or_in_other_rounds_is_not_compared():
-    for name, value in (("loss", "half_cross_entropy"), ("evaluate_every", 4)):
+    for name, value in (
+        *(("loss", "half_cross_entropy"), ("evaluate_every", 4), ("validation", 0.2)),
+    ):
         other = replace(ONE, config=ONE.config | {name: value})
         refused(f"differ in {name} .None and {value}.", compare, {"one": other, "a": ONE})
 
