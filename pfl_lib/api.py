@@ -50,7 +50,8 @@ def _as_given(run: Call) -> Call:
         federation = given.get("federation")
         if others and (isinstance(federation, Federation) or callable(federation)):
             told = f"{', '.join(others)}: a federation has data, model and settings of its own"
-            raise BadInput(f"{told}, and runs of several go one after the other: leave this out")
+            several = "runs of several go one after the other: leave jobs out"
+            raise BadInput(f"{told}: {several if 'jobs' in others else 'give Federation these'}")
         plain = {n: one.item() if isinstance(one, np.generic) else one for n, one in given.items()}
         return run(*args, **plain)
 
@@ -325,6 +326,7 @@ def _unstored(
         cure = "give method and federation a name and a version, and runs are stored and go on"
         raise Interrupted(f"{told}: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
+    config |= {"initial": data_checksum(fed, *fed.initial().values())}
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule), "loss": fed.loss}
     config["names"] = list(fed.clients.names)
     config |= setting_of(fed) if spec is None else {"model": spec.model, **spec.setting()}

@@ -86,8 +86,12 @@ def from_csv(
     for name in {label, split_by} if bins is None else {label}:
         table[name] = _identifiers(path, table[name])
     labels, classes = _classes(path, table, label)
+    if pd.api.types.is_float_dtype(table[label]) and (table[label] % 1).any():
+        tell(f"{label} holds fractions, a measurement? Its {len(classes)} values are the classes")
     clients, rows = _groups(path, table[split_by], bins, seed)
     called = tuple(map(str, clients))
+    if len({name.casefold() for name in called}) < len(called):
+        tell(f"clients by {split_by} differ in case alone: {_numbered(called)}")
     alice = check_alice(alice, len(rows), called)
     left_out = {label} if bins is not None else {label, split_by}
     names = names or [name for name in table if name not in left_out]
@@ -235,10 +239,15 @@ def _prepared(fitted, names: list[str], rows: str | os.PathLike | pd.DataFrame) 
         rows = _read(path_of("rows", rows))
     if lacking := [name for name in names if name not in rows]:
         raise BadInput(f"the rows lack column {lacking[0]!r}: give {', '.join(names)}")
-    try:
-        return torch.from_numpy(fitted.transform(rows[names]).astype(np.float32))
-    except ValueError as error:
-        raise BadInput(f"the rows are not like the file's: {error}") from None
+    (_, _, numbers), (_, words, of_words), *_ = fitted.transformers_
+    for name in numbers:
+        if len(odd := rows[name][pd.to_numeric(rows[name], errors="coerce").isna()].dropna()):
+            raise BadInput(f"column {name!r} of the rows holds {odd.iloc[0]!r}: give numbers")
+    for name, known in zip(of_words, words[-1].categories_ if of_words else (), strict=True):
+        if len(odd := rows[name][~rows[name].isin(known)].dropna()):
+            told = f"column {name!r} of the rows holds {odd.iloc[0]!r}, unknown to the first file"
+            raise BadInput(f"{told}: give {', '.join(map(str, known))}")
+    return torch.from_numpy(fitted.transform(rows[names]).astype(np.float32))
 
 
 def _fitted(table: pd.DataFrame):

@@ -14,6 +14,7 @@ from pfl_lib.errors import BadInput
 from pfl_lib.federation.clients import Split
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.models import Architecture
+from pfl_lib.progress import tell
 from pfl_lib.randomness import ALONE, number, streams
 from pfl_lib.rows import Batch
 
@@ -126,6 +127,8 @@ def check(flat: FlatModule, split: Split, classes: int, schedule: Schedule) -> N
             cure = f"give each example a score to each of {classes} classes"
             least = int(torch.cat(split.labels).min())
             raise BadInput(f"{told}; {cure} (labels count from 0; here the least is {least})")
+        if shape[1] > classes and not training:
+            tell(f"the model gives {shape[1]} scores, and the labels are of {classes} classes")
     if made := [name for name, _ in flat.module.named_buffers() if name not in buffers]:
         told = f"the model makes buffer {made[0]} in training, which no row carries"
         raise BadInput(f"{told}: register it when the model is made")

@@ -93,7 +93,15 @@ def build(
                 bar.say(f"{stamp.status}: {name}: {stamp.error}")
             bar.update()
 
-        execute_all(jobs, AT_ONCE, done)
+        try:
+            execute_all(jobs, AT_ONCE, done)
+        finally:  # of the pages there are, also where it is interrupted
+            bar.say(f"writing {reports / 'index.html'}")
+            _write_index(reports, store)
+    return stamps
+
+
+def _write_index(reports: Path, store: Store) -> None:
     made = {}
     for path in sorted((reports / "executed").glob("**/*.ipynb")):
         name = path.relative_to(reports / "executed").with_suffix(".html").as_posix()
@@ -102,7 +110,6 @@ def build(
     stored = {id for id, page in registry.pages().items() if page.most_stored(store.has)}
     told = overview.headline(overview.overview(PRINTED, store.find))
     (reports / "index.html").write_text(listing(made, told, stored), encoding="utf-8")
-    return stamps
 
 
 def behind(page: NotebookPage, needed: Needed) -> list[RunSpec]:

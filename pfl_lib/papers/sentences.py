@@ -16,6 +16,7 @@ import pandas as pd
 
 from pfl_lib.errors import choose
 from pfl_lib.papers import judge
+from pfl_lib.papers.compare import said
 from pfl_lib.papers.judge import ACCURACY, HAIR
 from pfl_lib.papers.runs import Runs
 from pfl_lib.papers.table import UNPRINTED, Table
@@ -119,7 +120,7 @@ def _row(claim: Claim, table: Table, runs: Runs) -> dict[str, object]:
         "contradicted": answers.count(False),
         "open": answers.count(None) - missing,
         "not run": missing,
-        "against": "; ".join(TOLD.format(one) for one in against),
+        "against": "; ".join(said(TOLD.format(one)) for one in against),
         "by the paper's numbers": _answer(own),
     }
 

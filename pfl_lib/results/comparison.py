@@ -16,6 +16,7 @@ from pfl_lib.results.several import Results, check
 from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
+DRAWN = {"fingerprint": "data or initial model", "initial": "initial model"}  # of one seed
 WORST = "worst client, last (%)"
 
 
@@ -197,6 +198,8 @@ def compare(
     for other in [] if across else others:
         if apart := _apart(named[first], named[other]):
             cure = "compare results of one setting, or give across=True"
+            if apart.startswith(tuple(DRAWN.values())):
+                cure = "give Federation a function that makes the network, or compare across=True"
             raise BadInput(f"{other!r} and {first!r} differ in {apart}: {cure}")
     return Comparison(named)
 
@@ -231,7 +234,7 @@ def _apart_in(
     """The first part of the setting in which two results' configurations differ; "" where none."""
     names = ("dataset", "images", "partition", "clients", "model", "validation", "alice")
     names += ("alice in turn", "loss", "evaluate_every", *further)
-    names += ("data",) * (of_one_seed and "data" in one and "data" in other)
+    names += tuple(n for n in ("data", *DRAWN) if of_one_seed and n in one and n in other)
     settings = [
         {name: config.get(name) for name in names} | dict(config.get("schedule", {}))
         for config in (one, other)
@@ -244,5 +247,5 @@ def _apart_in(
             words = [str(value) for value in shown]
             alike = max(0, len(os.path.commonprefix(words)) - 30)  # of networks, which are long
             one, other = (textwrap.shorten("..." * (alike > 0) + w[alike:], 80) for w in words)
-            return f"{name} ({other} and {one})"
+            return f"{DRAWN.get(name, name)} ({other} and {one})"
     return ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Never
 
 import pandas as pd
 
@@ -34,6 +35,11 @@ class Results(Sequence[Result]):
 
     def __getitem__(self, place: int) -> Result:
         return self.results[place]
+
+    def __getattr__(self, name: str) -> Never:
+        one = name in Result.__dataclass_fields__ or hasattr(Result, name)
+        cure = f": read one seed's, as results[0].{name}" if one else ""
+        raise AttributeError(f"results of several seeds have no {name!r}{cure}")
 
     @property
     def seeds(self) -> tuple[int, ...]:
