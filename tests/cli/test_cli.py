@@ -298,6 +298,19 @@ def a_paper(two_pages, tmp_path, monkeypatch):
     return [word for word in two_pages if word not in ("--profile", "quick")]
 
 
+def test_an_interrupted_command_leaves_an_index_of_the_pages_that_there_are(
+    a_paper, tmp_path, monkeypatch
+):
+    def interrupted(jobs, at_once, done) -> None:
+        in_this_process([job for job in jobs if "good" in job.id], at_once, done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pfl_lib.pages.build.execute_all", interrupted)
+    assert main([*a_paper, "--plots-only"]) != 0
+    listed = (tmp_path / "reports" / "index.html").read_text().partition("</style>")[2]
+    assert '<h3><a href="paper/good.html">' in listed
+
+
 def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_profile_is_trained(
     a_paper, tmp_path, capsys
 ):

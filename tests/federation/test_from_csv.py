@@ -78,6 +78,16 @@ def test_the_rows_to_validate_on_are_drawn_by_the_seed(people, seed):
         assert rows_of(held, "validation", client) == [rows[first]]
 
 
+def test_labels_that_are_fractions_and_names_that_differ_in_case_alone_are_told(table, capsys):
+    rows = [f"{k / 2},{town}" for town in ("Ayr", "ayr") for k in (1, 2, 3, 4)]
+    from_csv.from_csv(
+        table("dose,town,age", [f"{row},{k}" for k, row in enumerate(rows)]), "dose", "town"
+    )
+    told = capsys.readouterr().err
+    assert "dose holds fractions, a measurement? Its 4 values are the classes" in told
+    assert "clients by town differ in case alone: 0 Ayr, 1 ayr" in told
+
+
 def test_bins_make_a_client_each_and_unknown_values_the_last_with_their_rows_labels(people):
     found = from_csv.from_csv(people, **BY_AGE)
     assert len(found) == 4
@@ -333,7 +343,13 @@ def test_new_rows_are_prepared_as_the_files_were(people):
     assert (clients.class_names, clients.names) == (("no", "yes"), ("Ayr", "Bath"))
     refused("^the rows lack column 'town': give age, ", clients.prepare, rows[["age", "weight"]])
     other = rows.assign(town="Cork")
-    refused("^the rows are not like the file's: .*Cork", clients.prepare, other)
+    refused(
+        "^column 'town' of the rows holds 'Cork', unknown .*: give Ayr, Bath$",
+        clients.prepare,
+        other,
+    )
+    other = rows.assign(age="old")
+    refused("^column 'age' of the rows holds 'old': give numbers$", clients.prepare, other)
 
 
 def test_new_rows_have_the_files_own_marks_of_what_is_missing(table):

@@ -1,12 +1,15 @@
 """Results over seeds, and methods compared: means, spreads, what diverged, and their picture."""
 
+import copy
 import math
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 
-from pfl_lib import Results, compare
+from pfl_lib import Federation, Results, Schedule, compare, run
 from pfl_lib.display import theme
 from pfl_lib.results.result import Result
 from tests.common import refusal, refused
@@ -203,6 +206,32 @@ def test_a_diverged_seeds_clients_have_no_numbers():
     by_client = BROKEN.by_client(protocol="last")
     assert by_client[1].to_dict() == {0: 0.5} and by_client[2].isna().all()
     refused("metric 'acuracy' .did you mean accuracy", ONE.by_round, "acuracy")
+
+
+def test_runs_that_started_from_another_model_are_not_compared_unasked():
+    """A module's parameters are drawn when it is made, a function's follow the seed."""
+    data = [(torch.randn(6, 3), torch.tensor([0, 1] * 3))] * 2
+
+    def ran(model, name=None):
+        fed = Federation.from_arrays(data, data, model, Schedule(1), name=name)
+        return run("fedavg", federation=fed)
+
+    for name in (None, "mine"):
+        one, other = (ran(nn.Linear(3, 2), name) for _ in range(2))
+        refused("initial model.*: give Federation a function", compare, {"a": one, "b": other})
+        assert len(compare({"a": one, "b": other}, across=True).table) == 2
+        one, other = (ran(lambda: nn.Linear(3, 2), name) for _ in range(2))
+        assert len(compare({"a": one, "b": other}).table) == 2
+
+
+def test_of_several_seeds_what_one_has_is_told_where_it_is():
+    with pytest.raises(
+        AttributeError, match=r"have no 'weights': read one seed's, as results\[0\]\."
+    ):
+        _ = SEVERAL.weights
+    with pytest.raises(AttributeError, match="have no 'wieghts'$"):
+        _ = SEVERAL.wieghts
+    assert copy.deepcopy(SEVERAL).seeds == (1, 2)
 
 
 def test_what_was_measured_with_another_loss_or_in_other_rounds_is_not_compared():
