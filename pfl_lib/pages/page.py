@@ -247,7 +247,7 @@ class Page:
         for place, rows in beside.groupby(each, sort=False):
             layout, told = compare.as_printed(rows).droplevel("dataset"), place[0]
             if one := rows["setting"].nunique() == 1:
-                layout = layout.droplevel("setting").rename_axis(None)
+                layout = layout.droplevel("setting").rename_axis(index={"value": None})
                 told += f", {compare.said(rows['setting'].iloc[0])}"
             if one or layout.shape[1] > len(layout):  # narrower with methods downwards
                 layout = layout.T
