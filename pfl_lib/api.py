@@ -15,7 +15,7 @@ from pfl_lib import data, partitions
 from pfl_lib.data import DATASETS
 from pfl_lib.engine.private import DPSGD
 from pfl_lib.errors import MOST_SEEDS, BadInput, choose, flag, likely, whole
-from pfl_lib.experiments.own import data_checksum
+from pfl_lib.experiments.own import data_checksum, initial_checksum
 from pfl_lib.experiments.runner import OnRound, federation_of, run_many, run_one, tell_rounds
 from pfl_lib.experiments.spec import FederationRun, RunSpec, check_storable, described, setting_of
 from pfl_lib.experiments.stopping import Interrupted
@@ -50,8 +50,8 @@ def _as_given(run: Call) -> Call:
         federation = given.get("federation")
         if others and (isinstance(federation, Federation) or callable(federation)):
             told = f"{', '.join(others)}: a federation has data, model and settings of its own"
-            several = "runs of several go one after the other: leave jobs out"
-            raise BadInput(f"{told}: {several if 'jobs' in others else 'give Federation these'}")
+            told += "; runs of several go one after the other" * ("jobs" in others)
+            raise BadInput(f"{told}: set them where it is made, or leave them out")
         plain = {n: one.item() if isinstance(one, np.generic) else one for n, one in given.items()}
         return run(*args, **plain)
 
@@ -326,7 +326,7 @@ def _unstored(
         cure = "give method and federation a name and a version, and runs are stored and go on"
         raise Interrupted(f"{told}: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
-    config |= {"initial": data_checksum(fed, *fed.initial().values())}
+    config["initial"] = initial_checksum(fed)
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule), "loss": fed.loss}
     config["names"] = list(fed.clients.names)
     config |= setting_of(fed) if spec is None else {"model": spec.model, **spec.setting()}

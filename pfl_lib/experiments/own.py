@@ -231,6 +231,12 @@ def data_checksum(fed: Federation, *rows: Tensor) -> str:
     return digest.hexdigest()[:16]
 
 
+def initial_checksum(fed: Federation) -> str:
+    """16 hex digits over the model that every client starts from, in float32."""
+    rows = [row.float().cpu().numpy().tobytes() for row in fed.initial().values()]
+    return hashlib.sha256(b"".join(rows)).hexdigest()[:16]
+
+
 def load(named: str) -> Any:
     """What "module:Name" or "path/to/file.py:Name" names, called without arguments where it is a
     class; a method of one's own for a table's page.

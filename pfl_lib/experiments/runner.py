@@ -15,7 +15,7 @@ import pandas as pd
 from pfl_lib import data, models, partitions
 from pfl_lib.errors import choose, said, whole
 from pfl_lib.experiments.backends import cluster, completed, processes, rounds_shown
-from pfl_lib.experiments.own import data_checksum
+from pfl_lib.experiments.own import data_checksum, initial_checksum
 from pfl_lib.experiments.spec import FederationRun, RunFailure, RunLeft, RunSpec
 from pfl_lib.experiments.stopping import Stopped, interruptible
 from pfl_lib.experiments.training import Run, one_thread
@@ -144,6 +144,7 @@ def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
     beside = {"source": spec.source} if spec.source else {}
     if isinstance(spec, FederationRun):
         beside["data"] = data_checksum(spec.federation)
+        beside["initial"] = initial_checksum(spec.federation)
         beside["names"] = list(spec.federation.clients.names)
     return {**spec.config(), "key": spec.key, **beside}
 

@@ -241,13 +241,19 @@ def _prepared(fitted, names: list[str], rows: str | os.PathLike | pd.DataFrame) 
         raise BadInput(f"the rows lack column {lacking[0]!r}: give {', '.join(names)}")
     (_, _, numbers), (_, words, of_words), *_ = fitted.transformers_
     for name in numbers:
-        if len(odd := rows[name][pd.to_numeric(rows[name], errors="coerce").isna()].dropna()):
+        of = pd.to_numeric(rows[name], errors="coerce")
+        if len(odd := rows[name][of.isna()].dropna()):
             raise BadInput(f"column {name!r} of the rows holds {odd.iloc[0]!r}: give numbers")
+        _check_finite(f"column {name!r} of the rows", of)
     for name, known in zip(of_words, words[-1].categories_ if of_words else (), strict=True):
-        if len(odd := rows[name][~rows[name].isin(known)].dropna()):
+        rows[name] = of = rows[name].astype(object).map(str, na_action="ignore")
+        if len(odd := of[~of.isin(known)].dropna()):
             told = f"column {name!r} of the rows holds {odd.iloc[0]!r}, unknown to the first file"
             raise BadInput(f"{told}: give {', '.join(map(str, known))}")
-    return torch.from_numpy(fitted.transform(rows[names]).astype(np.float32))
+    try:
+        return torch.from_numpy(fitted.transform(rows[names]).astype(np.float32))
+    except ValueError as error:
+        raise BadInput(f"the rows are not like the file's: {error}") from None
 
 
 def _fitted(table: pd.DataFrame):

@@ -47,14 +47,14 @@ def build(
     `parameters` are those that all notebooks are given, beside the profile.  A page that would come
     out as it is already is left alone, unless `again`.
     """
-    version, stamps, jobs, digests = code_version(), {}, [], {}
+    version, stamps, jobs, digests, before = code_version(), {}, [], {}, {}
     by_name = {page_name(page, needed.profile): (page, needed) for page, needed in wanted}
     for name, (page, needed) in by_name.items():
         executed = reports / "executed" / Path(name).with_suffix(".ipynb")
         given = {**parameters, "profile": needed.profile}
         given |= {"methods": list(page.methods)} if page.methods else {}
         digests[name] = made_from(page.path, given, behind(page, needed), store)
-        earlier = read_stamp(executed)
+        before[name] = earlier = read_stamp(executed)
         fresh = earlier and earlier.status == "ok" and earlier.made_from == digests[name]
         if fresh and not again and (reports / name).is_file():
             stamps[name] = earlier
@@ -95,17 +95,22 @@ def build(
 
         try:
             execute_all(jobs, AT_ONCE, done)
-        finally:  # of the pages there are, also where it is interrupted
-            bar.say(f"writing {reports / 'index.html'}")
-            _write_index(reports, store)
+        except KeyboardInterrupt:
+            _write_index(reports, store, before)
+            raise
+    _write_index(reports, store, before)
     return stamps
 
 
-def _write_index(reports: Path, store: Store) -> None:
+def _write_index(reports: Path, store: Store, before: Mapping[str, Stamp | None]) -> None:
+    """The index of the pages that are there; `before`: stamps of those that were to be made anew,
+    which an interrupted notebook has lost.
+    """
+    print(f"writing {reports / 'index.html'}", flush=True)
     made = {}
     for path in sorted((reports / "executed").glob("**/*.ipynb")):
         name = path.relative_to(reports / "executed").with_suffix(".html").as_posix()
-        if (reports / name).is_file() and (stamp := read_stamp(path)):
+        if (reports / name).is_file() and (stamp := read_stamp(path) or before.get(name)):
             made[name] = stamp
     stored = {id for id, page in registry.pages().items() if page.most_stored(store.has)}
     told = overview.headline(overview.overview(PRINTED, store.find))

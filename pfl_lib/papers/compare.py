@@ -24,7 +24,9 @@ EMPTY = ("–", "not run", "left out")
 # Names of settings and metrics as a reader says them: regular expressions, applied in this order
 IN_WORDS = {r"\blatent_D(\d+)": r"\1 latent distributions", r"\bnon_iid_(\d)": r"non-IID.\1"}
 IN_WORDS |= {r"\bdp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
-IN_WORDS |= {r"_percent\b": ", %", r"_MB\b": ", MB", r"\bdOmega\b": "ΔΩ", r"(?<!\bp)_": " "}
+IN_WORDS |= {r"\bout_of_distribution": "out of distribution", r"\bvalidation_(?=\d)": "validation "}
+IN_WORDS |= {r"\baccuracy_percent\b": "accuracy, %", r"\bcommunication_MB\b": "communication, MB"}
+IN_WORDS |= {r"\bdOmega\b": "ΔΩ", r"\b(label\d)_share\b": r"\1 share"}
 NAMED = {"setting", "settings", "row", "metric"}  # columns and levels of such names
 BECAME = ("diverged", "ran", "not measured", "not run")  # of a place, by what one of its runs did
 

@@ -49,7 +49,7 @@ def _compared(shown: Shown, find: Find) -> pd.DataFrame:
     first = frame.sort_values("missing", kind="stable").drop_duplicates(["quote", "where"])
     said = first[[*COUNTS]].rename(columns={"holds": "hold"})
     evidence = said.apply(lambda of: "; ".join(f"{n} {word}" for word, n in of.items()), axis=1)
-    evidence += (": " + first["against"]).where(first["against"] != "", "")
+    evidence += ("; against: " + first["against"]).where(first["against"] != "", "")
     first = first.assign(paper=first["paper"].map(PAPERS), evidence=evidence)
     first.loc[first["missing"], ["evidence", "profile"]] = ""
     return first[COLUMNS]

@@ -16,7 +16,6 @@ from pfl_lib.results.several import Results, check
 from pfl_lib.results.writing import written
 
 PARTS = ("table", "rounds")  # of a comparison, as files have them
-DRAWN = {"fingerprint": "data or initial model", "initial": "initial model"}  # of one seed
 WORST = "worst client, last (%)"
 
 
@@ -183,7 +182,8 @@ def compare(
     run("local"), "WAFFLE": run("waffle", seeds=3)})`; a list's are of one seed each.
 
     Raises BadInput for what is no result, and for results that differ in their data, partition,
-    network (its layers, as it is printed), schedule or in whose model is read, unless `across`.
+    network (its layers, as it is printed), schedule, initial model or in whose model is read,
+    unless `across`.
     """
     if not isinstance(results, Mapping) or not results:
         example = '{"WAFFLE": pfl_lib.run("waffle")}'
@@ -198,7 +198,7 @@ def compare(
     for other in [] if across else others:
         if apart := _apart(named[first], named[other]):
             cure = "compare results of one setting, or give across=True"
-            if apart.startswith(tuple(DRAWN.values())):
+            if apart.startswith("initial "):
                 cure = "give Federation a function that makes the network, or compare across=True"
             raise BadInput(f"{other!r} and {first!r} differ in {apart}: {cure}")
     return Comparison(named)
@@ -234,9 +234,12 @@ def _apart_in(
     """The first part of the setting in which two results' configurations differ; "" where none."""
     names = ("dataset", "images", "partition", "clients", "model", "validation", "alice")
     names += ("alice in turn", "loss", "evaluate_every", *further)
-    names += tuple(n for n in ("data", *DRAWN) if of_one_seed and n in one and n in other)
+    names += ("data",) * (of_one_seed and "data" in one and "data" in other)
+    last = ("initial",) * (of_one_seed and "initial" in one and "initial" in other)
     settings = [
-        {name: config.get(name) for name in names} | dict(config.get("schedule", {}))
+        {name: config.get(name) for name in names}
+        | dict(config.get("schedule", {}))
+        | {name: config[name] for name in last}
         for config in (one, other)
     ]
     for name in settings[0] | settings[1]:
@@ -247,5 +250,5 @@ def _apart_in(
             words = [str(value) for value in shown]
             alike = max(0, len(os.path.commonprefix(words)) - 30)  # of networks, which are long
             one, other = (textwrap.shorten("..." * (alike > 0) + w[alike:], 80) for w in words)
-            return f"{DRAWN.get(name, name)} ({other} and {one})"
+            return f"{name.replace('initial', 'initial model')} ({other} and {one})"
     return ""
