@@ -212,6 +212,13 @@ def test_what_is_no_module_or_cannot_learn_from_the_data_is_refused():
         assert refusal(federation, model=model).startswith(sentence)
 
 
+def test_scores_of_classes_that_no_label_has_are_told(capsys):
+    data = [(torch.zeros(4, 3), torch.tensor([0, 1, 0, 1]))] * 2
+    for scores, told in ((5, "the model gives 5 scores, and the labels are of 2 classes"), (2, "")):
+        Federation.from_arrays(data, data, nn.Linear(3, scores), Schedule(1))
+        assert told in (found := capsys.readouterr().err) and bool(found) == bool(told)
+
+
 @pytest.mark.parametrize("alice", [None, 0])
 def test_a_client_that_is_never_drawn_has_to_fit_all_the_same(alice):
     """Else the same federation would be taken with one seed and refused with another."""
