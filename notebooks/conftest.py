@@ -9,15 +9,27 @@ import os
 import shutil
 import tempfile
 
+import nbval.kernel
+
 from pfl_lib.pages.kernels import fork_kernels
 
 _made: list[str] = []
+_start = nbval.kernel.start_new_kernel
+
+
+def _start_once_more(*args, **kwargs):
+    """A kernel ends at once where a port that was free is taken by then: another one is tried."""
+    try:
+        return _start(*args, **kwargs)
+    except RuntimeError:
+        return _start(*args, **kwargs)
 
 
 def pytest_configure() -> None:
     os.environ.setdefault("PFL_HEADLESS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     fork_kernels()
+    nbval.kernel.start_new_kernel = _start_once_more
     if "PFL_RESULTS_DIR" not in os.environ:
         _made.append(tempfile.mkdtemp(prefix="pfl-results-"))
         os.environ["PFL_RESULTS_DIR"] = _made[0]
