@@ -18,7 +18,7 @@ _start = nbval.kernel.start_new_kernel
 
 
 def _start_once_more(*args, **kwargs):
-    """A kernel ends at once where a port that was free is taken by then: another one is tried."""
+    """Of some hundred kernels one may end at its start, on a busy machine: another one is tried."""
     try:
         return _start(*args, **kwargs)
     except RuntimeError:

@@ -239,6 +239,8 @@ def _prepared(fitted, names: list[str], rows: str | os.PathLike | pd.DataFrame) 
         rows = _read(path_of("rows", rows))
     if lacking := [name for name in names if name not in rows]:
         raise BadInput(f"the rows lack column {lacking[0]!r}: give {', '.join(names)}")
+    if rows[names].shape[1] > len(names):
+        raise BadInput(f"the rows have a column twice: give each of {', '.join(names)} once")
     (_, _, numbers), (_, words, of_words), *_ = fitted.transformers_
     for name in numbers:
         of = pd.to_numeric(rows[name], errors="coerce")

@@ -348,6 +348,8 @@ def test_new_rows_are_prepared_as_the_files_were(people):
         clients.prepare,
         other,
     )
+    twice = pd.concat([rows, rows[["age"]]], axis=1)
+    refused("^the rows have a column twice: give each of age, ", clients.prepare, twice)
     other = rows.assign(age="old")
     refused("^column 'age' of the rows holds 'old': give numbers$", clients.prepare, other)
 
