@@ -158,9 +158,7 @@ def test_what_is_damaged_there_is_not_taken_and_what_is_damaged_here_is_mended(s
     assert store.find(FEDAVG) is not None and not store.folder(LOCAL).exists()
 
 
-def test_a_folder_that_holds_no_results_and_a_full_disk_are_told_in_one_line(
-    say, store, other, tmp_path, monkeypatch
-):
+def test_no_results_and_a_full_disk_are_told_in_one_line(say, store, other, tmp_path, monkeypatch):
     status, (line,) = say("merge", tmp_path / "none")
     assert status == 2 and "is no results folder: give one that holds 'cells'" in line
     other.save(LOCAL, result(LOCAL))
