@@ -112,9 +112,7 @@ def test_either_file_gives_the_same_data_set(name, titanic_dir, tmp_path):
     assert torch.equal(alone.train_x, usual.train_x) and torch.equal(alone.train_y, usual.train_y)
 
 
-def test_openmls_table_is_downloaded_into_the_cache_alone_and_is_the_same(
-    titanic_dir, cache, monkeypatch
-):
+def test_openmls_table_goes_into_the_cache_alone_and_is_the_same(titanic_dir, cache, monkeypatch):
     import sklearn.datasets
 
     published = titanic_dir / "titanic" / "titanic3.csv"
