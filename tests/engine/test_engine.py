@@ -154,9 +154,7 @@ def test_only_batches_that_are_trained_on_must_fit_batchnorm(engine):
 
 @ENGINES
 @pytest.mark.parametrize("network", NETWORKS)
-def test_sgd_is_torchs_with_momentum_and_weight_decay_and_so_are_running_statistics(
-    network, engine
-):
+def test_sgd_with_momentum_and_weight_decay_and_statistics_are_torchs(network, engine):
     fed = ragged(network, engine=engine, local_epochs=2, **MOVING)
     out, steps = fed.train(copies(fed.initial(), 4), 2, range(4))
     assert steps.tolist() == [4, 6, 2, 6]

@@ -27,9 +27,7 @@ SHAPES |= dict.fromkeys(("pfedla_cnn", "pfedla_cnn-norm"), (3, 16, 16))
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch):
-    """Nothing is recorded yet; each module counts the gradients that it was asked for and those
-    that it computed.
-    """
+    """Nothing is recorded yet; each module counts the gradients it was asked for and computed."""
     recording.recordings.cache_clear()
 
     def counting(name, call):
@@ -341,9 +339,7 @@ def broken(*_):
 
 
 @pytest.mark.parametrize("script", [careless, broken])
-def test_a_recording_that_leaves_other_statistics_or_cannot_be_made_is_not_played(
-    script, at_once, monkeypatch
-):
+def test_a_recording_that_is_wrong_or_cannot_be_made_is_not_played(script, at_once, monkeypatch):
     monkeypatch.setattr(torch.jit, "script", script)
     of, batches = flat(models.build("pfedla_cnn-norm", (3, 16, 16), 2)), several(shape=(3, 16, 16))
     assert same(walk(of, batches), walk(plain(of), batches))
