@@ -59,9 +59,7 @@ def drawn(clients: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def with_lost(*lost: int, clients: int = 4, since: int = 2, alice: int | None = 0) -> Federation:
-    """Eight rounds; the `lost` clients come in round `since`, with inputs whose gradients
-    overflow.
-    """
+    """Eight rounds; the `lost` come in round `since`, with inputs whose gradients overflow."""
     data = drawn(clients)
     train = [(x * 1e37 if i in lost else x, y) for i, (x, y) in enumerate(data)]
     schedule = Schedule(8, batch_size=2, lr=0.2, availability=tuple((i, since, 8) for i in lost))

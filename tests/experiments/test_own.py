@@ -149,9 +149,7 @@ def source_of_held(path, **places: str) -> str:
 
 
 @pytest.mark.parametrize("place", ["held", "closed", "own"])
-def test_what_a_decorated_function_a_closure_and_the_class_hold_is_part_of_the_source(
-    place, tmp_path
-):
+def test_what_a_function_a_closure_and_the_class_hold_is_part_of_the_source(place, tmp_path):
     found = {v: source_of_held(tmp_path / f"{n}.py", **{place: v}) for n, v in enumerate(VALUES)}
     assert len(set(found.values())) == len(VALUES) and "" not in found.values()
     again = "{'y': 1, 'x': {'q', 'p', 'o', 'n'}}", "{'x': {'n', 'o', 'p', 'q'}, 'y': 1}"

@@ -64,9 +64,7 @@ def test_a_file_that_is_no_queue_is_told_in_one_line(text, tmp_path):
     refused(r"queue\.yaml(:| cannot be read)", queued, file, "paper", of_page)
 
 
-def test_hours_end_the_training_of_the_queue_and_the_next_call_goes_on(
-    tmp_path, monkeypatch, capsys
-):
+def test_hours_end_training_and_the_next_call_goes_on(tmp_path, monkeypatch, capsys):
     settings = {"dataset": "digits", "model": "linear", "clients": 2}
     runs = [RunSpec(method, Schedule(2), **settings) for method in (Local(), FedAvg())]
     monkeypatch.setattr("pfl_lib.cli.reproduce.queue_of", lambda profile, seeds: runs)

@@ -27,9 +27,7 @@ def federation(rounds: int = 5, alice: int | None = None) -> Federation:
     ("every", "evaluated"), [(1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])]
 )
 @pytest.mark.parametrize("method", [FedAvg(), APFL()], ids=["fedavg", "apfl"])
-def test_every_so_many_rounds_and_the_last_are_evaluated_with_the_same_numbers(
-    method, every, evaluated
-):
+def test_every_so_many_rounds_and_the_last_are_evaluated_alike(method, every, evaluated):
     """A model is served only where it is evaluated."""
     always = finished(Run(method, federation())).result({})
     served = []
@@ -161,9 +159,7 @@ class Tied(torch.nn.Module):
 
 
 @pytest.mark.parametrize("method", [FedAvg(), Local()], ids=["fedavg", "local"])
-def test_a_saved_model_loads_where_weights_are_shared_and_buffers_hold_whole_numbers(
-    method, tmp_path
-):
+def test_a_saved_model_loads_where_weights_are_shared_and_buffers_are_whole(method, tmp_path):
     data, given = drawn(3), {"alice": None, "device": "cpu"}
     fed = Federation.from_arrays(data, data, Tied, Schedule(2, batch_size=2, lr=0.2), **given)
     result = finished(Run(method, fed)).result({})
