@@ -68,9 +68,7 @@ def every_kind() -> list[explore.Explorer]:
     return [replace(one, to_html=lambda p=p: p) for one, p in zip(kinds, pieces, strict=True)]
 
 
-def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_from_outside(
-    every_kind,
-):
+def test_every_explorer_is_html_with_words_and_labels_and_nothing_from_outside(every_kind):
     for shown in every_kind:
         piece = shown.to_html()
         assert piece.startswith("<figure"), shown
@@ -85,9 +83,7 @@ def test_every_explorer_is_html_with_words_and_labelled_controls_and_nothing_fro
         assert labelled == len(controls), shown
 
 
-def test_an_explorer_shows_html_on_a_page_and_widgets_beside_a_still_picture_in_jupyterlab(
-    monkeypatch,
-):
+def test_an_explorer_shows_html_on_a_page_and_widgets_and_a_picture_in_jupyterlab(monkeypatch):
     kept = []
     monkeypatch.setattr("IPython.core.interactiveshell.InteractiveShell.initialized", lambda: True)
     patched = "IPython.core.display_functions.publish_display_data"
@@ -243,9 +239,7 @@ def described(rounds: int = 3) -> RunSpec:
     return RunSpec(FedAvg(), Schedule(rounds=rounds), "digits", "C", "linear", clients=3)
 
 
-def test_a_stopped_run_keeps_its_rounds_and_goes_on_to_the_same_numbers(
-    store, tmp_path, monkeypatch
-):
+def test_a_stopped_run_goes_on_to_the_same_numbers(store, tmp_path, monkeypatch):
     """Stopped while the second round is looked at, which ends it after the third."""
     monkeypatch.setattr("pfl_lib.explore.of_training.DRAWN_EVERY", 0)
     long = described(rounds=5)
