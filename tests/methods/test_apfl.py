@@ -1,6 +1,4 @@
-"""APFL: rounds by hand, also as iFedAvg has it: where v starts, what is averaged, what v is trained
-on.
-"""
+"""APFL: rounds by hand, also as iFedAvg has it: v's start, what is averaged, what v learns from."""
 
 import torch
 

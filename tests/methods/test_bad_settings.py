@@ -125,9 +125,7 @@ UNFIT = [
 
 
 @pytest.mark.parametrize(("method", "given", "words"), UNFIT, ids=NAME)
-def test_a_federation_that_a_method_does_not_fit_is_refused_in_one_line(
-    small, method, given, words
-):
+def test_a_federation_that_does_not_fit_is_refused_in_one_line(small, method, given, words):
     refused(words, method.start, small(**given))
 
 

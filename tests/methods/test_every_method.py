@@ -112,9 +112,7 @@ def test_clients_in_another_order_give_the_same_models_and_weights(
 @pytest.mark.parametrize(
     "method", [of for of in ALL if of.name not in ("waffle", "weight_erosion", "mocha")], ids=repr
 )
-def test_alice_is_served_the_same_whether_or_not_the_others_are_read(
-    small, play, alices_model, method
-):
+def test_alice_is_served_the_same_where_others_are_read(small, play, alices_model, method):
     alone, together = small(alice=2), small(alice=None)
     for (one, _), (all_, _) in zip(play(method, alone), play(method, together), strict=True):
         ours, theirs = alices_model(method, alone, one), alices_model(method, together, all_, 2)
