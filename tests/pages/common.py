@@ -1,6 +1,4 @@
-"""What the tests of pages share: the parameters that every notebook declares, and its cells run in
-this process.
-"""
+"""What the tests of pages share: every notebook's parameters, and its cells run in this process."""
 
 from collections.abc import Sequence
 

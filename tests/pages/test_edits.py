@@ -91,9 +91,7 @@ def edited(name: str, edit: str) -> list:
 
 
 @pytest.mark.parametrize(("name", "edit"), [(name, edit) for name in EDITS for edit in EDITS[name]])
-def test_an_edited_notebook_runs_to_its_end_and_compares_nothing(
-    name, edit, tmp_path, monkeypatch, capsys
-):
+def test_an_edited_notebook_ends_and_compares_nothing(name, edit, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PFL_RESULTS_DIR", str(tmp_path / "results"))
     monkeypatch.chdir(tmp_path)
     for file in ("patients.csv", "same_direction.py"):

@@ -47,9 +47,7 @@ def start(monkeypatch, tmp_path):
         manager.shutdown_kernel(now=True)
 
 
-def test_a_kernel_has_its_imports_its_folder_and_environment_and_nobody_elses_variables(
-    start, tmp_path
-):
+def test_a_kernel_has_its_imports_folder_and_environment_and_no_others_names(start, tmp_path):
     for _ in range(2):
         manager, _, cell = start()
         assert isinstance(manager.provisioner, Forked)
