@@ -118,9 +118,7 @@ def test_a_changed_setting_and_a_further_method_stand_beside_the_paper_without_a
 
 
 @pytest.mark.parametrize("partition", ["radius_some", Dirichlet(alpha=0.1)])
-def test_a_partition_that_the_paper_does_not_have_gets_the_median_penalty_and_the_one_slope(
-    partition,
-):
+def test_a_partition_that_is_not_the_papers_gets_the_median_penalty_and_the_one_slope(partition):
     """Table 3's p_d for MNIST are 0.006 twice, 0.0067 and 0.0088 twice."""
     made = waffle.TABLE1.only(["C"], ["WE", "WAFFLE"]).with_setting(partition=partition)
     methods = {column.name: column.method for column in made.columns}
