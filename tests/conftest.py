@@ -1,6 +1,4 @@
-"""What all tests share: no bars, no windows, one thread, a results folder of their own, and MNIST
-where it is at hand.
-"""
+"""What all tests share: no bars or windows, one thread, a results folder of their own, data."""
 
 import os
 import sys

@@ -106,9 +106,7 @@ def test_schedule_arguments_reach_the_schedule(run):
 
 # --- several seeds ---
 @pytest.mark.xdist_group("processes")  # started once
-def test_seeds_give_the_results_of_each_seed_whatever_the_number_of_jobs(
-    run, results_dir, tmp_path
-):
+def test_seeds_give_each_seeds_results_whatever_the_number_of_jobs(run, results_dir, tmp_path):
     alone = [run("local", model="linear", seed=seed) for seed in (1, 2, 3)]
     for jobs, place in ((None, results_dir), (1, tmp_path / "one"), (2, tmp_path / "two")):
         several = run("local", model="linear", seeds=3, jobs=jobs, results_dir=place)
@@ -521,9 +519,7 @@ def test_a_result_that_cannot_be_stored_is_returned_and_a_line_says_so(run, monk
     assert " could not be stored in " in line and "No space left on device" in line
 
 
-def test_on_round_gets_the_rows_of_each_round_also_of_a_stored_result_and_of_a_resumed_run(
-    tmp_path,
-):
+def test_on_round_gets_each_rounds_rows_of_a_stored_result_and_a_resumed_run_too(tmp_path):
     setting = {"model": "linear", "rounds": 3, "alice": None, "results_dir": tmp_path}
     for _, measures in product(("trained", "read"), ([], ["start"])):  # "start": round 0 too
         seen = []
