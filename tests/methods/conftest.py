@@ -112,9 +112,8 @@ def small() -> Callable[..., Federation]:
         random = torch.Generator().manual_seed(0)
         data = []
         for size in (5, 9, 3, 8, 4, 6)[:clients]:
-            x = torch.randn(size, 4, generator=random, dtype=torch.float64) + torch.randn(
-                4, generator=random
-            )
+            x = torch.randn(size, 4, generator=random, dtype=torch.float64)
+            x = x + torch.randn(4, generator=random)
             data.append((x, torch.randint(3, (size,), generator=random)))
         held = [
             (torch.randn(4, 4, generator=random, dtype=torch.float64), torch.arange(4) % 3)
@@ -160,9 +159,8 @@ def exactly() -> Callable[[Tensor, object], None]:
     """Assert that a tensor equals numbers worked out by hand, to the precision of float64."""
 
     def check(found: Tensor, by_hand: object) -> None:
-        torch.testing.assert_close(
-            found, torch.tensor(by_hand, dtype=torch.float64), rtol=1e-12, atol=1e-12
-        )
+        expected = torch.tensor(by_hand, dtype=torch.float64)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
     return check
 

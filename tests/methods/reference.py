@@ -27,8 +27,8 @@ class World:
 
     def __init__(self, fed, module: nn.Module) -> None:
         self.model, self.n, self.alice = module, len(fed), fed.alice
-        self.seed, self.schedule, self.participants = fed.seed, fed.schedule, fed.participants
-        self.rounds = range(1, fed.schedule.rounds + 1)
+        self.seed, self.schedule = fed.seed, fed.schedule
+        self.rounds = [(r, fed.participants(r)) for r in range(1, fed.schedule.rounds + 1)]
         self.train, self.validation = (
             [(split.pool.x[at], y) for at, y in zip(split.index, split.labels, strict=True)]
             for split in (fed.clients.splits[name] for name in ("train", "validation"))
@@ -105,8 +105,7 @@ def squared(model: nn.Module, anchor: nn.Module) -> Tensor:
 
 def fedavg(w: World, m, mu: float = 0.0) -> Served:
     x = w.model
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         near = functools.partial(lambda x, y: mu / 2 * squared(y, x), x)
         x = by_size(w, clients, [train(w, x, r, i, near) for i in clients])
         yield [x] * w.n
@@ -129,8 +128,7 @@ def fedavg_data(w: World, m) -> Served:
         parts = [own, *(gift for j, gift in enumerate(gifts) if j != i)]
         held.append(tuple(torch.cat(column) for column in zip(*parts, strict=True)))
     x = w.model
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         total = sum(len(held[i][1]) for i in clients)
         trained = [train(w, x, r, i, data=held[i]) for i in clients]
         x = average(trained, [len(held[i][1]) / total for i in clients])
@@ -144,10 +142,9 @@ def broken_global(w: World, m) -> Served:
         return tensor.T if tensor.dim() == 2 else tensor
 
     x = w.model
-    for r in w.rounds:
-        clients = sorted(w.participants(r), key=lambda i: (i != w.alice, i))
+    for r, clients in w.rounds:
         updates = []
-        for i in clients:
+        for i in sorted(clients, key=lambda i: (i != w.alice, i)):
             pairs = zip(train(w, x, r, i).parameters(), x.parameters(), strict=True)
             updates.append([haiku((after - before).detach()) for after, before in pairs])
         total = functools.reduce(lambda a, b: list(map(sum, a, b)), updates)
@@ -169,9 +166,9 @@ def per_fedavg(w: World, m) -> Served:
         return torch.autograd.grad(loss, params.values())
 
     x = w.model
-    for r in w.rounds:
+    for r, clients in w.rounds:
         trained = []
-        for i in w.participants(r):
+        for i in clients:
             y = deepcopy(x)
             optimiser = w.optimiser(y, r)
             for xs, ys in w.batches(r, i):
@@ -228,8 +225,7 @@ def corrected(w: World, x: nn.Module, r: int, i: int, c: list, ci: list, m):
 def scaffold(w: World, m) -> Served:
     x, zero = w.model, [torch.zeros_like(p) for p in w.model.parameters()]
     c, controls = zero, [zero] * w.n
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         of = {i: corrected(w, x, r, i, c, controls[i], m) for i in clients}
         x = equally([model for model, _ in of.values()])
         for i, (_, new) in of.items():
@@ -241,8 +237,7 @@ def scaffold(w: World, m) -> Served:
 
 def weight_erosion(w: World, m) -> Served:
     x, alpha, passes = w.model, {}, [0] * w.n
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         trained = {i: train(w, x, r, i) for i in clients}
         start = sum(alpha.values()) / len(alpha) if alpha else 1.0
         alpha = dict.fromkeys(clients, start) | alpha
@@ -257,17 +252,16 @@ def weight_erosion(w: World, m) -> Served:
 
 def waffle(w: World, m) -> Served:
     x, zero, everybody = w.model, [torch.zeros_like(p) for p in w.model.parameters()], range(w.n)
-    c, controls, history = zero, [zero] * w.n, [[1 / len(w.participants(1))] * w.n] * 2
-    for r in w.rounds:
-        clients, rounds = w.participants(r), w.schedule.rounds
+    c, controls, history = zero, [zero] * w.n, [[1 / len(w.rounds[0][1])] * w.n] * 2
+    for r, clients in w.rounds:
         of = {i: corrected(w, x, r, i, c, controls[i], m) for i in clients}
-        degree = 1 / (1 + math.exp(m.slope * (r / (rounds / 2) - 1)))
+        degree = 1 / (1 + math.exp(m.slope * (r / (len(w.rounds) / 2) - 1)))
         d = {i: distance(of[i][0], of[w.alice][0]) for i in clients}
         far, near = (f(d[i] for i in clients if i != w.alice) for f in (max, min))
         d[w.alice] = near * (1 - (far - near) / far * (1 - degree))
         span = far - min(d.values())
         now = [max(degree - (d[i] - d[w.alice]) / span, 0) if i in d else 0 for i in everybody]
-        if r >= 0.95 * rounds:
+        if r >= 0.95 * len(w.rounds):
             now = [float(i == w.alice) for i in everybody]
         history.append([now[i] / sum(now) if i in clients else None for i in everybody])
         seen = ([one[i] for one in history[-3:] if one[i] is not None] for i in clients)
@@ -287,8 +281,7 @@ def waffle(w: World, m) -> Served:
 
 def local(w: World, m) -> Served:
     own = [w.model] * w.n
-    for r in w.rounds:
-        there = w.participants(r)
+    for r, there in w.rounds:
         own = [train(w, own[i], r, i) if i in there else own[i] for i in range(w.n)]
         yield own
 
@@ -300,8 +293,7 @@ def finetuned(w: World, m) -> Served:
 
 def ditto(w: World, m) -> Served:
     x, own = w.model, [w.model] * w.n
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         near = functools.partial(lambda x, v: m.strength / 2 * squared(v, x), x)
         own = [train(w, own[i], r, i, near) if i in clients else own[i] for i in range(w.n)]
         x = by_size(w, clients, [train(w, x, r, i) for i in clients])
@@ -319,9 +311,9 @@ def mix(mixed: nn.Module, a: float, v: nn.Module, x: nn.Module) -> nn.Module:
 def apfl(w: World, m) -> Served:
     x, a, own, mixtures = w.model, [m.alpha] * w.n, [w.model] * w.n, [w.model] * w.n
     met: set[int] = set()
-    for r in w.rounds:
+    for r, clients in w.rounds:
         trained = []
-        for i in w.participants(r):
+        for i in clients:
             y, v = deepcopy(x), deepcopy(own[i])
             of_y, of_v = w.optimiser(y, r), w.optimiser(v, r)
             for k, (xs, ys) in enumerate(w.batches(r, i)):
@@ -344,17 +336,16 @@ def apfl(w: World, m) -> Served:
             own[i] = v
             trained.append(mix(mixtures[i], a[i], v, y) if m.averaged == "mixtures" else y)
         x = equally(trained)
-        met |= {*w.participants(r)}
-        yield [
-            mix(mixtures[i] if i in met or a[i] == 1 else x, a[i], own[i], x) for i in range(w.n)
-        ]
+        met |= {*clients}
+        last = [of if i in met or a[i] == 1 else x for i, of in enumerate(mixtures)]
+        yield [mix(last[i], a[i], own[i], x) for i in range(w.n)]
 
 
 def pfedme(w: World, m) -> Served:
     x, own, shares = w.model, [w.model] * w.n, [1 - m.beta, m.beta]
-    for r in w.rounds:
+    for r, clients in w.rounds:
         sent = []
-        for i in w.participants(r):
+        for i in clients:
             y, theta = deepcopy(x), deepcopy(x)
             optimiser = w.optimiser(theta, r)
             for xs, ys in w.batches(r, i):
@@ -379,7 +370,7 @@ def mocha(w: World, m) -> Served:
     own, ones = [w.model] * w.n, torch.ones(w.n, w.n, dtype=torch.float64)
     omega = torch.linalg.matrix_power(torch.eye(w.n, dtype=torch.float64) - ones / w.n, 2)
     c = m.coefficient * 10 ** -(math.floor(math.log10(len(vector(w.model))) + 1) + 1)
-    for r in w.rounds:
+    for r, there in w.rounds:
         columns = [vector(model) for model in own]
 
         def penalty(model: nn.Module, i: int, columns=columns) -> Tensor:
@@ -387,7 +378,6 @@ def mocha(w: World, m) -> Served:
             matrix = torch.stack([*columns[:i], own, *columns[i + 1 :]], 1)
             return c * (matrix.square().sum() + torch.trace(matrix @ omega @ matrix.T))
 
-        there = w.participants(r)
         own = [
             train(w, model, r, i, functools.partial(penalty, i=i)) if i in there else model
             for i, model in enumerate(own)
@@ -398,8 +388,7 @@ def mocha(w: World, m) -> Served:
 def cfl(w: World, m) -> Served:
     """With SciPy's agglomeration."""
     own, updates, clusters, unit = [w.model] * w.n, {}, [list(range(w.n))], 1.0
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         trained = {i: train(w, own[i], r, i) for i in clients}
         updates |= {i: vector(trained[i]) - vector(own[i]) for i in clients}
         if r == 1:
@@ -425,8 +414,7 @@ def cfl(w: World, m) -> Served:
 
 def parts_shared(w: World, kept: Callable[[str], bool], local_training: Callable) -> Served:
     own = [w.model] * w.n
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         trained = {i: local_training(own[i], r, i) for i in clients}
         mean = by_size(w, clients, list(trained.values())).state_dict()
         own = [deepcopy(trained.get(i, own[i])) for i in range(w.n)]
@@ -463,8 +451,8 @@ def fedrep(w: World, m) -> Served:
 
 def fedfomo(w: World, m) -> Served:
     own, affinity = [w.model] * w.n, torch.eye(w.n, dtype=torch.float64)
-    for r in w.rounds:
-        clients, chance = w.participants(r), max(m.epsilon - m.decay * (r - 1), 0)
+    for r, clients in w.rounds:
+        chance = max(m.epsilon - m.decay * (r - 1), 0)
         trained = {i: train(w, own[i], r, i) for i in clients}
         after, moved = list(own), affinity.clone()
         for i in clients:
@@ -473,15 +461,11 @@ def fedfomo(w: World, m) -> Served:
             left, sent = sorted(shuffled, key=lambda j: -affinity[i, j].item()), [i]
             while left and len(sent) < m.n:
                 explores = torch.rand((), generator=random).item() < chance
-                sent.append(
-                    left.pop(int(torch.randint(len(left), (), generator=random)) if explores else 0)
-                )
-            at_reference = loss_of(own[i], w.validation[i])
-            weights = {
-                j: (at_reference - loss_of(trained[j], w.validation[i]))
-                / distance(trained[j], own[i])
-                for j in sent
-            }
+                place = int(torch.randint(len(left), (), generator=random)) if explores else 0
+                sent.append(left.pop(place))
+            at_start, held = loss_of(own[i], w.validation[i]), w.validation[i]
+            falls = {j: at_start - loss_of(trained[j], held) for j in sent}
+            weights = {j: fall / distance(trained[j], own[i]) for j, fall in falls.items()}
             for j, weight in weights.items():
                 moved[i, j] += weight
             positive = {j: weight for j, weight in weights.items() if weight > 0}
@@ -494,8 +478,7 @@ def fedfomo(w: World, m) -> Served:
 
 def fedfomo_ma(w: World, m) -> Served:
     own = [w.model] * w.n
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         trained, after = {i: train(w, own[i], r, i) for i in clients}, list(own)
         for i in clients:
             whole = loss_of(equally(list(trained.values())), w.validation[i])
@@ -510,16 +493,14 @@ def fedfomo_ma(w: World, m) -> Served:
 
 
 def layers_of(model: nn.Module) -> tuple[list[str], Callable[[str], str]]:
-    """The layers in order, and whose weights a tensor goes with: a norm's running statistics are
-    those of the layer before it.
-    """
+    """The layers in order; whose weights a tensor has: statistics those of the layer before."""
     names = list(dict.fromkeys(layer(name) for name, _ in model.named_parameters()))
-    return (
-        names,
-        lambda name: (
-            names[names.index(layer(name)) - ("running" in name)] if layer(name) in names else ""
-        ),
-    )
+
+    def described_by(name: str) -> str:
+        of = layer(name)
+        return names[names.index(of) - ("running" in name)] if of in names else ""
+
+    return names, described_by
 
 
 class Hypernetwork(nn.Module):
@@ -559,17 +540,15 @@ def pfedla(w: World, m, rows: Tensor) -> Served:
         of = {name: alpha.tolist() for name, alpha in weights(i).items()}
         return average(models, lambda name: of.get(described_by(name), ()))
 
-    for r in w.rounds:
-        before, clients = list(own), w.participants(r)
+    for r, clients in w.rounds:
+        before = list(own)
         for i in clients:
             given = mixture(i, before)
             own[i] = train(w, given, r, i)
             alpha, raised, length = weights(i), 0, distance(own[i], given) ** 2
             for name, p in given.named_parameters():
-                mixed = sum(
-                    a * other.get_parameter(name).detach()
-                    for a, other in zip(alpha[layer(name)], before, strict=True)
-                )
+                models = zip(alpha[layer(name)], before, strict=True)
+                mixed = sum(a * other.get_parameter(name).detach() for a, other in models)
                 raised = raised + (mixed * (own[i].get_parameter(name) - p).detach()).sum()
             step = m.step / (length if m.scale == "relative" else 1)
             networks[i].zero_grad()
@@ -584,9 +563,8 @@ NORMS = (nn.BatchNorm1d, nn.LayerNorm)
 def pfedhn(w: World, m, row: Tensor) -> Served:
     width, outputs = m.embedding or 1 + w.n // 4, len(vector(w.model))
     network = Hypernetwork(w.n, width, m.hidden, outputs, row)
-    optimiser = torch.optim.SGD(
-        network.parameters(), m.step, momentum=m.momentum, weight_decay=m.weight_decay
-    )
+    settings = {"momentum": m.momentum, "weight_decay": m.weight_decay}
+    optimiser = torch.optim.SGD(network.parameters(), m.step, **settings)
     own = [deepcopy(w.model) for _ in range(w.n)]  # for their running statistics
 
     def made(i: int) -> nn.Module:
@@ -594,8 +572,7 @@ def pfedhn(w: World, m, row: Tensor) -> Served:
         nn.utils.vector_to_parameters(network(i).detach().clone(), model.parameters())
         return model
 
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         own = [train(w, made(i), r, i) if i in clients else own[i] for i in range(w.n)]
         optimiser.zero_grad()
         for i in clients:
@@ -611,22 +588,17 @@ def pfedhn(w: World, m, row: Tensor) -> Served:
 def similarity(w: World, m) -> Served:
     names, described_by = layers_of(w.model)
     own = [w.model] * w.n
-    for r in w.rounds:
-        clients = w.participants(r)
+    for r, clients in w.rounds:
         trained = {i: train(w, own[i], r, i) for i in clients}
-        updates = [
-            {name: p - own[i].get_parameter(name) for name, p in trained[i].named_parameters()}
-            for i in clients
-        ]
+        of_each = [(own[i], dict(trained[i].named_parameters())) for i in clients]
+        updates = [{n: p - x.get_parameter(n) for n, p in of.items()} for x, of in of_each]
 
         def apart(one: dict, other: dict, of: str) -> float:
             parts = [n for n in one if m.by == "model" or layer(n) == of]
             return math.sqrt(sum((one[n] - other[n]).square().sum().item() for n in parts))
 
-        d = torch.tensor(
-            [[[apart(a, b, of) for b in updates] for a in updates] for of in names],
-            dtype=torch.float64,
-        )
+        apart_by = [[[apart(a, b, of) for b in updates] for a in updates] for of in names]
+        d = torch.tensor(apart_by, dtype=torch.float64)
 
         def surplus(log_t: float, d=d) -> float:
             shares = (-d / math.exp(log_t)).softmax(-1)
@@ -636,7 +608,6 @@ def similarity(w: World, m) -> Served:
         shares = (-d / math.exp(brentq(surplus, -20, 20, xtol=1e-14))).softmax(-1)
         for k, i in enumerate(clients):
             of = {name: shares[at, k].tolist() for at, name in enumerate(names)}
-            own[i] = average(
-                list(trained.values()), lambda name, of=of: of.get(described_by(name), ())
-            )
+            weights = lambda name, of=of: of.get(described_by(name), ())  # noqa: E731
+            own[i] = average(list(trained.values()), weights)
         yield list(own)

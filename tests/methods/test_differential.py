@@ -40,10 +40,8 @@ def federation(module: nn.Module, alice: int | None, setting: str, engine: str) 
             x = torch.randn(n, 4, generator=random, dtype=torch.float64) + centre
             of.append((x, torch.randint(3, (n,), generator=random)))
     schedule = Schedule(3, batch_size=4, lr=0.2, **SETTINGS[setting])
-    own = {"validation": held, "alice": alice, "engine": engine, "device": "cpu"}
-    return Federation.from_arrays(
-        data, data, deepcopy(module), schedule, dtype=torch.float64, **own
-    )
+    own = {"validation": held, "alice": alice, "engine": engine, "dtype": torch.float64}
+    return Federation.from_arrays(data, data, deepcopy(module), schedule, device="cpu", **own)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
