@@ -26,8 +26,8 @@ from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, check_method, make_method
 from pfl_lib.partitions import Recipe
 from pfl_lib.progress import progress, tell
-from pfl_lib.results.result import Result, of_each_alice
-from pfl_lib.results.several import Results
+from pfl_lib.results.result import Result
+from pfl_lib.results.several import Results, of_each_alice
 from pfl_lib.results.store import NotStored, Store
 
 OTHER_NAMES = {"learning_rate": "lr", "epochs": "local_epochs", "distribution": "partition"}

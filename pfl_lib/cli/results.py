@@ -99,12 +99,15 @@ def show(store, name) -> None:
 
     NAME: its folder's name, or its key as list shows it, or how the key begins.
     """
+    from pfl_lib.results.result import percent
+
     path, result = store.named(name)
     print(f"{path}\n{json.dumps(result.config, indent=1)}")
     if (accuracy := result.accuracy_by_round().loc[1:]).count():
         best = accuracy.round(12).idxmax()  # as `Result.value` reads it
         best = f"best {accuracy[best]:.2%} (round {best})"
-        print(f"accuracy: {best}, last {accuracy.iloc[-1]:.2%} (round {accuracy.index[-1]})")
+        last = f"{percent(accuracy.iloc[-1])} (round {accuracy.index[-1]})"
+        print(f"accuracy: {best}, last {last}")
     if result.diverged is not None:
         print(f"diverged in round {result.diverged}{result.lost_clients}")
     if result.bytes is not None:

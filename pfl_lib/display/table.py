@@ -61,7 +61,7 @@ def _layout(column: pd.Series) -> str:
 def _formatted(shown: Styler, digits: int, escape: str) -> Styler:
     shown = shown.format(precision=digits, na_rep=NONE, thousands=",", escape=escape)
     for axis in (0, 1):  # a heading such as a learning rate keeps its digits
-        shown = shown.format_index(_heading, axis=axis, na_rep=NONE, escape=escape)
+        shown = shown.format_index(as_shown, axis=axis, na_rep=NONE, escape=escape)
     return shown.hide(axis="index") if _counts(shown.index) else shown
 
 
@@ -70,7 +70,8 @@ def _counts(index: pd.Index) -> bool:
     return index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index)
 
 
-def _heading(value: object) -> object:
+def as_shown(value: object) -> object:
+    """A value as it is shown: 0.088 in place of 0.08800000000000001."""
     return f"{value:g}" if isinstance(value, float) else value
 
 

@@ -207,6 +207,8 @@ def _ticks(axes: Axes, across: np.ndarray) -> list[str]:
     """The names beside which dots lie, which step aside a little; else their places."""
     axis = (axes.xaxis, axes.yaxis)[1 - _counted(axes)[0]]
     places = np.asarray(axis.get_majorticklocs(), float)
+    if not len(places):
+        return [f"{at:.4g}" for at in across]
     names = axis.get_major_formatter().format_ticks(places)
     whole = np.array_equal(places, np.arange(len(places)))
     near = BESIDE if whole else NEAR * np.diff(np.sort(places)).min() if len(places) > 1 else 0

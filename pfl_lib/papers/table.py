@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from pfl_lib.display.table import as_shown
 from pfl_lib.errors import BadInput, choose, whole
 from pfl_lib.experiments.own import load
 from pfl_lib.experiments.spec import RunSpec, check_storable
@@ -191,7 +192,7 @@ class Table:
         rare = frame.columns.drop([*ALWAYS])
         further = [n for n in rare if any(x != usual[n] for x in frame[n])]
         # A weight decay of 0.0005 is no 0.00.
-        return frame[[*ALWAYS, *further]].map(_told)
+        return frame[[*ALWAYS, *further]].map(as_shown)
 
     def methods(self) -> pd.DataFrame:
         """The hyper-parameters of each column's method, and what the column changes of the
@@ -204,7 +205,7 @@ class Table:
             told = [*hyper_parameters(spec.method).items()] if spec else [("", "not run")]
             changed = vars(spec.schedule).items() if spec else ()
             told += [(name, value) for name, value in changed if value != usual[name]]
-            words = ", ".join(f"{name} {_told(value)}".strip() for name, value in told)
+            words = ", ".join(f"{name} {as_shown(value)}".strip() for name, value in told)
             where = f"{row.dataset}, {row.setting}" if several else row.setting
             lines.append((column.name, words, where))
         frame = pd.DataFrame(lines, columns=["method", "hyper-parameters", "settings"])
@@ -308,11 +309,6 @@ class Table:
             if not row.own or (row.same_data and not math.isnan(value.value)):
                 found[place] = value
         return found
-
-
-def _told(value: object) -> object:
-    """A value as it is shown: 0.088 in place of 0.08800000000000001."""
-    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _listed(names: Iterable[str]) -> list[str]:

@@ -1,9 +1,7 @@
 """What one run gave."""
 
-import math
 import os
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +74,7 @@ class Result:
         if self.diverged is not None:
             told.append(f"diverged in round {self.diverged}{self.lost_clients}")
         elif rounds:
-            told.append(f"last {self.last_accuracy:.2%}")
+            told.append(f"last {percent(self.last_accuracy)}")
         name = self.config["method"]["name"]
         return f"<Result of {name}: {', '.join(told)}; .metrics, .weights, .plot()>"
 
@@ -239,68 +237,13 @@ def _lower_is_better(metric: str) -> bool:
     return not LOWER.isdisjoint(word.lower() for word in words)
 
 
+def percent(accuracy: float) -> str:
+    """An accuracy (0 to 1) in words: "12.34%", or that there is none, where a client's is NaN."""
+    return "not a number" if np.isnan(accuracy) else f"{accuracy:.2%}"
+
+
 def status(result: Result | None) -> str:
     """What became of one run: "ran", "not run" or "diverged at round 7"."""
     if result is None:
         return "not run"
     return "ran" if result.diverged is None else f"diverged at round {result.diverged}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Summary:
-    """`values` of finished runs by seed; `diverged`: by seed, the round of a loss not finite."""
-
-    values: pd.Series
-    diverged: Mapping[int, int]
-
-    @property
-    def mean(self) -> float:
-        """Mean over seeds; not a number where a run diverged."""
-        return math.nan if self.diverged else float(self.values.mean(skipna=False))
-
-    @property
-    def std(self) -> float:
-        """Sample standard deviation over seeds; NaN for a single one, and where a run diverged."""
-        return math.nan if self.diverged else float(self.values.std(skipna=False))
-
-    def __repr__(self) -> str:
-        spread = f" ± {self.std:.4g}" if len(self.values) > 1 else ""
-        return f"<Summary: {self.mean:.4g}{spread}, {self.status}; .values by seed>"
-
-    @property
-    def status(self) -> str:
-        """ "ran" or "diverged at round 7 (seed 2)"."""
-        lost = ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged.items())
-        return f"diverged at {lost}" if lost else "ran"
-
-
-def of_each_alice(results: Sequence[Result]) -> Result:
-    """The runs of one setting with each client as Alice in turn as one result: a row of metrics for
-    every client and round; row i of the weights, [rounds, N, N] or [rounds, L, N, N] by layer, is
-    what client i's run gave her.  Where one diverged, it ends with the first round that did.
-    """
-    end = min((one.diverged for one in results if one.diverged is not None), default=None)
-    metrics = pd.concat([result.metrics for result in results], ignore_index=True)
-    metrics = metrics.sort_values(["round", "client"], ignore_index=True)
-    non_finite: dict[int, int] = {}
-    for client, r in (pair for result in results for pair in result.non_finite.items()):
-        non_finite[client] = min(r, non_finite.get(client, r))
-    weights = weights_rounds = None
-    if all(result.weights is not None for result in results):
-        rounds = min(len(result.weights) for result in results)
-        every = [result.weights[:rounds] for result in results]
-        own = [of if of.ndim == 2 else of[..., i, :] for i, of in enumerate(every)]
-        weights, weights_rounds = np.stack(own, axis=-2), results[0].weights_rounds[:rounds]
-    first, schedule = results[0].config, results[0].config.get("schedule", {})
-    in_turn = {"alice": None, "keys": [r.config.get("key") for r in results]}
-    if schedule.get("participation", 1) < 1 or schedule.get("availability"):
-        in_turn["alice in turn"] = True  # who takes part then, always does
-    return Result(
-        first | in_turn,
-        metrics if end is None else metrics[metrics["round"] < end],
-        weights,
-        end,
-        sum(result.seconds for result in results),
-        weights_rounds=weights_rounds,
-        non_finite=non_finite,
-    )

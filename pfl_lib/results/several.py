@@ -1,13 +1,43 @@
-"""One method's results over several seeds."""
+"""Several runs as one: one method's over several seeds, and those with each client as Alice."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Never
 
+import numpy as np
 import pandas as pd
 
 from pfl_lib.errors import BadInput
-from pfl_lib.results.result import Result, Summary
+from pfl_lib.results.result import Result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary:
+    """`values` of finished runs by seed; `diverged`: by seed, the round of a loss not finite."""
+
+    values: pd.Series
+    diverged: Mapping[int, int]
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds; not a number where a run diverged."""
+        return math.nan if self.diverged else float(self.values.mean(skipna=False))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation over seeds; NaN for a single one, and where a run diverged."""
+        return math.nan if self.diverged else float(self.values.std(skipna=False))
+
+    def __repr__(self) -> str:
+        spread = f" ± {self.std:.4g}" if len(self.values) > 1 else ""
+        return f"<Summary: {self.mean:.4g}{spread}, {self.status}; .values by seed>"
+
+    @property
+    def status(self) -> str:
+        """ "ran" or "diverged at round 7 (seed 2)"."""
+        lost = ", ".join(f"round {round} (seed {seed})" for seed, round in self.diverged.items())
+        return f"diverged at {lost}" if lost else "ran"
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,3 +136,35 @@ def check(name: object, every: tuple) -> None:
     if not every or not all(isinstance(one, Result) for one in every):
         shown = every[0] if len(every) == 1 else [*every]
         raise BadInput(f"{name} {shown!r}: give a result, as pfl_lib.run returns it, or a list")
+
+
+def of_each_alice(results: Sequence[Result]) -> Result:
+    """The runs of one setting with each client as Alice in turn as one result: a row of metrics for
+    every client and round; row i of the weights, [rounds, N, N] or [rounds, L, N, N] by layer, is
+    what client i's run gave her.  Where one diverged, it ends with the first round that did.
+    """
+    end = min((one.diverged for one in results if one.diverged is not None), default=None)
+    metrics = pd.concat([result.metrics for result in results], ignore_index=True)
+    metrics = metrics.sort_values(["round", "client"], ignore_index=True)
+    non_finite: dict[int, int] = {}
+    for client, r in (pair for result in results for pair in result.non_finite.items()):
+        non_finite[client] = min(r, non_finite.get(client, r))
+    weights = weights_rounds = None
+    if all(result.weights is not None for result in results):
+        rounds = min(len(result.weights) for result in results)
+        every = [result.weights[:rounds] for result in results]
+        own = [of if of.ndim == 2 else of[..., i, :] for i, of in enumerate(every)]
+        weights, weights_rounds = np.stack(own, axis=-2), results[0].weights_rounds[:rounds]
+    first, schedule = results[0].config, results[0].config.get("schedule", {})
+    in_turn = {"alice": None, "keys": [r.config.get("key") for r in results]}
+    if schedule.get("participation", 1) < 1 or schedule.get("availability"):
+        in_turn["alice in turn"] = True  # who takes part then, always does
+    return Result(
+        first | in_turn,
+        metrics if end is None else metrics[metrics["round"] < end],
+        weights,
+        end,
+        sum(result.seconds for result in results),
+        weights_rounds=weights_rounds,
+        non_finite=non_finite,
+    )

@@ -101,6 +101,15 @@ def test_a_result_is_shown_with_its_settings_rounds_and_matrices(say, store):
     ]
 
 
+def test_a_last_round_without_a_mean_is_not_a_number(say, store):
+    rows = {"round": [1, 2], "client": 0, "accuracy": [0.5, float("nan")], "loss": 1.0}
+    lost = result(LOCAL, metrics=pd.DataFrame(rows))
+    store.save(LOCAL, lost)
+    told = "accuracy: best 50.00% (round 1), last not a number (round 2)"
+    assert told in say("show", LOCAL.slug)[1]
+    assert "best 50.00%, last not a number" in repr(lost)
+
+
 def test_a_diverged_result_without_any_round_is_listed_and_shown(say, store):
     none = pd.DataFrame(columns=["round", "client", "accuracy", "loss"])
     store.save(LOCAL, result(LOCAL, metrics=none, weights=None, diverged=1, model=None))

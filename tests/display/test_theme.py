@@ -67,6 +67,15 @@ def test_bars_dots_and_heat_maps_are_described_by_their_range_and_guides_are_not
     assert words.endswith("values 0.25 to 4; dots 3.5 to 40.25; points: a 5, b 6.")
 
 
+def test_dots_on_an_axis_without_ticks_have_their_places():
+    figure, axes = plt.subplots()
+    seaborn.stripplot(FRAME, x="method", y="accuracy", ax=axes)
+    axes.set(xticks=[])
+    words = theme.describe(figure)
+    plt.close(figure)
+    assert "dots 10.5 to 61.25" in words
+
+
 def test_dots_beside_one_name_have_it():
     figure, axes = plt.subplots()
     look = {"hue": "data", "dodge": True, "jitter": False}

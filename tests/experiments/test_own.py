@@ -22,6 +22,7 @@ from pfl_lib.methods import FedAvg, Scaffold, short_name
 from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import LabelSkew
+from pfl_lib.results import files as files_of
 from tests.common import refusal, refused
 from tests.experiments.common import FILE, drawn, method_file, spec
 
@@ -51,6 +52,8 @@ def test_no_key_of_a_users_is_one_of_the_packages():
     config = spec(Renamed()).config()
     assert config["own"] == {"method": {"fedavg": FedAvg.version}}
     assert "own" not in spec(FedAvg()).config()
+    del config["own"]
+    assert files_of.key_of(config) != spec(Renamed()).key
 
 
 def test_a_subclasss_other_default_is_a_setting_of_its_own():

@@ -1,6 +1,5 @@
 """The papers' sentences, answered on made-up results."""
 
-from dataclasses import replace
 from itertools import product
 
 import pandas as pd
@@ -121,9 +120,7 @@ def test_the_scorecard_has_every_sentence_once_the_exact_runs_before_smaller_one
 
 
 def test_a_sentence_that_the_exact_runs_do_not_answer_is_answered_by_smaller_ones(said):
-    shown = papers.overview.Shown(
-        "waffle-table1", replace(waffle.TABLE1, name="table1"), waffle.ALL_PROFILES
-    )
+    shown = papers.overview.Shown("waffle-table1", waffle.TABLE1, waffle.ALL_PROFILES)
 
     def find(spec) -> Result | None:
         if spec.images is None or spec.partition not in ("A*", "B*"):

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfl_lib.results.result import Result, of_each_alice
-from pfl_lib.results.several import Results
+from pfl_lib.results.result import Result
+from pfl_lib.results.several import Results, of_each_alice
 from pfl_lib.results.weights import alone_from, shares, vanishing
 from tests.common import refused
 
