@@ -291,9 +291,8 @@ def _stored(spec: RunSpec | FederationRun, given: Mapping[str, Any]) -> Result:
             result = run_one(spec, store, threads=cores(), progress=bar.reach, **asked)
             return _looked_at(result)
     except KeyboardInterrupt:
-        done = bar.steps if bar else 0
-        told = f"stopped after round {done} of {rounds}; the same call goes on from there"
-        raise Interrupted(told) from None
+        told = f"stopped after round {bar.steps if bar else 0} of {rounds}"
+        raise Interrupted(f"{told}; the same call goes on from there") from None
     except NotStored as error:  # what was trained is not lost for want of a place
         print(error, file=sys.stderr)
         return error.result
@@ -321,10 +320,9 @@ def _unstored(
                 tell_rounds(run.metrics[told:], given["on_round"])
                 told = len(run.metrics)
     except KeyboardInterrupt:
-        done = bar.steps if bar else 0
-        told = f"stopped after round {done} of {rounds} (seed {fed.seed}); nothing of it is kept"
+        told = f"stopped after round {bar.steps if bar else 0} of {rounds} (seed {fed.seed})"
         cure = "give method and federation a name and a version, and runs are stored and go on"
-        raise Interrupted(f"{told}: {cure}") from None
+        raise Interrupted(f"{told}; nothing of it is kept: {cure}") from None
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     config["initial"] = initial_checksum(fed)
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule), "loss": fed.loss}
