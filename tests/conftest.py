@@ -1,4 +1,6 @@
-"""What all tests share: no bars or windows, one thread, a results folder of their own, data."""
+"""What all tests share: no bars, no windows, one thread, a results folder of their own, and MNIST
+where it is at hand.
+"""
 
 import os
 import sys

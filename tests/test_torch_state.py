@@ -52,7 +52,9 @@ def unusual():
     torch.set_float32_matmul_precision(before)
 
 
-def test_gradients_off_another_device_and_a_lower_precision_change_no_number(unusual, tmp_path):
+def test_gradients_off_another_default_device_and_a_lower_precision_change_no_number(
+    unusual, tmp_path
+):
     asked = {"dataset": "digits", "model": "linear", "rounds": 2}
     ours = pfl_lib.run("fedavg", **asked, results_dir=tmp_path / "unusual").metrics
     left = torch.is_grad_enabled(), torch.get_default_device().type

@@ -104,10 +104,9 @@ def show(store, name) -> None:
     path, result = store.named(name)
     print(f"{path}\n{json.dumps(result.config, indent=1)}")
     if (accuracy := result.accuracy_by_round().loc[1:]).count():
-        best = accuracy.round(12).idxmax()  # as `Result.value` reads it
-        best = f"best {accuracy[best]:.2%} (round {best})"
-        last = f"{percent(accuracy.iloc[-1])} (round {accuracy.index[-1]})"
-        print(f"accuracy: {best}, last {last}")
+        best, last = accuracy.round(12).idxmax(), accuracy.index[-1]  # as `Result.value` reads it
+        told = f"best {accuracy[best]:.2%} (round {best}), last {percent(accuracy[last])}"
+        print(f"accuracy: {told} (round {last})")
     if result.diverged is not None:
         print(f"diverged in round {result.diverged}{result.lost_clients}")
     if result.bytes is not None:

@@ -205,7 +205,9 @@ def two_pages(tmp_path, monkeypatch):
     return f"reproduce --profile quick {folders}".split()
 
 
-def test_a_failing_notebook_stops_no_other_and_runs_are_trained_once(two_pages, tmp_path, capsys):
+def test_a_failing_notebook_does_not_stop_the_rest_and_shared_runs_are_trained_once(
+    two_pages, tmp_path, capsys
+):
     assert main([*two_pages, "--jobs", "1"]) == 1
     printed = capsys.readouterr().out
     assert "2 pages: 0 of 1 runs stored" in printed
@@ -296,7 +298,9 @@ def a_paper(two_pages, tmp_path, monkeypatch):
     return [word for word in two_pages if word not in ("--profile", "quick")]
 
 
-def test_an_interrupted_command_leaves_an_index_of_its_pages(a_paper, tmp_path, monkeypatch):
+def test_an_interrupted_command_leaves_an_index_of_the_pages_that_there_are(
+    a_paper, tmp_path, monkeypatch
+):
     def interrupted(jobs, at_once, done) -> None:
         in_this_process([job for job in jobs if "good" in job.id], at_once, done)
         raise KeyboardInterrupt
@@ -307,7 +311,9 @@ def test_an_interrupted_command_leaves_an_index_of_its_pages(a_paper, tmp_path, 
     assert '<h3><a href="paper/good.html">' in listed
 
 
-def test_without_a_profile_what_is_stored_is_drawn_before_training(a_paper, tmp_path, capsys):
+def test_without_a_profile_stored_results_are_drawn_first_and_then_the_quick_profile_is_trained(
+    a_paper, tmp_path, capsys
+):
     assert main([*a_paper, "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
     drawn = printed.index("1 of the papers' 2 pages are drawn from stored runs")
@@ -334,7 +340,9 @@ def test_where_the_live_check_alone_fails_a_line_says_what_does_not_rest_on_it(
     assert ("what failed is the live check" in capsys.readouterr().out) == says
 
 
-def test_plots_only_checks_nothing_and_keeps_pages_of_other_profiles(a_paper, tmp_path, capsys):
+def test_plots_only_checks_nothing_and_pages_of_two_profiles_do_not_overwrite_each_other(
+    a_paper, tmp_path, capsys
+):
     assert main([*a_paper, "--plots-only"]) == 0
     assert "live check" not in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob("reports/*/*.html")] == ["good.html"]

@@ -208,7 +208,9 @@ def test_changed_digits_are_noticed(monkeypatch):
     refused(told, data.DATASETS["digits"].read, Path())
 
 
-def test_a_missing_set_is_downloaded_and_leaves_only_its_files(tiny_mnist, cache, monkeypatch):
+def test_a_missing_set_is_downloaded_into_the_cache_and_leaves_only_its_files(
+    tiny_mnist, cache, monkeypatch
+):
     real = torchvision_fix.import_torchvision().datasets.MNIST
 
     def mnist(root, train, download=False):

@@ -608,6 +608,7 @@ def similarity(w: World, m) -> Served:
         shares = (-d / math.exp(brentq(surplus, -20, 20, xtol=1e-14))).softmax(-1)
         for k, i in enumerate(clients):
             of = {name: shares[at, k].tolist() for at, name in enumerate(names)}
-            weights = lambda name, of=of: of.get(described_by(name), ())  # noqa: E731
-            own[i] = average(list(trained.values()), weights)
+            own[i] = average(
+                list(trained.values()), lambda name, of=of: of.get(described_by(name), ())
+            )
         yield list(own)

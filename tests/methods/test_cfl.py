@@ -68,7 +68,9 @@ def test_a_cluster_is_split_only_when_all_its_clients_have_taken_part(pencil, pl
     assert counts == [[0] * 4, [0] * 4, [0, 1, 0, 1]]
 
 
-def test_a_part_is_split_again_only_when_all_its_clients_have_trained_since_then(small, play):
+def test_a_part_is_split_again_only_when_all_its_clients_have_trained_since_it_was_made(
+    small, play
+):
     """Limits that always split: the two parts wait until each of theirs was drawn once more."""
     method = CFL(epsilon_1=1e9, epsilon_2=0, start_round=1, relative=False)
     fed = small(clients=6, rounds=40, participation=1 / 3, alice=None)

@@ -23,8 +23,9 @@ def _plain(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, padding: i
 @pytest.mark.parametrize("activation", ["none", "tanh", "relu"])
 @pytest.mark.parametrize(("c", "o", "size", "padding"), SHAPES)
 @pytest.mark.parametrize("batch", [1, 7])
-def test_values_and_gradients_are_the_librarys(c, o, size, padding, batch, activation):
-    """Of convolution, pooling and then the activation."""
+def test_values_and_gradients_are_those_of_convolution_and_pooling_and_then_of_the_activation(
+    c, o, size, padding, batch, activation
+):
     given = _inputs(c, o, size, batch)
     ours, plain = conv_pool(*given, padding, activation), _plain(*given, padding)
     plain = plain if activation == "none" else getattr(torch, activation)(plain)

@@ -98,7 +98,9 @@ def test_a_banner_names_the_seeds_that_a_page_runs_of_its_profiles():
     assert pages()["waffle-table1"].needed("paper", 2).size.seeds == (1, 2)
 
 
-def test_one_of_two_notebooks_of_a_page_is_to_be_renamed_copies_are_none(tmp_path, monkeypatch):
+def test_of_two_notebooks_of_one_page_one_is_to_be_renamed_and_copies_are_no_pages(
+    tmp_path, monkeypatch
+):
     (tmp_path / "waffle").mkdir()
     for name in ("table1_accuracy", "table1_accuracy-Copy1", "my_table1"):
         to = tmp_path / f"waffle/{name}.ipynb"
@@ -202,8 +204,9 @@ def test_a_notebook_runs_from_another_folder(tmp_path, monkeypatch):
     assert not [out for out in outputs if out.output_type == "stream" and out.name == "stderr"]
 
 
-def test_a_page_says_in_one_line_what_data_it_lacks_to_draw(tmp_path, capsys, monkeypatch):
-    """Where nothing may be downloaded."""
+def test_a_page_that_draws_data_says_in_one_line_what_is_missing_where_nothing_may_be_downloaded(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setenv("PFL_PAGE", "1")
     (tmp_path / "data").mkdir()
     folders = {"data_dir": str(tmp_path / "data"), "results_dir": str(tmp_path)}

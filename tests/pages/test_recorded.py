@@ -33,7 +33,9 @@ def compare(monkeypatch, tmp_path):
     return call
 
 
-def test_values_within_the_tolerance_pass_and_the_line_names_it_and_their_number(compare, capsys):
+def test_values_within_the_tolerance_pass_and_the_line_names_only_it_and_their_number(
+    compare, capsys
+):
     capsys.readouterr()
     compare({**VALUES, "WAFFLE": [np.float64(97.6), 0.1]})
     assert capsys.readouterr().out == "accuracy: 4 values as recorded to within 1\n"
@@ -57,13 +59,17 @@ def test_a_value_further_off_another_word_and_another_name_are_failures(compare)
     [({"within": 0}, 96.666, 96.667), ({"within": 0, "relative": 0.01}, 97.5, 97.7)],
     ids=["none", "relative"],
 )
-def test_values_without_a_tolerance_are_equal_or_within_a_share(compare, limits, agrees, differs):
+def test_without_a_tolerance_values_are_equal_and_a_relative_one_is_a_share_of_the_recorded_value(
+    compare, limits, agrees, differs
+):
     compare({**VALUES, "WAFFLE": [agrees, 1.0]}, **limits)
     with pytest.raises(AssertionError, match=f"WAFFLE: 0 is {differs}, recorded 96.666"):
         compare({**VALUES, "WAFFLE": [differs, 1.0]}, **limits)
 
 
-def test_of_other_profiles_or_parameters_and_of_drawings_nothing_is_compared(compare, capsys):
+def test_of_other_profiles_or_parameters_and_what_is_only_drawn_nothing_is_compared(
+    compare, capsys
+):
     for changed, why in (
         ({"profile": "small"}, "those are the quick profile's"),
         ({"seeds": 2}, "those are for other seeds"),

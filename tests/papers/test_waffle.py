@@ -1,4 +1,6 @@
-"""WAFFLE's Table 1, on CIFAR10 too, its profiles, printed settings, votes under concept shift."""
+"""WAFFLE's Table 1 on MNIST and CIFAR10 and its profiles, printed settings, votes under concept
+shift.
+"""
 
 import math
 
@@ -16,7 +18,9 @@ from pfl_lib.papers import overview, waffle
 
 
 def test_the_paper_profiles_are_the_papers_settings():
-    """Section 3: ten clients, one local epoch, 100 rounds; MNIST by five seeds, CIFAR10 by one."""
+    """Section 3: all of MNIST, ten clients, one local epoch, 100 rounds, five seeds; all of CIFAR10
+    with one seed.
+    """
     mnist = waffle.TABLE1.runs(registry.page("waffle-table1").needed("paper").size)
     cifar = waffle.CIFAR10_TABLE.runs(waffle.CIFAR10_PROFILES["paper"])
     sgd = {"lr": 0.01, "momentum": 0.9, "weight_decay": 5e-4}

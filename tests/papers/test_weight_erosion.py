@@ -73,7 +73,9 @@ def test_the_authors_weights_start_near_1_belong_to_their_clients_and_exist_for_
 
 
 @pytest.mark.parametrize("client", paper.CLIENTS)
-def test_from_zero_weights_follow_the_authors_and_vanish_where_theirs_do(client, titanic_dir):
+def test_from_zero_the_weights_follow_the_authors_traces_and_vanish_where_theirs_do(
+    client, titanic_dir
+):
     spec = dataclasses.replace(spec_of("WE", "AGE_STRICT", client, FULL), model="linear-zero")
     ours, theirs = as_printed(ran(spec, titanic_dir).weights, client), traces(client)
     assert np.abs(ours - theirs).max() <= 0.13
@@ -81,7 +83,9 @@ def test_from_zero_weights_follow_the_authors_and_vanish_where_theirs_do(client,
 
 
 @pytest.mark.parametrize("client", paper.CLIENTS)
-def test_from_the_authors_initial_model_weights_are_theirs_to_each_digit(client, titanic_dir):
+def test_from_the_authors_initial_model_the_weights_are_theirs_to_every_printed_digit(
+    client, titanic_dir
+):
     ours = as_printed(ran(spec_of("WE", "AGE_STRICT", client, FULL), titanic_dir).weights, client)
     assert np.abs(ours - traces(client)).max() < 2e-6
     assert ((ours == 0) == (traces(client) == 0)).all()
@@ -132,7 +136,9 @@ ONE_CLIENT = paper.FIGURES.only(["client 0"], datasets=["AGE_STRICT"])
 
 
 @pytest.mark.parametrize("by", ["notebook", "reproduce"])
-def test_a_page_of_parameters_trains_what_is_published_without_its_model(store, tmp_path, by):
+def test_a_page_that_shows_parameters_trains_what_is_published_without_its_model(
+    store, tmp_path, by
+):
     """Nothing else, and not where stored results are only to be drawn."""
     table = ONE_CLIENT.scaled(SHORT).with_seeds(1)
     specs = Runs((table,), store.find).specs

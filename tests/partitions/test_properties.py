@@ -45,7 +45,9 @@ def made(labelled):
 
 @few
 @given(recipe=RECIPES, sizes=SIZES, clients=CLIENTS, seed=SEEDS)
-def test_no_example_is_given_twice_and_seeds_repeat(made, recipe, sizes, clients, seed):
+def test_no_example_is_given_twice_and_a_seed_gives_the_same_again(
+    made, recipe, sizes, clients, seed
+):
     found = made(recipe, sizes, clients, seed)
     if found is None:
         assert isinstance(recipe, p.Latent | p.Dirichlet | p.Dominant | p.Shards)
@@ -68,7 +70,9 @@ def test_no_example_is_given_twice_and_seeds_repeat(made, recipe, sizes, clients
 
 @few
 @given(recipe=st.one_of(*OF_CLASSES), sizes=SIZES, clients=CLIENTS, seed=SEEDS)
-def test_a_client_holds_its_classes_and_trains_on_its_share(made, recipe, sizes, clients, seed):
+def test_a_client_has_its_number_of_examples_in_its_classes_and_trains_on_its_share(
+    made, recipe, sizes, clients, seed
+):
     found = made(recipe, sizes, clients, seed)
     if found is None:
         return
