@@ -5,8 +5,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Never, TypeVar, cast
 
 import numpy as np
@@ -25,7 +25,7 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.methods import Method, check_method, make_method
 from pfl_lib.partitions import Recipe
-from pfl_lib.progress import progress, tell
+from pfl_lib.progress import Bar, progress, tell
 from pfl_lib.results.result import Result
 from pfl_lib.results.several import Results, of_each_alice
 from pfl_lib.results.store import NotStored, Store
@@ -282,20 +282,27 @@ def _storable(method: Method, recipe: Recipe | None = None) -> bool:
 
 def _stored(spec: RunSpec | FederationRun, given: Mapping[str, Any]) -> Result:
     """The spec's result, read or trained; where it cannot be stored a line says so."""
-    rounds, bar = spec.schedule.rounds, None
     names = ("data_dir", "device", "engine", "with_model", "on_round")
     asked = {name: given[name] for name in names}
     try:
-        with progress(rounds, "training", "round") as bar:
+        with _over_rounds(spec.schedule.rounds, "; the same call goes on from there") as bar:
             store = Store(given["results_dir"])
             result = run_one(spec, store, threads=cores(), progress=bar.reach, **asked)
             return _looked_at(result)
-    except KeyboardInterrupt:
-        told = f"stopped after round {bar.steps if bar else 0} of {rounds}"
-        raise Interrupted(f"{told}; the same call goes on from there") from None
     except NotStored as error:  # what was trained is not lost for want of a place
         print(error, file=sys.stderr)
         return error.result
+
+
+@contextmanager
+def _over_rounds(rounds: int, kept: str) -> Iterator[Bar]:
+    """Progress over rounds; Ctrl-C becomes a line that says where it stopped, and what is kept."""
+    bar = Bar()
+    try:
+        with progress(rounds, "training", "round") as bar:
+            yield bar
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped after round {bar.steps} of {rounds}{kept}") from None
 
 
 def _looked_at(result: Result) -> Result:
@@ -311,18 +318,14 @@ def _unstored(
     method: Method, fed: Federation, given: Mapping[str, Any], spec: RunSpec | None = None
 ) -> Result:
     """One method on one federation, of the package's data where there is a `spec`."""
-    rounds, bar = fed.schedule.rounds, None
-    try:
-        with one_thread(), progress(rounds, "training", "round") as bar:
-            run, told = Run(method, fed, given["measures"]), 0
-            for r in run.rounds():
-                bar.reach(r)
-                tell_rounds(run.metrics[told:], given["on_round"])
-                told = len(run.metrics)
-    except KeyboardInterrupt:
-        told = f"stopped after round {bar.steps if bar else 0} of {rounds} (seed {fed.seed})"
-        cure = "give method and federation a name and a version, and runs are stored and go on"
-        raise Interrupted(f"{told}; nothing of it is kept: {cure}") from None
+    cure = "give method and federation a name and a version, and runs are stored and go on"
+    kept = f" (seed {fed.seed}); nothing of it is kept: {cure}"
+    with one_thread(), _over_rounds(fed.schedule.rounds, kept) as bar:
+        run, told = Run(method, fed, given["measures"]), 0
+        for r in run.rounds():
+            bar.reach(r)
+            tell_rounds(run.metrics[told:], given["on_round"])
+            told = len(run.metrics)
     config = {"method": {"name": method.name}, "seed": fed.seed, "alice": fed.alice}
     config["initial"] = initial_checksum(fed)
     config |= {"data": data_checksum(fed), "schedule": described(fed.schedule), "loss": fed.loss}

@@ -108,7 +108,7 @@ def _all_papers(format: str, store) -> None:
     """All papers in brief, each printed value as CSV, or each sentence."""
     import pandas as pd
 
-    from pfl_lib.papers import PRINTED, overview, scorecard
+    from pfl_lib.papers import PRINTED, compare, overview, scorecard
 
     answered = scorecard.answered(PRINTED, store.find) if format != "values" else None
     if format == "sentences":
@@ -130,4 +130,4 @@ def _all_papers(format: str, store) -> None:
         ("In smaller runs, epsilons and bytes too", overview.counted(found, "small")),
         ("Sentences", scorecard.counts(answered)),
     ):
-        print(f"{title}\n{table.to_string(index=False)}\n")
+        print(f"{title}\n{compare.in_words(table).to_string(index=False)}\n")

@@ -28,7 +28,7 @@ def list_(store, words) -> None:
     """
     import pandas as pd
 
-    from pfl_lib.results.result import status
+    from pfl_lib.results.result import percent, status
 
     rows = []
     if not store.root.is_dir():
@@ -44,7 +44,7 @@ def list_(store, words) -> None:
             "distribution": f"{split['name']}({', '.join(fields)})" if fields else split["name"],
             "rounds": config["schedule"]["rounds"],
             "seed": config["seed"],
-            "best": f"{result.best_accuracy:.2%}" if ended == "ran" else ended,
+            "best": percent(result.best_accuracy) if ended == "ran" else ended,
             "key": config["key"][:10],
             "": _unusual(config),  # needs no heading, and stands to the left
         }

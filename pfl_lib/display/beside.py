@@ -41,20 +41,25 @@ def dots(compared: pd.DataFrame) -> dict[str, Figure]:
         figure = Figure((WIDE, high), layout="constrained")
         axes = figure.add_subplot()
         at = pd.Series([methods.index(method) for method in rows["method"]], rows.index)
+        lost = []
         for (label, (column, colour, marker)), shift in zip(marks.items(), shifts, strict=True):
-            lost = at[rows[column.replace("ours", "status")] == "diverged"]  # none is printed so
-            if rows[column].isna().all() and lost.empty:
+            became = rows[column.replace("ours", "status")]  # of what is printed a number
+            lost += [(k, at[k] + shift, colour) for k in rows.index[became == "diverged"]]
+            if rows[column].isna().all() and not (became == "diverged").any():
                 continue
             spread = rows[f"{column} std"].fillna(0)
             look = {"fmt": marker, "color": colour, "label": label}
             axes.errorbar(rows[column], at + shift, xerr=spread, **look)
-            for row in lost:
-                words = {"color": colour, "transform": axes.get_yaxis_transform()}
-                words |= {"va": "center", "fontsize": "x-small", "zorder": 5}
-                words["bbox"] = {"color": "white", "pad": 0.5}  # over a line that it may meet
-                axes.text(0.02, row + shift + 0.06, "diverged", **words)
         axes.set(yticks=range(len(methods)), yticklabels=names, ylim=(len(methods) - 0.5, -0.5))
         axes.set(xlabel=rows["metric"].iloc[0])
+        least, most = axes.get_xlim()
+        for k, height, colour in lost:  # at the side with more room
+            left = rows.loc[k, columns].min() - least >= most - rows.loc[k, columns].max()
+            words = {"color": colour, "transform": axes.get_yaxis_transform()}
+            words |= {"va": "center", "fontsize": "x-small", "zorder": 5}
+            words["bbox"] = {"color": "white", "pad": 0.5}  # over a line that it may meet
+            side = {"x": 0.02, "ha": "left"} if left else {"x": 0.98, "ha": "right"}
+            axes.text(y=height + 0.06, s="diverged", **side, **words)
         figure.suptitle(title)  # above the names too, which may leave the axes little room
         bars = rows[[f"{column} std" for column in columns]].notna().any(axis=None)
         told = {"title": "bars: one standard deviation", "title_fontsize": "small"} if bars else {}

@@ -29,7 +29,10 @@ def styled(frame: pd.DataFrame, caption: str, digits: int = 2) -> Styler:
     long words on several lines, a shade behind verdicts.
     """
     id = hashlib.sha256((caption + frame.to_csv()).encode()).hexdigest()[:10]
+    one = frame.index.nlevels == frame.columns.nlevels == 1 and frame.columns.name is None
+    frame = frame.rename_axis(columns=frame.index.name) if one else frame  # above the rows' names
     shown = _formatted(Styler(frame, uuid=id, cell_ids=False), digits, "html")
+    shown = shown.hide(names=True) if one else shown
     rules = [
         {"selector": f".col{place}", "props": _layout(column)}
         for place, (_, column) in enumerate(frame.items())

@@ -18,7 +18,8 @@ from pfl_lib.experiments import own
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.pages.collect import Needed, needed
 from pfl_lib.papers import PRINTED, PROFILES
-from pfl_lib.papers.overview import PAPERS, Shown
+from pfl_lib.papers.overview import Shown
+from pfl_lib.papers.values import PAPERS
 
 
 @dataclass(frozen=True)

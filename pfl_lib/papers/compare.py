@@ -17,17 +17,18 @@ from pfl_lib.papers.judge import ORDERS, Seeds
 from pfl_lib.papers.metrics import Metric
 from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.table import UNPRINTED, Table
-from pfl_lib.papers.values import Printed
+from pfl_lib.papers.values import PAPERS, Printed
 
 NAN = float("nan")
 EMPTY = ("–", "not run", "left out")
-# Names of settings and metrics as a reader says them: regular expressions, applied in this order
+# What `NAMED` has as a reader says it: regular expressions, applied in this order
 IN_WORDS = {r"\blatent_D(\d+)": r"\1 latent distributions", r"\bnon_iid_(\d)": r"non-IID.\1"}
 IN_WORDS |= {r"\bdp_sigma(\d)": r"DP, sigma \1", r"(_D5)?_(\d+)_clients": ", \\2\u00a0clients"}
 IN_WORDS |= {r"\bout_of_distribution": "out of distribution", r"\bvalidation_(?=\d)": "validation "}
 IN_WORDS |= {r"\baccuracy_percent\b": "accuracy, %", r"\bcommunication_MB\b": "communication, MB"}
 IN_WORDS |= {r"\bdOmega\b": "ΔΩ", r"\b(label\d)_share\b": r"\1 share"}
-NAMED = {"setting", "settings", "row", "metric"}  # columns and levels of such names
+IN_WORDS |= {f"^{name}$": title for name, title in PAPERS.items()} | {r"^table(?=\d$)": "Table "}
+NAMED = {"paper", "table", "setting", "settings", "row", "metric"}  # columns and levels
 BECAME = ("diverged", "ran", "not measured", "not run")  # of a place, by what one of its runs did
 
 
@@ -183,7 +184,7 @@ def said(name: object) -> object:
 
 
 def in_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with settings and metrics as a reader says them, in headings too (`NAMED`)."""
+    """The frame with what `NAMED` has as a reader says it, in headings too."""
     for name in NAMED & {*frame.columns}:
         frame = frame.assign(**{name: frame[name].map(said)})
     for axis in (0, 1):

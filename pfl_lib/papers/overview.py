@@ -14,13 +14,8 @@ from pfl_lib.papers.metrics import ACCURACY
 from pfl_lib.papers.profiles import Profile
 from pfl_lib.papers.runs import PLACE, VALUE, Runs
 from pfl_lib.papers.table import Find, Table
+from pfl_lib.papers.values import PAPERS
 
-PAPERS = {  # by their names in `paper_values.csv`, as their folders of notebooks are called
-    "waffle": "WAFFLE",
-    "weight_erosion": "Weight Erosion",
-    "fedfomo": "FedFomo",
-    "pfedla": "pFedLA",
-}
 PAIR = [*PLACE[:-1], "metric", "higher", "lower"]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from pfl_lib.papers import sentences
-from pfl_lib.papers.overview import PAPERS, Shown
+from pfl_lib.papers.overview import Shown
 from pfl_lib.papers.sentences import ANSWERS, COUNTS
 from pfl_lib.papers.table import Find
+from pfl_lib.papers.values import PAPERS
 
 COLUMNS = ["paper", "quote", "where", "answer", "evidence", "profile", "page"]
 

@@ -17,6 +17,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
+PAPERS = {  # by their names in the file, as their folders of notebooks are called
+    "waffle": "WAFFLE",
+    "weight_erosion": "Weight Erosion",
+    "fedfomo": "FedFomo",
+    "pfedla": "pFedLA",
+}
+
 
 class Printed(NamedTuple):
     """A printed value and its deviation, in the paper's unit; NaN where none is printed."""

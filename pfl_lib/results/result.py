@@ -70,7 +70,7 @@ class Result:
         whose = f"of client {clients[0]}" if len(clients) == 1 else f"over {len(clients)} clients"
         told = [f"{rounds} rounds"]
         if rounds:
-            told.append(f"accuracy {whose} best {self.best_accuracy:.2%}")
+            told.append(f"accuracy {whose} best {percent(self.best_accuracy)}")
         if self.diverged is not None:
             told.append(f"diverged in round {self.diverged}{self.lost_clients}")
         elif rounds:

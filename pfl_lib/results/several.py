@@ -124,11 +124,15 @@ class Results(Sequence[Result]):
 
     def __repr__(self) -> str:
         best, last = self.summary(), self.summary("last")
-        spreads = [f" ± {of.std:.2f}" if len(self) > 1 else "" for of in (best, last)]
-        said = f"accuracy best {best.mean:.2f}{spreads[0]} %, last {last.mean:.2f}{spreads[1]} %"
+        said = f"accuracy best {_percent(best)}, last {_percent(last)}"
         told = best.status if best.diverged else said
         name, seeds = self.results[0].config["method"]["name"], ", ".join(map(str, self.seeds))
         return f"<Results of {name}: seeds {seeds}, {told}; .metrics, .summary(), .plot()>"
+
+
+def _percent(of: Summary) -> str:
+    spread = f" ± {of.std:.2f}" if of.std >= 0 else ""
+    return "not a number" if math.isnan(of.mean) else f"{of.mean:.2f}{spread} %"
 
 
 def check(name: object, every: tuple) -> None:

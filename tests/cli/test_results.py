@@ -15,6 +15,7 @@ from pfl_lib.__main__ import main
 from pfl_lib.methods import Local
 from pfl_lib.results import files as files_of
 from pfl_lib.results import store as stores
+from pfl_lib.results.several import Results
 from pfl_lib.results.store import Store
 from tests.common import no_room
 from tests.results.common import RUN, described, layered, result
@@ -108,6 +109,15 @@ def test_a_last_round_without_a_mean_is_not_a_number(say, store):
     told = "accuracy: best 50.00% (round 1), last not a number (round 2)"
     assert told in say("show", LOCAL.slug)[1]
     assert "best 50.00%, last not a number" in repr(lost)
+    assert "best 50.00 %, last not a number;" in repr(Results([lost]))
+
+
+def test_rounds_that_all_lack_a_mean_have_no_best_one(say, store):
+    none = pd.DataFrame({"round": [1], "client": 0, "accuracy": [float("nan")], "loss": 1.0})
+    lost = result(LOCAL, metrics=none)
+    store.save(LOCAL, lost)
+    assert " not a number " in say("list", "local")[1][-1]
+    assert "best not a number, last not a number" in repr(lost)
 
 
 def test_a_diverged_result_without_any_round_is_listed_and_shown(say, store):

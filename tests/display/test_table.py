@@ -30,6 +30,13 @@ def test_numbers_are_rounded_missing_ones_are_a_dash_and_words_are_escaped():
     assert table.styled(VERDICTS, "Table 1").to_html().count("rgba(2,") == 1  # its shade, once
 
 
+def test_the_heading_of_the_rows_stands_in_the_line_of_the_columns_headings():
+    page = table.styled(FRAME.set_index("method"), "Times").to_html()
+    assert page.split("</tr>")[0].count("</th>") == 3 and ">method</th>" in page.split("</tr>")[0]
+    both = table.styled(FRAME.set_index("method").rename_axis(columns="what"), "Times").to_html()
+    assert ">what</th>" in both and ">method</th>" in both
+
+
 def test_a_sentence_that_begins_with_a_number_is_set_to_the_left():
     told = pd.DataFrame({"evidence": ["4 of 7 comparisons hold, two are open, one was not run"]})
     assert "text-align: right" not in table.styled(told, "Sentences").to_html()

@@ -137,6 +137,10 @@ def test_rows_of_a_table_are_panels_as_wide_as_a_telephone_which_mark_what_diver
     assert [figure.get_figwidth() * 100 < 360 for figure in figures.values()] == [True, True]
     words = [[text.get_text() for text in of.axes[0].texts] for of in figures.values()]
     assert words == [[], ["diverged"]]
+    both = frame.copy()  # of setting B the method with the lowest printed value and the highest
+    both.loc[3, ["ours", "ours std", "status"]] = frame.loc[5, ["ours", "ours std", "status"]]
+    words = beside.dots(both)["B"].axes[0].texts
+    assert [word.get_position()[0] for word in words] == [0.98, 0.02], "beside what is printed"
     shown = beside.bundle(figures)
     told = "B. accuracy, %: printed FedAvg 90, WAFFLE 91, WE 92, ours FedAvg 91, WAFFLE 92"
     assert told in shown["text/plain"]
