@@ -42,7 +42,7 @@ def column(name: str, scale: float = 1.0) -> Read:
     return read
 
 
-ACCURACY = Metric("accuracy_percent", "%", 0.4, 1.0, column("accuracy", 100))
+ACCURACY = Metric("accuracy_percent", "%", 0.4, 2.0, column("accuracy", 100))
 MEGABYTES = Metric(  # what all clients sent and received in all rounds
     "communication_MB", "MB", 0.05, 1.0, column("bytes", 2**-20), higher_is_better=False
 )

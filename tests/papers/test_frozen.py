@@ -7,17 +7,41 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pfl_lib.papers import PRINTED, overview, values
+from pfl_lib.papers import PRINTED, compare, overview, values
+from pfl_lib.papers.judge import ORDERS
 from pfl_lib.papers.runs import VALUE
 from pfl_lib.results.store import Store
 from tests.papers import freeze
 
-VERDICTS = Path(__file__).resolve().parents[2] / "docs" / "verdicts.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+VERDICTS = DOCS / "verdicts.md"
+# The rows of docs/results.md that count pairs, in its order
+GROUPS = [f"latent_D{n}_15_clients" for n in (2, 3, 4, 5, 10)]
+COUNTED = [
+    *(("pfedla-table1", 0, "non_iid_1_10_clients"), ("pfedla-table2", 0, "non_iid_2_10_clients")),
+    *(("fedfomo-table1", 0, f"MNIST, pathological_{n}_clients") for n in (15, 100)),
+    *(("fedfomo-table1", 0, f"CIFAR10, pathological_{n}_clients") for n in (15, 100)),
+    *(("fedfomo-table2", 0, name) for name in GROUPS),
+    *(("fedfomo-table2", 1, name) for name in (GROUPS[0], GROUPS[1], GROUPS[4])),
+]
 
 
 def test_every_page_needs_the_runs_that_it_needed_and_published_results_are_found_by_their_keys():
     """After a change that is meant: `python tests/papers/freeze.py --write`."""
     assert freeze.keys() == json.loads(freeze.FROZEN.read_text(encoding="utf-8"))["keys"]
+
+
+def test_docs_results_counts_pairs_as_they_are():
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    told = re.findall(r"\| (\d+), (\d+), (\d+) \|$", text, re.M)
+    find, counts = Store("/nowhere").find, []
+    pages = {one.page: one.runs(find) for one in PRINTED}
+    for page, profile, place in COUNTED:
+        pairs = compare.pairs(pages[page][profile])
+        here = (pairs["dataset"] + ", " + pairs["setting"]).str.endswith(place)
+        orders = pairs.loc[here & pairs["metric"].str.contains("accuracy"), "order"]
+        counts.append(tuple(str((orders == word).sum()) for word in ORDERS))
+    assert told == counts
 
 
 def test_docs_verdicts_says_how_many_pairs_rest_on_one_seed_and_how_close_they_are():

@@ -46,10 +46,10 @@ def test_a_pair_counts_where_the_paper_separates_it_by_more_than_both_deviations
 
 def test_an_order_is_decided_beyond_the_floor_and_two_standard_errors():
     for higher, lower, word in (
-        ((91.1,), (90.0,), "stands"),  # one seed decides beyond a whole point
-        ((90.9,), (90.0,), "open"),
+        ((92.1,), (90.0,), "stands"),  # one seed decides beyond two points
+        ((92.0,), (90.0,), "open"),
         ((89.99,), (90.0,), "open"),
-        ((88.0,), (90.0,), "turned"),
+        ((87.9,), (90.0,), "turned"),
         ((91.0, 91.1, 90.9), (90.0, 90.0, 90.0), "stands"),
         ((93.0, 91.0, 89.0), (90.0, 90.0, 90.0), "open"),  # 1 apart, two standard errors 2.3
         ((90.3, 90.3, 90.3), (90.0, 90.0, 90.0), "open"),  # below the floor
