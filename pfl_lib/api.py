@@ -31,6 +31,7 @@ from pfl_lib.results.several import Results, of_each_alice
 from pfl_lib.results.store import NotStored, Store
 
 OTHER_NAMES = {"learning_rate": "lr", "epochs": "local_epochs", "distribution": "partition"}
+OTHER_NAMES |= {"callbacks": "on_round", "callback": "on_round"}
 EACH = "each"  # client as Alice
 HIGH_LOSS = 100.0  # guessing among ten classes has 2.3
 BESIDE = ("federation", "with_model", "on_round", "results_dir", "seeds", "measures")

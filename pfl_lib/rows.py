@@ -45,7 +45,8 @@ def take(step: Step, rows: Rows, gradient: Gradient, batch: Batch) -> None:
     given = step(rows, gradient, batch)
     if given is not None and all(given is not own for own in (rows, *rows.values())):
         told = f"the local step returns {type(given).__name__}: it should change its rows in place"
-        such = 'rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch))'
+        such = 'gradient(rows["theta"], batch, rows["statistics"])'
+        such = f'rows["theta"].sub_(batch.lr * {such})'
         raise BadInput(f"{told}, as in {such}")
 
 

@@ -289,6 +289,48 @@ def test_a_round_that_leaves_anything_outside_its_new_state_is_told_in_one_line(
     assert told.startswith(f"method 'mine': its round {sentence}")
 
 
+def some_of(clients: int) -> int:
+    return GENERATOR.integers(clients)
+
+
+def test_a_generator_that_a_method_names_in_its_module_or_holds_in_a_closure_follows_no_seed():
+    mine = torch.Generator()
+
+    class Named(Mine):
+        def round(self, fed, state, r):
+            return (state, {"drawn": some_of(3)}) if r == 1 else super().round(fed, state, r)
+
+    class Held(Mine):
+        def served(self, fed, state):
+            mine.seed()
+            return super().served(fed, state)
+
+    for method, part in ((Named(), "round"), (Held(), "served")):
+        told = refusal(pfl_lib.run, method, federation=own())
+        assert told.startswith(f"method 'mine': its {part} {KEEPS}")
+
+
+def test_parts_of_a_method_that_take_something_else_are_told_before_anything_is_trained():
+    class Short(Mine):
+        def round(self, fed, state):
+            return state, {}
+
+    class Selfless(Mine):
+        def served(fed, state):
+            return state
+
+    for method, called in ((Short(), "round(fed, state, r)"), (Selfless(), "served(fed, state)")):
+        told = refusal(pfl_lib.run, method, federation=own())
+        part = called.partition("(")[0]
+        said = f"method 'mine': its {part} is called as {called}: too many positional arguments"
+        assert told == f"{said}; its own first argument is self"
+
+
+def test_a_result_is_itself_alone_and_stands_in_lists_and_sets(run):
+    one, other = (run("local", rounds=1) for _ in range(2))
+    assert one in [other, one] and one != other and len({one, other}) == 2
+
+
 def test_rows_that_clients_share_are_not_written_into():
     class Wrong(Mine):
         def start(self, fed):
@@ -319,6 +361,7 @@ def test_an_unknown_setting_is_told_with_the_known_ones_and_what_to_do(run):
     for method, setting, does in (
         ("waffle", "epochs", "did you mean local_epochs?"),
         ("waffle", "data", "did you mean dataset?"),
+        ("waffle", "callbacks", "did you mean on_round?"),
         ("waffle", "slope", "give Waffle(slope=...) as the method"),
         (Waffle(), "slope", "give Waffle(slope=...) as the method"),
         ("fedavg", "slope", "leave it out"),

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pfl_lib.errors import BadInput
+from pfl_lib.experiments.own import named
 from pfl_lib.experiments.spec import built_in
 from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import Method
@@ -102,12 +103,13 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
 
 def _told(method: Method) -> tuple:
     """What the method holds, in words (one with slots has no `__dict__`, and tells its fields), and
-    what these do not tell: where generators stand that it or its classes hold, and how often
-    tensors were written into.
+    what these do not tell: where generators stand that it or its classes hold, or a method of a
+    user's own names, and how often tensors were written into.
     """
     held = getattr(method, "__dict__", method)
     every = [held] if isinstance(held, dict) else []
     every += [vars(one) for one in type(method).__mro__]
+    every += [] if built_in(method) else [named(type(method))]
     return repr(held), [*filter(None, (_place(value) for of in every for value in of.values()))]
 
 

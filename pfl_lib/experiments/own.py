@@ -1,5 +1,6 @@
 """A user's own methods, partitions and data: what is stored of them, what tells of a change."""
 
+import argparse
 import ast
 import builtins
 import contextlib
@@ -9,6 +10,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import itertools
 import json
 import runpy
 import textwrap
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -27,8 +30,10 @@ from pfl_lib.federation.federation import Federation
 from pfl_lib.methods import check_method
 from pfl_lib.progress import tell
 
+OURS = ("builtins", "typing", "pfl_lib", "torch")  # packages whose source is not a user's
 PLAIN = (bool, int, float, str, types.NoneType)
 HOLDERS = (list, tuple, set, frozenset, dict)
+NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
 
 
 def check(what: str, own: Any, taken: Collection[str]) -> None:
@@ -89,7 +94,7 @@ def _parts(thing: Any, seen: dict[int, Any]) -> Iterator[str]:
     seen[id(thing)] = thing
     if isinstance(thing, type):
         for kind in thing.__mro__:
-            if kind.__module__.split(".")[0] in ("builtins", "typing", "pfl_lib", "torch"):
+            if kind.__module__.split(".")[0] in OURS:
                 continue
             settings = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
             for name, value in sorted(vars(kind).items()):
@@ -151,9 +156,9 @@ def _says_again(of: type, kind: type, name: str, value: Any) -> bool:
 
 
 def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator[str]:
-    """What a name holds: a number or text, an array or tensor, a class or function of the module,
-    and what lists, tuples, sets, dicts and `functools.partial` hold of them; nothing for anything
-    else.
+    """What a name holds: a number or text, an array, tensor or frame, a class or function of the
+    module, and what lists, tuples, sets, dicts, namespaces, dataclasses and `functools.partial`
+    hold of them; nothing for anything else.
     """
     if _is_plain(value):
         yield f"{name} = {value!r}"
@@ -166,6 +171,11 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
             yield f"{name} = {value.dtype} {tuple(value.shape)} {digest}"
     elif isinstance(value, functools.partial):
         yield from _value(name, [value.func, [*value.args], value.keywords], module, seen)
+    elif isinstance(value, pd.DataFrame | pd.Series):
+        with contextlib.suppress(TypeError):  # a frame of lists
+            yield from _value(name, pd.util.hash_pandas_object(value).to_numpy(), module, seen)
+    elif dataclasses.is_dataclass(value) or isinstance(value, NAMESPACES):
+        yield from _value(name, vars(value), module, seen) if hasattr(value, "__dict__") else ()
     elif isinstance(value, HOLDERS) and id(value) not in seen:
         seen[id(value)] = value
         if isinstance(value, set | frozenset):
@@ -175,6 +185,30 @@ def _value(name: str, value: Any, module: str, seen: dict[int, Any]) -> Iterator
             plain = ((repr(k), one) for k, one in held if _is_plain(k))
             for key, one in sorted(plain, key=lambda pair: pair[0]):
                 yield from _value(f"{name}[{key}]", one, module, seen)
+
+
+def named(kind: type) -> dict[str, Any]:
+    """What functions of a class, and those of its module that they name, name there and hold in
+    their closures.
+    """
+    held: dict[str, Any] = {}
+    waiting, seen = [value for one in kind.__mro__ for value in vars(one).values()], set()
+    while waiting:
+        function = inspect.unwrap(_function(waiting.pop()) or len)
+        if id(function) in seen or (function.__module__ or "").split(".")[0] in OURS:
+            continue  # `len` stands for what is no function
+        seen.add(id(function))
+        of, code = function.__globals__, function.__code__
+        there = {name: of[name] for name in _names(code) if name in of}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # not filled yet
+                there[name] = cell.cell_contents
+        held |= {f"{function.__qualname__}: {name}": value for name, value in there.items()}
+        of_module = (
+            getattr(value, "__module__", None) == function.__module__ for value in there.values()
+        )
+        waiting += itertools.compress(there.values(), of_module)
+    return held
 
 
 def _function(value: Any) -> Callable | None:
@@ -191,6 +225,7 @@ def _generated(name: str, function: types.FunctionType) -> bool:
     return made or (name.startswith("__") and code.co_filename == "<string>")
 
 
+@functools.cache
 def _names(code: types.CodeType) -> set[str]:
     """What code reads from its module by name; an attribute of the same name is another thing."""
     inner = (part for part in code.co_consts if isinstance(part, types.CodeType))

@@ -185,10 +185,12 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         counts = f"{len(x)} inputs and {len(y)} labels"
         raise BadInput(f"{where} has {counts}: give as many of each, at least one")
     if y.dim() != 1:
-        cure = "give a number for each example, such as y[:, 0], or y.argmax(1) of one-hot rows"
+        cure = "give a class for each example, such as y[:, 0], or y.argmax(1) of one-hot rows"
+        cure += " (several classes of one example are not offered)"
         raise BadInput(f"{where} has labels of shape {list(y.shape)}: {cure}")
     if not torch.equal(y, y.long().to(y.dtype)):
-        raise BadInput(f"{where} has labels that are no whole numbers from 0: number the classes")
+        told = f"{where} has labels that are no whole numbers from 0"
+        raise BadInput(f"{told}: number the classes (measured targets are not offered)")
     if x.is_floating_point() and not x.isfinite().all():
         what = "inputs that are infinite or not a number"
         raise BadInput(f"{where} has {what}: fill or drop them")

@@ -23,6 +23,7 @@ layer), "matrices" (further ones by name, such as {"affinity": [N, N]}), "models
 else as one number per client [N].
 """
 
+import inspect
 from typing import ClassVar, Protocol
 
 from pfl_lib.errors import BadInput, choose, likely
@@ -103,4 +104,12 @@ def check_method(method: Method) -> Method:
         if isinstance(method, type):
             what = "an instance, not the class itself"
         raise BadInput(f"method {method!r}: give {what}, or a name: {', '.join(METHODS)}")
+    for part, takes in hooks.items():
+        try:
+            inspect.signature(getattr(method, part)).bind(*takes.strip("()").split(", "))
+        except ValueError:  # a compiled function, which does not tell its arguments
+            pass
+        except TypeError as error:
+            told = f"method {method.name!r}: its {part} is called as {part}{takes}"
+            raise BadInput(f"{told}: {error}; its own first argument is self") from None
     return method

@@ -86,7 +86,7 @@ class Comparison:
 
         logged = {name: of for name, of in self.results.items() if metric in of.metrics}
         results = logged or self.results
-        to = next(iter(results)) if to is None else choose("name", to, results)
+        to = next(iter(results)) if to is None else choose("name", str(to), results)
         read = {"protocol": protocol, "metric": metric, "over": over, "model": model}
         values = {name: several.summary(**read) for name, several in results.items()}
         rows = []

@@ -28,7 +28,7 @@ MODELS = ("served", "trained")
 """The served model as it is, or after the client's own local epochs (measure "trained")."""
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Result:
     """What one spec gave.
 

@@ -104,9 +104,13 @@ def test_a_version_and_a_constant_are_part_of_the_source_and_comments_and_layout
 
 HOLDS = """
 from dataclasses import dataclass
-import functools, math, os
+import argparse, functools, math, os, types
 import numpy as np
+import pandas as pd
 import torch
+
+@dataclass
+class Settings: mix: int
 
 def made(inner):
     def outer(theta): return theta * inner
@@ -142,6 +146,8 @@ VALUES = ["1", "2", "[1, 2]", "[1, [3]]", "{'a': [1]}", "{'a': [2]}", "{'b': [1]
 VALUES += ["np.ones(2)", "np.zeros(2)", "np.ones(2, 'int64')", "np.ones((2, 1))", "np.float32(1)"]
 VALUES += ["torch.ones(2)", "torch.tensor(1j)", "torch.zeros(2)", "[torch.ones(3)]"]
 VALUES += ["(1, [2])", "[halved]", "functools.partial(halved, 2)", "functools.partial(halved, 3)"]
+VALUES += ["Settings(1)", "Settings(2)", "types.SimpleNamespace(a=1)", "argparse.Namespace(a=2)"]
+VALUES += ["pd.Series([1])", "pd.DataFrame({'a': [2]})", "[pd.Series([3])]"]
 PLACES = ("held", "closed", "own", "wrapper", "cached", "given")
 
 
