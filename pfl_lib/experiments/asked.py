@@ -103,8 +103,8 @@ def _repeatable(method: Method, part: str, state: Rows) -> Iterator[None]:
 
 def _told(method: Method) -> tuple:
     """What the method holds, in words (one with slots has no `__dict__`, and tells its fields), and
-    what these do not tell: where generators stand that it or its classes hold, or a method of a
-    user's own names, and how often tensors were written into.
+    what these do not tell: where generators stand that it or its classes hold, and those that a
+    user's own names in its module, and how often tensors were written into.
     """
     held = getattr(method, "__dict__", method)
     every = [held] if isinstance(held, dict) else []
