@@ -38,6 +38,8 @@ class Batch:
 Step = Callable[[Rows, Gradient, Batch], None]
 """A local step changes the rows it is given in place: one client's ([P]) or many clients' ([n, P]).
 It keeps nothing elsewhere: clients may be trained in several threads."""
+IN_PLACE = 'rows["theta"].sub_(batch.lr * gradient(rows["theta"], batch, rows["statistics"]))'
+"""A local step of plain SGD, in place."""
 
 
 def take(step: Step, rows: Rows, gradient: Gradient, batch: Batch) -> None:
@@ -45,9 +47,7 @@ def take(step: Step, rows: Rows, gradient: Gradient, batch: Batch) -> None:
     given = step(rows, gradient, batch)
     if given is not None and all(given is not own for own in (rows, *rows.values())):
         told = f"the local step returns {type(given).__name__}: it should change its rows in place"
-        such = 'gradient(rows["theta"], batch, rows["statistics"])'
-        such = f'rows["theta"].sub_(batch.lr * {such})'
-        raise BadInput(f"{told}, as in {such}")
+        raise BadInput(f"{told}, as in {IN_PLACE}")
 
 
 def model(rows: Rows) -> Rows:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from pfl_lib import data, models, partitions
-from pfl_lib.errors import choose, said, whole
+from pfl_lib.errors import BadInput, choose, said, whole
 from pfl_lib.experiments.backends import cluster, completed, processes, rounds_shown
 from pfl_lib.experiments.own import data_checksum, initial_checksum
 from pfl_lib.experiments.spec import FederationRun, RunFailure, RunLeft, RunSpec
@@ -38,14 +38,38 @@ def federation_of(
 ) -> Federation:
     """The federation a run describes."""
     dataset = data.load(spec.dataset, data_dir, spec.images)
-    made = partitions.make(
-        spec.partition, dataset, spec.clients, spec.seed, spec.alice, spec.validation
-    )
+    made = _partition(spec, dataset)
     held = client_data.from_partition(dataset, made)
     network = models.Architecture(spec.model, held.input_shape, held.classes)
     settings = {"loss": spec.loss, "seed": spec.seed, "alice": spec.alice}
     where = {"device": device, "engine": engine, "threads": threads}
-    return Federation(held, network, spec.schedule, **settings, **where)
+    fed = Federation(held, network, spec.schedule, **settings, **where)
+    fed.split = "" if partitions.built_in(spec.recipe) else made.checksum()
+    return fed
+
+
+def _partition(spec: RunSpec, dataset: data.Dataset) -> partitions.Partition:
+    given = spec.clients, spec.seed, spec.alice, spec.validation
+    return partitions.make(spec.partition, dataset, *given)
+
+
+def find(
+    spec: RunSpec | FederationRun,
+    store: Store,
+    data_dir: str | os.PathLike | None = None,
+    with_model: bool = False,
+) -> Result | None:
+    """What `Store.find` finds; BadInput too where a user's own partition, which may read a file,
+    splits the data otherwise by now.
+    """
+    found = store.find(spec, with_model)
+    if found and "split" in found.config:
+        made = _partition(spec, data.load(spec.dataset, data_dir, spec.images))
+        if made.checksum() != found.config["split"]:
+            told = f"{spec.slug} was stored with another split of the same version"
+            cure = f"raise the version of partition, or remove {store.folder(spec)}"
+            raise BadInput(f"{told}: {cure}")
+    return found
 
 
 @interruptible()
@@ -72,7 +96,7 @@ def run_one(
     """
     choose("device", device, DEVICES)
     choose("engine", engine, ENGINES)
-    if found := store.find(spec, with_model):
+    if found := find(spec, store, data_dir, with_model):
         if isinstance(spec, FederationRun):  # names are no part of the key
             found.config["names"] = list(spec.federation.clients.names)
         tell_rounds(found.metrics.to_dict("records"), on_round)
@@ -85,7 +109,7 @@ def run_one(
                 progress(run.done)
             tell_rounds(run.metrics[told:], on_round)
             told = len(run.metrics)
-    result = run.result(stored_config(spec))
+    result = run.result(stored_config(spec, run.fed))
     store.save(spec, result)
     return result
 
@@ -118,8 +142,11 @@ def training(
         fed = spec.federation if own else federation_of(spec, **place)
         run = Run(spec.method, fed, spec.measures, 1 if own else spec.evaluate_every)
         checkpoint, held = store.checkpoint_path(spec), store.load_checkpoint(spec)
-        if held and spec.source and held.get("source", spec.source) != spec.source:
-            print(f"{checkpoint} has another source: the run starts from round 1", file=sys.stderr)
+        is_now = {"source": spec.source, "split": fed.split}
+        other = [of for of, now in is_now.items() if held and now and held.get(of, now) != now]
+        if other:
+            told = f"{checkpoint} has another {other[0]}: the run starts from round 1"
+            print(told, file=sys.stderr)
         elif checkpoint.exists() and not run.restore(held):
             print(f"{checkpoint} is damaged: the run starts from round 1", file=sys.stderr)
         saved, kept, finished = time.monotonic(), run.done, run.checkpoint()
@@ -128,30 +155,33 @@ def training(
             for _ in run.rounds():
                 finished = run.checkpoint()
                 if time.monotonic() - saved >= checkpoint_seconds and not run.finished:
-                    _save_checkpoint(spec, store, finished)
+                    _save_checkpoint(spec, store, finished | is_now)
                     saved, kept = time.monotonic(), run.done
                 yield run
                 if time.time() >= until and not run.finished:
                     raise Stopped
         except (KeyboardInterrupt, GeneratorExit, Stopped):
             if finished["done"] > kept and not run.finished:
-                _save_checkpoint(spec, store, finished)
+                _save_checkpoint(spec, store, finished | is_now)
             raise
 
 
-def stored_config(spec: RunSpec | FederationRun) -> dict[str, Any]:
-    """config.json of a run: description, key, source of a user's own parts, data's checksum."""
-    beside = {"source": spec.source} if spec.source else {}
+def stored_config(spec: RunSpec | FederationRun, fed: Federation) -> dict[str, Any]:
+    """config.json of a run: description, key, source and split of a user's own parts, of own data
+    checksums and names.
+    """
+    told = {"source": spec.source, "split": fed.split}
+    beside = {name: value for name, value in told.items() if value}
     if isinstance(spec, FederationRun):
-        beside["data"] = data_checksum(spec.federation)
-        beside["initial"] = initial_checksum(spec.federation)
-        beside["names"] = list(spec.federation.clients.names)
+        beside["data"] = data_checksum(fed)
+        beside["initial"] = initial_checksum(fed)
+        beside["names"] = list(fed.clients.names)
     return {**spec.config(), "key": spec.key, **beside}
 
 
 def _save_checkpoint(spec: RunSpec | FederationRun, store: Store, state: dict[str, Any]) -> None:
     try:
-        store.save_checkpoint(spec, state | {"source": spec.source})
+        store.save_checkpoint(spec, state)
     except OSError as error:
         print(f"no checkpoint of {spec.slug} ({error.strerror}): it goes on", file=sys.stderr)
 
@@ -188,7 +218,7 @@ def run_many(
     choose("engine", engine, ENGINES)
     if jobs is not None:
         whole("jobs", jobs, 1)
-    missing = list(dict.fromkeys(s for s in specs if store.find(s, with_model) is None))
+    missing = list(dict.fromkeys(s for s in specs if find(s, store, data_dir, with_model) is None))
     outcomes: dict[RunSpec, RunFailure | RunLeft | None] = {}
     if missing:
         store.check_writable()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfl_lib.display import curves, play, theme
 from pfl_lib.errors import BadInput, said
-from pfl_lib.experiments.runner import stored_config, training
+from pfl_lib.experiments.runner import find, stored_config, training
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.results.store import NotStored, Store
 
@@ -28,7 +28,7 @@ class Training:
         self.spec, self.store, self._place = spec, store, place
         self.watch: Callable[[Training], object] = lambda training: None
         self._stop, self._thread = threading.Event(), None
-        self.result = store.find(spec)
+        self.result = find(spec, store, place.get("data_dir"))
         self.accuracy = self.result.accuracy_by_round() if self.result else pd.Series(dtype=float)
         self.state = "stored" if self.result else "not started"
 
@@ -65,7 +65,7 @@ class Training:
                     self.watch(self)
                     drawn = time.monotonic()
             else:
-                self.result = run.result(stored_config(self.spec))
+                self.result = run.result(stored_config(self.spec, run.fed))
                 self.store.save(self.spec, self.result)
                 self.state = "finished and stored"
         except NotStored as error:

@@ -23,7 +23,7 @@ from pfl_lib.federation.participation import check_availability, participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.progress import tell
 from pfl_lib.randomness import ALONE, generator
-from pfl_lib.rows import Rows, Step, copies, finite_rows, sgd
+from pfl_lib.rows import IN_PLACE, Rows, Step, copies, finite_rows, sgd
 
 # Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
 # networks are busy with arithmetic
@@ -51,6 +51,9 @@ class Federation:
     With a `name` its runs are stored, under that name, `version`, the data and the initial model;
     raise the version for what these do not show.
     """
+
+    # The checksum of a user's own partition that has dealt the data out.
+    split = ""
 
     def __init__(
         self,
@@ -309,6 +312,9 @@ class Federation:
             if "more than 1 value per channel" not in str(error):
                 raise
             raise BadInput(f"a client's batch of one: {error}; give another batch_size") from None
+        if not ours and clients and all(torch.equal(out[name], rows[name]) for name in trained):
+            told = "a local step left all that it trains as it was"
+            tell(f"{told}: it should change its rows in place, as in {IN_PLACE}")
         for matrix in out.values():
             self.non_finite.update(clients[k] for k in (~finite_rows(matrix)).nonzero()[:, 0])
         return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)

@@ -21,8 +21,8 @@ LISTED = {"method", "dataset", "images", "partition", "schedule", "seed"}
 """What every stored configuration says, and `pfl-lib results list` shows."""
 
 OUTCOME = {
-    *("key", "device", "torch", "code", "processor", "finished", "source", "data", "initial"),
-    *("names", "diverged", "seconds", "weights_shape", "bytes", "non_finite"),
+    *("key", "device", "torch", "code", "processor", "finished", "source", "split"),
+    *("data", "initial", "names", "diverged", "seconds", "weights_shape", "bytes", "non_finite"),
 }
 """What config.json says of a run beside its description, which the key stands for."""
 BAD_FILE = (

@@ -5,6 +5,7 @@ import dataclasses
 import linecache
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -443,3 +444,40 @@ def test_a_federation_without_a_name_is_not_stored(tmp_path, monkeypatch, capsys
     given = {"federation": federation(name=None), "results_dir": tmp_path}
     refused("give it name='mine'", pfl_lib.run, "fedavg", **given)
     refused("name '': give a text", federation, name="")
+
+
+@dataclass(frozen=True)
+class Read:
+    """Who holds what is read from a file, which its source does not show."""
+
+    path: str
+    name, title, version, default_clients = "read", "Read", 1, 2
+
+    def split(self, dataset, clients, seed, alice=None):
+        first = int(Path(self.path).read_text())
+        own = torch.arange(first, first + 60).chunk(clients)
+        return Partition("read", own, own)
+
+
+def test_a_split_read_from_a_file_that_has_changed_is_refused_and_no_checkpoint_of_it_is_used(
+    tmp_path, store, capsys
+):
+    path = tmp_path / "first"
+    ours = [spec(partition=Read(str(path)), rounds=rounds) for rounds in (1, 3)]
+    begun = []
+    for first in "009":
+        path.write_text(first)
+        with contextlib.closing(training(ours[1], store)) as going:
+            begun.append(next(going).done)
+            next(going)
+    assert begun == [0, 1, 0]
+    kept = store.checkpoint_path(ours[1])
+    told = f"{kept} has another split: the run starts from round 1\n"
+    assert capsys.readouterr().err == told
+    stored = run_one(ours[0], store)
+    assert run_one(ours[0], store).metrics.equals(stored.metrics)
+    path.write_text("0")
+    cure = "raise the version of partition, or remove"
+    words = f"{ours[0].slug} was stored with another split of the same version: {cure}"
+    for again in (run_one, lambda run, store: run_many([run], store)):
+        assert refusal(again, ours[0], store).startswith(words)

@@ -212,6 +212,22 @@ def test_what_is_no_module_or_cannot_learn_from_the_data_is_refused():
         assert refusal(federation, model=model).startswith(sentence)
 
 
+def test_a_local_step_that_writes_nothing_in_place_is_told(capsys):
+    def lost(rows, gradient, batch):
+        theta = rows["theta"]
+        theta = theta - batch.lr * gradient(theta, batch, rows["statistics"])
+
+    def half(rows, gradient, batch):
+        rows["theta"][0] += 1
+
+    fed = federation()
+    for step in (half, lost):
+        fed.train(copies(fed.initial(), 2), 1, [0, 1], step)
+        fed.train(copies(fed.initial(), 0), 1, [], step)
+    told = "a local step left all that it trains as it was: it should change its rows in place, as"
+    assert capsys.readouterr().err.count(told) == 1
+
+
 def test_scores_of_classes_that_no_label_has_are_told(capsys):
     data = [(torch.zeros(4, 3), torch.tensor([0, 1, 0, 1]))] * 2
     for scores, told in ((5, "the model gives 5 scores, and the labels are of 2 classes"), (2, "")):
