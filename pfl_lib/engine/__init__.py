@@ -52,6 +52,12 @@ class Work:
     moves: tuple[Tensor, ...] | None = None
     noising: "Noising | None" = None
 
+    def to(self, device: torch.device) -> "Work":
+        """The same with its batches and moves there; its examples are where their pool is."""
+        here = torch.cat(self.batches).to(device).split([len(batch) for batch in self.batches])
+        there = self.moves and tuple(move.to(device) for move in self.moves)
+        return replace(self, batches=here, moves=there)
+
     def placed(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Each batch's places in the pool and its labels, gathered at once to save operations."""
         sizes, positions = [len(batch) for batch in self.batches], torch.cat(self.batches)

@@ -1,15 +1,18 @@
-"""Which examples a client's local steps see in a round, and how images are moved.
+"""A client's local work in a round: which examples its steps see, and how images are moved.
 
 Both are drawn by (seed, purpose, round, client), whatever the method and the order of clients.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from pfl_lib.engine import Work
 from pfl_lib.engine.augment import draw_moves
+from pfl_lib.engine.private import Noising
+from pfl_lib.federation.clients import Split
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.randomness import generator, permutation
 
@@ -60,3 +63,30 @@ def moves(
         return None
     key = (seed, f"moves of {purpose}", round, client)
     return tuple(draw_moves(len(batch), generator(*key, k)) for k, batch in enumerate(batches))
+
+
+def work_of(
+    split: Split,
+    schedule: Schedule,
+    seed: int,
+    purpose: str,
+    round: int,
+    client: int,
+    epochs: int | None = None,
+    shared: Mapping[int, Tensor] | None = None,
+) -> Work:
+    """A client's local work in one round, on the examples of its own and those that are shared."""
+    index, labels = (_with_shared(client, of, shared) for of in (split.index, split.labels))
+    key = (schedule, seed, purpose, round, client)
+    drawn, private = batches(*key, len(index), epochs), schedule.private
+    noising = None
+    if private is not None:
+        expected = schedule.batch_size if private.sampling == "poisson" else None
+        noising = Noising(private, expected, generator(seed, f"noise of {purpose}", round, client))
+    return Work(index, labels, drawn, moves(*key, drawn), noising)
+
+
+def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:
+    """One client's examples out of all clients', then what the others share of theirs."""
+    others = [of[giver][places] for giver, places in (shared or {}).items() if giver != client]
+    return torch.cat([of[client], *others]) if others else of[client]

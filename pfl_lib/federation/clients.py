@@ -96,9 +96,10 @@ def from_arrays(
     """Clients of a user's own: for each client a pair (x [n, ...], y [n]) of arrays or tensors,
     inputs as the network takes them, and a name, where they have any.
 
-    Labels are whole numbers from 0; `classes` defaults to the largest label plus one.  Raises
-    BadInput for clients without examples, shapes or lengths that differ, inputs that are not finite
-    and labels that are no whole numbers or out of range, and for names that are not one a client.
+    Labels are whole numbers from 0; `classes` defaults to the largest label plus one.  A client
+    may have no test examples, ([], []), where another one is the federation's `alice`.  Raises
+    BadInput for clients without other examples, shapes or lengths that differ, inputs that are not
+    finite, labels that are no whole numbers or out of range, and names that are not one a client.
     """
     given = {"train": train, "test": test, "validation": validation}
     for name, pairs in given.items():
@@ -121,13 +122,14 @@ def from_arrays(
     if len(columns) > 1:
         told = f"inputs have columns {', '.join(columns[0])} and {', '.join(columns[1])}"
         raise BadInput(f"{told}: give all frames the same, in one order")
-    shapes = {tuple(x.shape[1:]) for pairs in tensors.values() for x, _ in pairs}
+    inputs = [x for pairs in tensors.values() for x, _ in pairs if len(x)]
+    shapes = {tuple(x.shape[1:]) for x in inputs}
     if len(shapes) > 1:
         found = ", ".join(map(str, sorted(shapes)))
         raise BadInput(f"examples have shapes {found}: all clients need the same")
-    types = {x.dtype for pairs in tensors.values() for x, _ in pairs}
+    types = {x.dtype for x in inputs}
     if len(types) > 1 and any(one.is_floating_point for one in types):
-        for x, _ in (pair for pairs in tensors.values() for pair in pairs):
+        for x in inputs:
             _check_exact(x, "number them from 0, or give all clients inputs of one type")
         tensors = {n: [(x.double(), y) for x, y in pairs] for n, pairs in tensors.items()}
     labels = torch.cat([y for pairs in tensors.values() for _, y in pairs])
@@ -139,7 +141,8 @@ def from_arrays(
     for name, pairs in tensors.items():
         counts = [len(y) for _, y in pairs]
         index = tuple(part.clone() for part in torch.arange(sum(counts)).split(counts))
-        pool = Pool(torch.cat([x for x, _ in pairs]), torch.ones(1), torch.zeros(1))
+        x = [x for x, _ in pairs if len(x)] or [inputs[0][:0]]
+        pool = Pool(torch.cat(x), torch.ones(1), torch.zeros(1))
         splits[name] = Split(pool, index, tuple(y for _, y in pairs))
     return Clients(splits, classes, shapes.pop(), tuple(names))
 
@@ -181,7 +184,7 @@ def _pair(split: str, client: int, pair: tuple) -> tuple[Tensor, Tensor]:
         raise BadInput(f"{where} has sparse, meta or complex tensors: give plain real numbers")
     if not (x.dim() and y.dim()):
         raise BadInput(f"{where} has a single number for inputs or labels: give one an example")
-    if not len(x) or len(x) != len(y):
+    if len(x) != len(y) or (not len(x) and split != "test"):
         counts = f"{len(x)} inputs and {len(y)} labels"
         raise BadInput(f"{where} has {counts}: give as many of each, at least one")
     if y.dim() != 1:

@@ -1,35 +1,31 @@
 """A federation: clients' data, a model, a schedule and a seed; what a method may ask of it."""
 
 import copy
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from pfl_lib.engine import LOSSES, Work, loop, vmap
+from pfl_lib.engine import LOSSES, loop, vmap
 from pfl_lib.engine.flat import FlatModule, constant_buffers
 from pfl_lib.engine.layout import Layer
-from pfl_lib.engine.private import Noising
-from pfl_lib.errors import BadInput, check_alice, choose, whole
+from pfl_lib.errors import BadInput, choose, whole
+from pfl_lib.federation import checks, evaluation, model_checks
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation import model_checks
-from pfl_lib.federation.batches import batches, moves
+from pfl_lib.federation.batches import work_of
 from pfl_lib.federation.behaviour import behaviour_of, settings_of
 from pfl_lib.federation.clients import Clients, Split
 from pfl_lib.federation.devices import choose_device
-from pfl_lib.federation.participation import check_availability, participants
+from pfl_lib.federation.participation import participants
 from pfl_lib.federation.schedule import Schedule
 from pfl_lib.progress import tell
-from pfl_lib.randomness import ALONE, generator
-from pfl_lib.rows import IN_PLACE, Rows, Step, copies, finite_rows, sgd
+from pfl_lib.randomness import ALONE
+from pfl_lib.rows import IN_PLACE, Rows, Step, finite_rows, sgd
 
 # Parameters below which a GPU takes clients side by side and a CPU plays recordings; larger
 # networks are busy with arithmetic
 SMALL_MODEL = 1_000_000
-MOST_THREADS = 1_000
-EVALUATED = 1_000  # examples at once
 
 ENGINES = ("auto", "loop", "vmap")
 
@@ -71,31 +67,8 @@ class Federation:
         name: str | None = None,
         version: int = 1,
     ) -> None:
-        if not isinstance(clients, Clients):
-            told = "give Clients, as from_csv and from_partition make them"
-            cure = f"{told}, or Federation.from_arrays the clients' arrays"
-            raise BadInput(f"clients is {type(clients).__name__}: {cure}")
-        whole("seed", seed)
-        whole("version", version)
-        whole("threads", threads, 1, MOST_THREADS)
-        if dtype not in (torch.float32, torch.float64):
-            raise BadInput(f"dtype {dtype!r}: give torch.float32 or torch.float64")
-        if name is not None and not (isinstance(name, str) and name.strip()):
-            raise BadInput(f"name {name!r}: give a text, such as 'patients', or leave it out")
-        alice = check_alice(alice, len(clients), clients.names)
-        for client in [alice] if alice is not None else range(len(clients)):
-            if not len(clients.splits["test"].index[client]):
-                told = f"client {client} has no test examples, so her model cannot be read"
-                cure = "give each client some, or name the one who has as alice"
-                cure = cure if alice is None else "give the alice for whom the clients were made"
-                raise BadInput(f"{told}: {cure}")
-        if not isinstance(schedule, Schedule):
-            raise BadInput(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(20)")
-        check_availability(schedule, len(clients), alice)
-        if schedule.augment != "none" and len(clients.input_shape) != 3:
-            told = f"augment {schedule.augment!r} moves images"
-            shape = f"these inputs have shape {clients.input_shape}"
-            raise BadInput(f"{told}, and {shape}: give augment='none'")
+        checks.check_settings(seed, version, threads, dtype, name)
+        alice = checks.check_clients(clients, schedule, alice)
         self.clients, self.schedule, self.seed, self.alice = clients, schedule, seed, alice
         self.name, self.version, self.loss = name, version, loss
         # Whose training ended in NaN or infinity; a run empties it.
@@ -283,21 +256,12 @@ class Federation:
         if private and shared:
             told = "DP-SGD protects examples that stay with their client"
             raise BadInput(f"{told}, and this method shares some: train it without privacy")
-        expected = self.schedule.batch_size if private and private.sampling == "poisson" else None
-        work = []
-        for i in clients:
-            index, labels = (_with_shared(i, of, shared) for of in (split.index, split.labels))
-            key = (self.schedule, self.seed, purpose, round, i)
-            drawn = batches(*key, len(index), epochs)
-            moved = moves(*key, drawn)
-            here = torch.cat(drawn).to(self.device).split([len(batch) for batch in drawn])
-            moved = moved and tuple(move.to(self.device) for move in moved)
-            noising = private and Noising(
-                private, expected, generator(self.seed, f"noise of {purpose}", round, i)
-            )
-            work.append(Work(index, labels, here, moved, noising))
-            if private:
-                self.private_steps.append((i, purpose, round, len(drawn)))
+        key = (split, self.schedule, self.seed, purpose, round)
+        work = [work_of(*key, i, epochs, shared).to(self.device) for i in clients]
+        if private:
+            self.private_steps += [
+                (i, purpose, round, len(of.batches)) for i, of in zip(clients, work, strict=True)
+            ]
         names = tuple(dict.fromkeys((*trained, "statistics")))
         settings = (split.pool, rows, work, step, names, self.schedule.sgd_at(round))
         # A step of a user's own may take one client's rows apart, as theta[:10]: of many clients'
@@ -327,39 +291,14 @@ class Federation:
         """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
-        data, device = self._split(split), self.device
-        if not ids:
-            return torch.zeros(2, 0, dtype=torch.float64).unbind()
-        if each or len(ids) == 1:  # Alice alone: the sums below would cost more than predictions
-            rows = model if each else copies(model, 1)
-            own = [{name: matrix[k] for name, matrix in rows.items()} for k in range(len(ids))]
-            found = [self.examples(row, split, i) for row, i in zip(own, ids, strict=True)]
-            return tuple(torch.stack([one.mean() for one in of]) for of in zip(*found, strict=True))
-        # All clients' examples in one stream of large batches, then summed per client.
-        index, labels = (torch.cat([of[i] for i in ids]) for of in (data.index, data.labels))
-        counts = torch.tensor([len(data.index[i]) for i in ids], device=device)
-        owner = torch.arange(len(ids), device=device).repeat_interleave(counts)
-        sums = torch.zeros(2, len(ids), dtype=torch.float64, device=device)
-        for part in torch.arange(len(index), device=device).split(EVALUATED):
-            found = self._losses(model, data, index[part], labels[part])
-            sums.index_add_(1, owner[part], torch.stack(found).double())
-        loss, right = (sums / counts).cpu().unbind()
-        return loss, right.where(~loss.isnan(), math.nan)
+        return evaluation.of_clients(self._modules[0], model, self._split(split), ids)
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples; both
         NaN where scores are.
         """
         [client] = self._fitting([client], model, each=False)
-        data = self._split(split)
-        parts = (of[client].split(EVALUATED) for of in (data.index, data.labels))
-        found = [self._losses(model, data, *part) for part in zip(*parts, strict=True)]
-        losses, right = (torch.cat(of).double().cpu() for of in zip(*found, strict=True))
-        return losses, right.where(~losses.isnan(), math.nan)
-
-    def _losses(self, model: Rows, data: Split, index: Tensor, labels: Tensor) -> tuple:
-        inputs = data.pool.inputs(index)
-        return self._modules[0].losses(model["theta"], model["statistics"], inputs, labels)
+        return evaluation.of_examples(self._modules[0], model, self._split(split), client)
 
     def _split(self, name: str) -> Split:
         if name == "validation" and name not in self._splits:
@@ -370,33 +309,12 @@ class Federation:
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
         """The clients' numbers; BadInput for one that is none, and for rows that do not fit."""
         ids = self._known(clients)
-        for name, row in rows.items():
-            if each and len(row) != len(ids):
-                raise BadInput(f"{len(row)} rows of {name!r} for {len(ids)} clients: give each one")
-        for name, row in self._initial.items():
-            if name not in rows or rows[name].shape[-1:] != row.shape:
-                given = [*rows[name].shape] if name in rows else "no"
-                raise BadInput(f"{given} {name}: give rows of {len(row)}, as initial() has them")
-        if not rows["theta"].is_floating_point():
-            raise BadInput(f"theta is {rows['theta'].dtype}: give fractions, such as {self.dtype}")
+        checks.check_rows(rows, self._initial, len(ids) if each else None)
         return ids
 
     def _known(self, clients: Sequence[int]) -> list[int]:
         """The clients' numbers; BadInput for one that is none."""
-        if not isinstance(clients, Iterable) or getattr(clients, "shape", None) == ():
-            raise BadInput(f"clients {clients!r}: give a list of their numbers, such as [0]")
-        ids = list(clients)
-        for client in ids:
-            number = hasattr(client, "__index__") and not isinstance(client, bool)
-            if not (number and 0 <= client < len(self)):
-                raise BadInput(f"client {client!r} is not one of the clients 0 to {len(self) - 1}")
-        return [*map(int, ids)]
-
-
-def _with_shared(client: int, of: Sequence[Tensor], shared: Mapping[int, Tensor] | None) -> Tensor:
-    """One client's examples out of all clients', then what the others share of theirs."""
-    others = [of[giver][places] for giver, places in (shared or {}).items() if giver != client]
-    return torch.cat([of[client], *others]) if others else of[client]
+        return checks.numbers_of(clients, len(self))
 
 
 def alice_of(fed: Federation, title: str) -> int:

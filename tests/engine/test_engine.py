@@ -11,7 +11,7 @@ from pfl_lib import Federation, Schedule
 from pfl_lib.data.source import Dataset
 from pfl_lib.engine import LOSSES, Pool
 from pfl_lib.federation import clients as client_data
-from pfl_lib.federation import federation
+from pfl_lib.federation import evaluation
 from pfl_lib.methods import APFL, FedAvg, Scaffold
 from pfl_lib.models.cnn import LeNet5
 from pfl_lib.partitions.base import Partition
@@ -191,7 +191,7 @@ def test_a_gradient_that_is_not_given_statistics_leaves_them_alone(engine):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_evaluation_is_a_plain_loop_in_evaluation_mode(monkeypatch, loss):
     """Batches that hold several clients, and clients that span several batches."""
-    monkeypatch.setattr(federation, "EVALUATED", 5)
+    monkeypatch.setattr(evaluation, "EVALUATED", 5)
     data = client_data.from_arrays(images(), images((3, 9, 2, 6)))
     fed = Federation(
         data, Normed, Schedule(1, batch_size=4), device="cpu", dtype=torch.float64, loss=loss

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+import pfl_lib
 from pfl_lib import Federation, Schedule
 from pfl_lib.federation.devices import cores
 from pfl_lib.methods import FedAvg
@@ -65,13 +66,27 @@ def test_data_that_do_not_fit_together_are_refused():
         ([], [], "train, test and validation hold 0, 0 and 0 clients: give each client one pair"),
         (arrays(2, 2), arrays(2), "train, test and validation hold 2, 1 and 0 clients: give each"),
         (pairs(2, 3, 3), arrays(2), "client 0's train split has 2 inputs and 3 labels: give"),
-        (arrays(2), pairs(0, 3, 0), "client 0's test split has 0 inputs and 0 labels: give"),
+        (pairs(0, 3, 0), arrays(2), "client 0's train split has 0 inputs and 0 labels: give"),
+        (arrays(2), pairs(0, 3, 0), "client 0 has no test examples, so her model cannot be read"),
         ([*arrays(2), *pairs(2, 4, 2)], arrays(2, 2), "examples have shapes (3,), (4,): all clie"),
         ([(np.zeros((2, 3)), [0, -1])], arrays(2), "labels run from -1 to 1: allowed are 0 to 1"),
         ([(np.full((2, 3), 1e300), [0, 1])], arrays(2), "inputs hold 1e+300, which is infinite in"),
     ):
         told = refusal(Federation.from_arrays, train, test, network, Schedule(1))
         assert told.startswith(sentence)
+
+
+def test_a_client_without_test_examples_trains_beside_alice():
+    """The run is the one in which she has some, which nobody reads."""
+    schedule, results = Schedule(2, batch_size=2), []
+    for hers in (([], []), (np.zeros((0, 3), np.float32), []), arrays(3)[0]):
+        test = [arrays(4)[0], hers]
+        fed = Federation.from_arrays(arrays(4, 6), test, network, schedule, alice=0)
+        results.append(pfl_lib.run("waffle", federation=fed).metrics)
+        told = "client 1 has no test examples, so her model cannot be read"
+        if not len(hers[0]):
+            refused(told, Federation.from_arrays, arrays(4, 6), test, network, schedule)
+    assert results[0].equals(results[2]) and results[1].equals(results[2])
 
 
 def test_clients_and_rows_that_do_not_fit_are_refused():
@@ -220,6 +235,7 @@ def test_a_local_step_that_writes_nothing_in_place_is_told(capsys):
     def half(rows, gradient, batch):
         rows["theta"][0] += 1
 
+    tell.cache_clear()
     fed = federation()
     for step in (half, lost):
         fed.train(copies(fed.initial(), 2), 1, [0, 1], step)
