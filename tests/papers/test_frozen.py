@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pfl_lib.pages import registry
 from pfl_lib.papers import PRINTED, compare, overview, values
 from pfl_lib.papers.judge import ORDERS
 from pfl_lib.papers.runs import VALUE
@@ -73,3 +74,16 @@ def test_docs_verdicts_says_how_many_pairs_rest_on_one_seed_and_how_close_they_a
         text,
     )
     assert told and [*map(int, told.groups())] == counts
+
+
+def test_docs_verdicts_says_how_far_mocha_is_from_local():
+    store, found = Store("/nowhere"), {}
+    for spec in registry.page("fedfomo-table2").needed("paper").specs:
+        name, of = spec.method.name, spec.partition
+        if spec.seed == 1 and name in ("local", "mocha") and of.groups <= 5 and not of.by_labels:
+            found[of.groups, name] = store.find(spec).accuracy_by_round().loc[6:20]
+    apart = [100 * (found[n, "mocha"] - found[n, "local"]) for n in (2, 3, 4, 5)]
+    apart = np.concatenate(apart)
+    text = " ".join(VERDICTS.read_text(encoding="utf-8").split())
+    told = f"deviation of their difference is {apart.std(ddof=1):.2f} points, and the largest"
+    assert len(apart) == 60 and f"{told} {np.abs(apart).max():.2f}." in text
