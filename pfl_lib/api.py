@@ -124,8 +124,8 @@ def run(
     after the other.  A federation's results are stored where it has a name, those of a method or a
     recipe of your own where it has a `name` and a `version`; otherwise a line says that nothing is
     stored.  Raises BadInput for a value that does not fit, before anything is trained, and for a
-    source of your own that has changed while its version has not.  A result that cannot be written,
-    as on a full disk, is returned, and a line says so.
+    source or a split of your own that has changed while its version has not.  A result that cannot
+    be written, as on a full disk, is returned, and a line says so.
     """
     given = locals()
     method = make_method(method) if isinstance(method, str) else check_method(method)

@@ -64,9 +64,15 @@ def find(
     """
     found = store.find(spec, with_model)
     if found and "split" in found.config:
-        made = _partition(spec, data.load(spec.dataset, data_dir, spec.images))
-        if made.checksum() != found.config["split"]:
-            told = f"{spec.slug} was stored with another split of the same version"
+        told = f"{spec.slug} was stored with another split of the same version"
+        try:
+            made = _partition(spec, data.load(spec.dataset, data_dir, spec.images)).checksum()
+        except Exception as error:  # noqa: BLE001  whatever a user's partition does
+            told, made = (
+                f"the partition of {spec.slug}, which is stored, fails: {said(error)}",
+                None,
+            )
+        if made != found.config["split"]:
             cure = f"raise the version of partition, or remove {store.folder(spec)}"
             raise BadInput(f"{told}: {cure}")
     return found
@@ -143,7 +149,7 @@ def training(
         run = Run(spec.method, fed, spec.measures, 1 if own else spec.evaluate_every)
         checkpoint, held = store.checkpoint_path(spec), store.load_checkpoint(spec)
         is_now = {"source": spec.source, "split": fed.split}
-        other = [of for of, now in is_now.items() if held and now and held.get(of, now) != now]
+        other = [of for of, now in is_now.items() if held and now and held.get(of) != now]
         if other:
             told = f"{checkpoint} has another {other[0]}: the run starts from round 1"
             print(told, file=sys.stderr)

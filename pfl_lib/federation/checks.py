@@ -38,7 +38,8 @@ def check_clients(clients: Clients, schedule: Schedule, alice: int | str | None)
         if not len(clients.splits["test"].index[client]):
             told = f"client {client} has no test examples, so her model cannot be read"
             cure = "give each client some, or name the one who has as alice"
-            cure = cure if number is None else "give the alice for whom the clients were made"
+            made = "give her some, or the alice who has, for whom from_csv made the clients"
+            cure = cure if number is None else made
             raise BadInput(f"{told}: {cure}")
     if not isinstance(schedule, Schedule):
         raise BadInput(f"schedule {schedule!r}: give a pfl_lib.Schedule, such as Schedule(20)")

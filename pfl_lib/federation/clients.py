@@ -117,7 +117,12 @@ def from_arrays(
         for name, pairs in given.items()
         if len(pairs)
     }
-    frames = (pair[0] for pairs in given.values() for pair in pairs if hasattr(pair[0], "columns"))
+    frames = (
+        pair[0]
+        for pairs in given.values()
+        for pair in pairs
+        if hasattr(pair[0], "columns") and len(pair[0])
+    )
     columns = list(dict.fromkeys(tuple(map(str, frame.columns)) for frame in frames))
     if len(columns) > 1:
         told = f"inputs have columns {', '.join(columns[0])} and {', '.join(columns[1])}"

@@ -48,7 +48,7 @@ class Federation:
     raise the version for what these do not show.
     """
 
-    # The checksum of a user's own partition that has dealt the data out.
+    # The checksum of a user's own partition, where `federation_of` has made it of one.
     split = ""
 
     def __init__(
@@ -276,9 +276,9 @@ class Federation:
             if "more than 1 value per channel" not in str(error):
                 raise
             raise BadInput(f"a client's batch of one: {error}; give another batch_size") from None
-        if not ours and clients and all(torch.equal(out[name], rows[name]) for name in trained):
-            told = "a local step left all that it trains as it was"
-            tell(f"{told}: it should change its rows in place, as in {IN_PLACE}")
+        if not ours and clients and all(torch.equal(out[name], rows[name]) for name in out):
+            told = "a local step left all rows as they were: if it is to train"
+            tell(f"{told}, it should change them in place, as in {IN_PLACE}")
         for matrix in out.values():
             self.non_finite.update(clients[k] for k in (~finite_rows(matrix)).nonzero()[:, 0])
         return out, torch.tensor([len(w.batches) for w in work], dtype=torch.float64)
@@ -291,20 +291,25 @@ class Federation:
         """
         each = model["theta"].dim() == 2
         ids = self._fitting(range(len(self)) if clients is None else clients, model, each)
-        return evaluation.of_clients(self._modules[0], model, self._split(split), ids)
+        return evaluation.of_clients(self._modules[0], model, self._split(split, ids), ids)
 
     def examples(self, model: Rows, split: str, client: int) -> tuple[Tensor, Tensor]:
         """Loss [b] and correctness (1, 0) [b], float64, of a model [P] on a client's examples; both
         NaN where scores are.
         """
         [client] = self._fitting([client], model, each=False)
-        return evaluation.of_examples(self._modules[0], model, self._split(split), client)
+        return evaluation.of_examples(self._modules[0], model, self._split(split, [client]), client)
 
-    def _split(self, name: str) -> Split:
+    def _split(self, name: str, clients: Sequence[int]) -> Split:
         if name == "validation" and name not in self._splits:
             told = "split 'validation': nothing is held out; give run or from_csv validation=0.2"
             raise BadInput(f"{told}, or from_arrays validation pairs")
-        return self._splits[choose("split", name, self._splits)]
+        split = self._splits[choose("split", name, self._splits)]
+        for client in clients:
+            if not len(split.index[client]):
+                told = f"client {client} has no {name} examples, so her model cannot be read"
+                raise BadInput(f"{told}: leave her out, as evaluated_clients does")
+        return split
 
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
         """The clients' numbers; BadInput for one that is none, and for rows that do not fit."""

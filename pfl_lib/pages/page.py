@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from pfl_lib.display.table import MINUS, show_table
 from pfl_lib.errors import BadInput
 from pfl_lib.experiments import own
 from pfl_lib.experiments.made import NO_RECORD, code_version
-from pfl_lib.experiments.runner import run_many
+from pfl_lib.experiments.runner import find, run_many
 from pfl_lib.experiments.spec import RunFailure, RunSpec, built_in
 from pfl_lib.federation.devices import choose_device
 from pfl_lib.pages.collect import Collected, collecting
@@ -138,12 +139,15 @@ class Page:
     def _train(self, models: bool, least: int) -> None:
         given, count = self.settings, len(self.specs)
         with_model = models and not given.plots_only
-        missing = [spec for spec in self.specs if self.store.find(spec, with_model) is None]
+        stored = self.store.find
+        if not given.plots_only:  # which may load no data
+            stored = partial(find, store=self.store, data_dir=given.data_dir or None)
+        missing = [spec for spec in self.specs if stored(spec, with_model=with_model) is None]
         if missing and given.plots_only:
-            stored = count - len(missing)
-            told = f"{stored} of the {count} runs behind this page are stored; to train the others:"
+            there = count - len(missing)
+            told = f"{there} of the {count} runs behind this page are stored; to train the others:"
             told += f" {self._to_train(missing)}"
-            if stored < least:
+            if there < least:
                 raise NotRun(told)
             print(told)
             return

@@ -234,7 +234,8 @@ def _apart_in(
     """The first part of the setting in which two results' configurations differ; "" where none."""
     names = ("dataset", "images", "partition", "clients", "model", "validation", "alice")
     names += ("alice in turn", "loss", "evaluate_every", *further)
-    names += ("data",) * (of_one_seed and "data" in one and "data" in other)
+    for drawn in ("data", "split"):
+        names += (drawn,) * (of_one_seed and drawn in one and drawn in other)
     last = ("initial",) * (of_one_seed and "initial" in one and "initial" in other)
     settings = [
         {name: config.get(name) for name in names}

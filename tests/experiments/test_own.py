@@ -24,6 +24,7 @@ from pfl_lib.methods.poisoned import Poisoned
 from pfl_lib.partitions import Partition
 from pfl_lib.partitions.label_skew import LabelSkew
 from pfl_lib.results import files as files_of
+from pfl_lib.results.store import Store
 from tests.common import refusal, refused
 from tests.experiments.common import FILE, drawn, method_file, spec
 
@@ -481,3 +482,9 @@ def test_a_split_read_from_a_file_that_has_changed_is_refused_and_no_checkpoint_
     words = f"{ours[0].slug} was stored with another split of the same version: {cure}"
     for again in (run_one, lambda run, store: run_many([run], store)):
         assert refusal(again, ours[0], store).startswith(words)
+    other = run_one(ours[0], Store(tmp_path / "other"))
+    told = refusal(pfl_lib.compare, {"before": stored, "after": other})
+    assert "split" in told and stored.config["split"] in told
+    path.unlink()
+    told = f"the partition of {ours[0].slug}, which is stored, fails: FileNotFoundError"
+    assert refusal(run_one, ours[0], store).startswith(told)

@@ -86,6 +86,8 @@ def test_a_client_without_test_examples_trains_beside_alice():
         told = "client 1 has no test examples, so her model cannot be read"
         if not len(hers[0]):
             refused(told, Federation.from_arrays, arrays(4, 6), test, network, schedule)
+            refused(told, fed.evaluate, fed.initial())
+            refused(told, fed.examples, fed.initial(), "test", 1)
     assert results[0].equals(results[2]) and results[1].equals(results[2])
 
 
@@ -235,13 +237,16 @@ def test_a_local_step_that_writes_nothing_in_place_is_told(capsys):
     def half(rows, gradient, batch):
         rows["theta"][0] += 1
 
+    def counting(rows, gradient, batch):
+        gradient(rows["theta"], batch, rows["statistics"])
+
     tell.cache_clear()
-    fed = federation()
-    for step in (half, lost):
-        fed.train(copies(fed.initial(), 2), 1, [0, 1], step)
-        fed.train(copies(fed.initial(), 0), 1, [], step)
-    told = "a local step left all that it trains as it was: it should change its rows in place, as"
-    assert capsys.readouterr().err.count(told) == 1
+    fed, normed = federation(), federation(lambda: nn.Sequential(nn.BatchNorm1d(3), network()))
+    for one, n, step in ((fed, 2, half), (fed, 0, lost), (normed, 2, counting), (fed, 2, lost)):
+        assert capsys.readouterr().err == ""
+        one.train(copies(one.initial(), n), 1, range(n), step)
+    told = "a local step left all rows as they were: if it is to train, it should change them in"
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_scores_of_classes_that_no_label_has_are_told(capsys):
