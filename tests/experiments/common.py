@@ -1,7 +1,7 @@
 """What the tests of experiments share: short descriptions of short runs, and equal bits."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -10,6 +10,7 @@ from pfl_lib import Federation, Schedule
 from pfl_lib.experiments.spec import RunSpec
 from pfl_lib.experiments.training import Run
 from pfl_lib.methods import FedAvg
+from pfl_lib.partitions import Partition
 from pfl_lib.results.result import Result
 from tests.results.common import assert_same
 
@@ -39,6 +40,19 @@ class Shrunk:
     def served(self, fed, state):
         return state
 """
+
+
+@dataclass(frozen=True)
+class Read:
+    """Who holds what is read from a file, which its source does not show."""
+
+    path: str
+    name, title, version, default_clients = "read", "Read", 1, 2
+
+    def split(self, dataset, clients, seed, alice=None):
+        first = int(Path(self.path).read_text())
+        own = torch.arange(first, first + 60).chunk(clients)
+        return Partition("read", own, own)
 
 
 def spec(method=None, rounds: int = 2, clients: int = 2, lr: float = 0.1, **settings) -> RunSpec:

@@ -5,7 +5,6 @@ import dataclasses
 import linecache
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from pfl_lib.partitions.label_skew import LabelSkew
 from pfl_lib.results import files as files_of
 from pfl_lib.results.store import Store
 from tests.common import refusal, refused
-from tests.experiments.common import FILE, drawn, method_file, spec
+from tests.experiments.common import FILE, Read, drawn, method_file, spec
 
 
 def test_a_method_of_ones_own_is_stored_under_its_name_version_and_fields(tmp_path, store):
@@ -445,19 +444,6 @@ def test_a_federation_without_a_name_is_not_stored(tmp_path, monkeypatch, capsys
     given = {"federation": federation(name=None), "results_dir": tmp_path}
     refused("give it name='mine'", pfl_lib.run, "fedavg", **given)
     refused("name '': give a text", federation, name="")
-
-
-@dataclass(frozen=True)
-class Read:
-    """Who holds what is read from a file, which its source does not show."""
-
-    path: str
-    name, title, version, default_clients = "read", "Read", 1, 2
-
-    def split(self, dataset, clients, seed, alice=None):
-        first = int(Path(self.path).read_text())
-        own = torch.arange(first, first + 60).chunk(clients)
-        return Partition("read", own, own)
 
 
 def test_a_split_read_from_a_file_that_has_changed_is_refused_and_no_checkpoint_of_it_is_used(

@@ -25,6 +25,7 @@ from pfl_lib.papers import compare, pfedla, waffle
 from pfl_lib.papers.runs import Runs
 from pfl_lib.progress import headless, progress
 from tests.common import refusal, refused
+from tests.experiments.common import Read
 from tests.pages.common import DEFAULTS, TYPES, run_cells, settings
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -265,6 +266,19 @@ def test_a_readers_method_that_fails_leaves_a_page_its_other_runs(monkeypatch, t
         page.run(table.scheduled(rounds=2))  # which the page's own command does not train
     with pytest.raises(NotRun, match="--profile quick --only waffle-table1 --seeds 1$"):
         page.run(page.scaled(waffle.TABLE1.only(["C"], ["FedAvg"])))
+
+
+def test_a_page_takes_no_run_of_a_partition_that_splits_otherwise_by_now(monkeypatch, tmp_path):
+    monkeypatch.setenv("PFL_PAGE", "1")
+    given = {**DEFAULTS, "results_dir": str(tmp_path), "jobs": 1, "device": "cpu", "seeds": 1}
+    page = Page("p", {"__annotations__": TYPES, **given}, waffle.ALL_PROFILES)
+    path = tmp_path / "first"
+    table = page.scaled(waffle.TABLE1.only(["C"], ["Local"])).scheduled(rounds=1)
+    table = table.with_setting(partition=Read(str(path)), clients=2)
+    path.write_text("0")
+    assert page.run(table).result("Local") and page.run(table).result("Local")
+    path.write_text("9")
+    assert "was stored with another split of the same version" in refusal(page.run, table)
 
 
 def test_a_page_speaks_of_its_own_runs_beside_smaller_ones_of_exact_ones_of_no_paper_of_all():
