@@ -336,7 +336,7 @@ def test_an_environment_that_was_moved_is_made_anew(clone):
     assert (clone / ".venv" / "set-up").read_text() == f"{clone}\n"
 
 
-MOST_LINES = 18_594  # of the package, where 14,000 were planned; only a mend may raise it
+MOST_LINES = 18_591  # of the package, where 14,000 were planned; only a mend may raise it
 
 
 def test_the_package_does_not_outgrow_its_lines():

@@ -64,14 +64,11 @@ def find(
     """
     found = store.find(spec, with_model)
     if found and "split" in found.config:
-        told = f"{spec.slug} was stored with another split of the same version"
+        told, made = f"{spec.slug} was stored with another split of the same version", None
         try:
             made = _partition(spec, data.load(spec.dataset, data_dir, spec.images)).checksum()
         except Exception as error:  # noqa: BLE001  whatever a user's partition does
-            told, made = (
-                f"the partition of {spec.slug}, which is stored, fails: {said(error)}",
-                None,
-            )
+            told = f"the partition of {spec.slug}, which is stored, fails: {said(error)}"
         if made != found.config["split"]:
             cure = f"raise the version of partition, or remove {store.folder(spec)}"
             raise BadInput(f"{told}: {cure}")

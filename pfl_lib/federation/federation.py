@@ -48,7 +48,7 @@ class Federation:
     raise the version for what these do not show.
     """
 
-    # The checksum of a user's own partition, where `federation_of` has made it of one.
+    # The checksum of the partition that dealt the data, where a run has set it: a user's own.
     split = ""
 
     def __init__(
@@ -308,7 +308,7 @@ class Federation:
         for client in clients:
             if not len(split.index[client]):
                 told = f"client {client} has no {name} examples, so her model cannot be read"
-                raise BadInput(f"{told}: leave her out, as evaluated_clients does")
+                raise BadInput(f"{told}: leave her out")
         return split
 
     def _fitting(self, clients: Sequence[int], rows: Rows, each: bool = True) -> list[int]:
